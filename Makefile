@@ -1,0 +1,34 @@
+# `make demo` and `make test` work from an empty clone, with Python 3.11+, pip and make.
+PYTHON ?= python3
+SCALE ?= 1
+BIN := .venv/bin
+
+.PHONY: demo test bench clean
+
+demo: .venv/installed
+	$(BIN)/fedlapse compare scenarios/quickstart.yaml
+
+test: .venv/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks.engine --scale $(SCALE)
+	$(BIN)/python -m benchmarks.training --scale $(SCALE)
+	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
+
+# Editable, so that a change of the code needs no new install; pyproject.toml decides when one is needed.
+.venv/installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/tested: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info

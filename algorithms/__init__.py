@@ -1,0 +1,1 @@
+"""What is computed: federated algorithms, their parts, and what their work costs."""

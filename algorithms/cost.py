@@ -1,0 +1,217 @@
+"""What a Phase costs on a model: FLOPs, and floats moved to and from memory.
+
+Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
+and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
+counting as two; all other operations are charged through the floats that they move.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import ceil, isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from algorithms.algorithm import Loss, Phase
+from algorithms.importance import chunk_sums
+
+# Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
+# read once and every result written once, as happens once a model is larger than the cache.
+PULL = 7.0  # difference: parameter and anchor read, written (3); addcmul_: grad, Ω, difference read, written (4)
+PULL_PLAIN = 6.0  # the same difference (3); add_: grad and difference read, written (3)
+SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read and written (2 + 2)
+
+PER_EXAMPLE = frozenset({"fisher", "omega"})  # phases that take the gradient of each example: importance.py
+
+
+def sgd_traffic(parameters: int, momentum: float, weight_decay: float) -> float:
+    """Floats that the optimiser moves in a step over `parameters` parameters.
+
+    Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight
+    decay is free: the fused step has the parameter at hand.
+    """
+    del weight_decay
+    return (5.0 if momentum else 3.0) * parameters
+
+
+class Moved(TorchDispatchMode):
+    """Counts the floats that operations move: what each reads and what it writes; views move nothing.
+
+    Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.floats = 0.0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not _is_view(func):
+            moved = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+            self.floats += sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
+        return result
+
+
+def _is_view(func: Any) -> bool:
+    """Whether its result is another look at its argument's memory; the name is that of a reshape."""
+    aliases = (value.alias_info for value in func._schema.returns)
+    return func.__name__.startswith("_unsafe_view") or any(a is not None and not a.is_write for a in aliases)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What was counted in one run through the model."""
+
+    flops: float
+    floats: float
+
+
+class Meter:
+    """The costs of phases on one model, whose examples have shape `input_shape`.
+
+    `dtype` is the type of an example's numbers, `target_shape` the shape of one target.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        input_shape: Sequence[int],
+        loss: Loss,
+        dtype: torch.dtype = torch.float32,
+        target_shape: Sequence[int] = (),
+    ) -> None:
+        self.model = _on_meta(model)
+        self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
+        self.loss, self.dtype = loss, dtype
+        self.counts: dict[tuple[str, int, str], Count] = {}
+
+    def steps(self, phase: Phase) -> int:
+        """Batches in all passes; 1 if there are no examples but something is moved, as when replies are combined.
+
+        Raises ValueError for numbers that are negative or not finite, or a batch below 1.
+        """
+        _check(phase)
+        if phase.examples > 0:
+            return phase.epochs * ceil(phase.examples / phase.batch)
+        if phase.second_order > 0:
+            return ceil(phase.second_order / phase.batch)
+        return 1 if phase.traffic > 0 else 0
+
+    def flops(self, phase: Phase) -> float:
+        """FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
+
+        A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0
+        FLOPs, for then the counter does not know the model's operations, or if `backward` matches no parameter.
+        """
+        _check(phase)
+        total = 0.0
+        if phase.examples > 0:
+            total += phase.epochs * phase.examples * self._flops(_order(phase), phase)
+        if phase.second_order > 0:
+            total += phase.second_order * self._flops("second", phase)
+        return total
+
+    def step_flops(self, phase: Phase) -> float:
+        """FLOPs of a mean step: the last batch of a pass may be shorter."""
+        return self.flops(phase) / max(1, self.steps(phase))
+
+    def step_floats(self, phase: Phase) -> float:
+        """Floats that a mean step moves: weights, activations and their gradients, and `traffic`."""
+        steps = max(1, self.steps(phase))
+        total = phase.traffic
+        if phase.examples > 0:
+            total += self._floats(_order(phase), phase, phase.epochs * phase.examples / steps)
+        if phase.second_order > 0:
+            total += self._floats("second", phase, phase.second_order / steps)
+        return total
+
+    def _flops(self, order: str, phase: Phase) -> float:
+        """FLOPs per example."""
+        count = self._count(order, phase.batch, phase.backward)
+        if count.flops == 0:
+            raise ValueError(
+                f"phase {phase.name!r} counts 0 FLOPs for {phase.examples or phase.second_order:g} examples; the "
+                "model needs at least one matrix product or convolution that torch's FLOP counter knows"
+            )
+        return count.flops / phase.batch
+
+    def _floats(self, order: str, phase: Phase, examples: float) -> float:
+        """Floats of a step with so many examples: those of the weights do not grow with the batch."""
+        once = self._count(order, phase.batch, phase.backward).floats
+        twice = self._count(order, 2 * phase.batch, phase.backward).floats
+        return once + (twice - once) * (examples / phase.batch - 1)
+
+    def _count(self, order: str, batch: int, backward: str) -> Count:
+        key = (order, batch, backward)
+        if key not in self.counts:
+            self.counts[key] = self._measured(order, batch, backward)
+        return self.counts[key]
+
+    def _measured(self, order: str, batch: int, backward: str) -> Count:
+        x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
+        y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
+        chosen = _chosen(self.model, backward)
+        self.model.train(order != "each")
+        with FlopCounterMode(display=False) as flops, Moved() as moved:
+            RUNS[order](self.model, self.loss, x, y, chosen)
+        return Count(float(flops.get_total_flops()), moved.floats)
+
+
+def _order(phase: Phase) -> str:
+    """Which run through the model a phase consists of."""
+    if not phase.backward:
+        return "forward"
+    return "each" if phase.name in PER_EXAMPLE else "first"
+
+
+def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    with torch.no_grad():
+        loss(model(x), y)
+
+
+def _first(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    torch.autograd.grad(loss(model(x), y).mean(), chosen, allow_unused=True)
+
+
+def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """Gradients of single examples, the way importance.py takes them."""
+    if chunk_sums(model, loss, x, y, "sq") is None:
+        _first(model, loss, x, y, chosen)
+        for parameter in chosen:  # written by the backward, read and written by the power, read by the sum
+            gradients = torch.empty(len(x), *parameter.shape, dtype=parameter.dtype, device="meta")
+            gradients.copy_(gradients.square()).sum(0)
+
+
+def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """A Hessian-vector product: a gradient that keeps its graph, and a backward through that (algorithms.md §10)."""
+    gradients = torch.autograd.grad(loss(model(x), y).mean(), chosen, create_graph=True)
+    torch.autograd.grad(gradients, chosen, grad_outputs=[torch.empty_like(g) for g in gradients])
+
+
+RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], None]] = {
+    "forward": _forward,
+    "first": _first,
+    "each": _each,
+    "second": _second,
+}
+
+
+def _on_meta(model: nn.Module) -> nn.Module:
+    """A copy of the model without values.  Parameters that are one stay one, which Module.to does not promise."""
+    known: dict[int, Any] = {}
+    for parameter in model.parameters():
+        empty = torch.empty_like(parameter, device="meta")
+        known[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
+    for buffer in model.buffers():
+        known[id(buffer)] = torch.empty_like(buffer, device="meta")
+    return copy.deepcopy(model, known)

@@ -1,0 +1,82 @@
+"""Federated averaging (McMahan et al. 2017)."""
+# ruff: noqa: ARG002 - the interface names every argument, and not each algorithm needs all of them
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from algorithms.aggregation import weighted_mean
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
+from algorithms.cost import sgd_traffic
+from algorithms.local import Penalty, leverage, sgd, steps
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Devices train the broadcast model; the server takes the mean by examples (McMahan et al. 2017, Alg. 1).
+
+    Down |θ|, up |θ|.  Siblings override `penalty`, and what goes down or up.
+    """
+
+    downloads: ClassVar[Collection[str]] = ("weights",)
+    uploads: ClassVar[Collection[str]] = ("weights",)
+
+    training: Training
+
+    def start(self, weights: Tensors, server: Party) -> Message:
+        """The server's state: the model and nothing else."""
+        return {"weights": weights}
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        """`count` of `names` drawn without replacement, in their order; all if there are no more."""
+        if count >= len(names):
+            return names
+        chosen = np.random.default_rng(seed).choice(len(names), count, replace=False, shuffle=False)
+        return [names[k] for k in np.sort(chosen)]
+
+    def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
+        """The model, to all."""
+        return Request({"weights": state["weights"]})
+
+    def penalty(self, download: Message, device: Party) -> Penalty | None:
+        """What is added to the local loss; None for nothing."""
+        return None
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """E epochs of SGD from the broadcast model; the trained model goes up."""
+        penalty = self.penalty(download, device)
+        weights = sgd(device, download["weights"], self.training, penalty)
+        examples = len(device.y)
+        if penalty is None:
+            return Reply({"weights": weights}, examples)
+        rate = self.training.rate(device.round)
+        reached = leverage(penalty.strength, penalty.importance, rate, steps(examples, self.training))
+        return Reply({"weights": weights}, examples, leverage=reached)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The mean of the uploaded models."""
+        return {"weights": weighted_mean(replies)}
+
+    def request_work(self, load: Load) -> Work:
+        """The server computes nothing before a round."""
+        return ()
+
+    def penalty_traffic(self, load: Load) -> float:
+        """Floats that the penalty moves for each parameter and step."""
+        return 0.0
+
+    def device_work(self, load: Load) -> Work:
+        """E epochs of SGD on the device's examples."""
+        moved = sgd_traffic(load.parameters, self.training.momentum, self.training.weight_decay)
+        moved += self.penalty_traffic(load) * load.parameters
+        batch = max(1, min(self.training.batch, load.examples))
+        return (Phase("train", load.examples, batch, self.training.epochs, traffic=moved),)
+
+    def combine_work(self, load: Load) -> Work:
+        """Each reply is read once, and the mean is written."""
+        moved = float((load.replies + 1) * load.parameters)
+        return (Phase("combine", examples=0, batch=1, backward="", traffic=moved),)

@@ -1,0 +1,33 @@
+"""FedProx (Li et al. 2020): federated averaging with a spring to the broadcast model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from algorithms.algorithm import Load, Message, Party
+from algorithms.cost import PULL_PLAIN
+from algorithms.fedavg import FedAvg
+from algorithms.local import Quadratic
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """Local loss L_k(θ) + (μ/2) ‖θ - θ_t‖², so the added gradient is μ (θ - θ_t) (Li et al. 2020, Eq. 2).
+
+    Exact work only: γ-inexactness is not used here (algorithms.md §1).  Bytes as FedAvg.
+    Raises ValueError if μ is negative.
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        if self.mu < 0:
+            raise ValueError(f"mu is {self.mu}; it must be 0 (no penalty) or more")
+
+    def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
+        """A spring of constant μ to the broadcast model."""
+        return Quadratic(download["weights"], self.mu / 2) if self.mu else None
+
+    def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
+        """Parameter, anchor and gradient."""
+        return PULL_PLAIN if self.mu else 0.0

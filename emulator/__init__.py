@@ -1,0 +1,1 @@
+"""Where time passes: worlds, the conversation, the record and the commands."""

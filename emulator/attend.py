@@ -1,0 +1,134 @@
+"""The device's half of the conversation, written once for both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.costs import Costs
+from emulator.jobs import Run, Trained, train
+from emulator.record import Record
+from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
+from network import payload
+
+NOTHING = payload.encode({})
+
+
+@dataclass
+class Home:
+    """What a device keeps between rounds.
+
+    What it may keep only once its upload has been counted waits here, with its round.  Each request names
+    the last counted round of this device, so that an acknowledgement that was lost heals.
+    """
+
+    memory: bytes = NOTHING
+    pending: tuple[int, bytes] | None = None
+
+    def settle(self, counted: int | None) -> None:
+        """Commits or drops what was pending."""
+        if self.pending and self.pending[0] == counted:
+            self.memory = self.pending[1]
+        self.pending = None
+
+    def keep(self, round: int, done: Trained) -> None:
+        self.memory = done.kept
+        if done.kept_if_counted != done.kept:
+            self.pending = (round, done.kept_if_counted)
+
+
+Notes = dict[Call, Trained]  # what devices measured, for the report only: it is never sent and changes nothing
+
+
+class Attendant:
+    """One device: it answers requests, one at a time, until the run ends."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        world: World,
+        costs: Costs,
+        record: Record,
+        notes: Notes,
+        measured: Callable[[int], bool],
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.world = world
+        self.costs = costs
+        self.record = record
+        self.notes = notes
+        self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
+        self.home = Home()
+        self.ticket: tuple[int, Ticket] | None = None  # round, its training
+
+    async def attend(self, channel: DeviceEnd) -> None:
+        """Answers one request after the other.  Never returns: the world's end ends it."""
+        parcel = await self._rest(channel)
+        while True:
+            work = self.world.start(self._answer(channel, parcel))
+            self.why = "closed"
+            try:
+                following = await channel.receive(resting=False)
+            except Lost:
+                following, self.why = None, "off"
+            await work.cancel()
+            parcel = following or await self._rest(channel)
+
+    def take(self, parcel: Parcel) -> None:
+        """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""
+        round, counted = parcel.header["round"], parcel.header["counted"]
+        assert isinstance(round, int)
+        assert not isinstance(counted, str)
+        self.home.settle(counted)
+        ticket = self.world.submit(
+            train, self.run, self.name, round, parcel.body, self.home.memory, self.measured(round)
+        )
+        self.ticket = (round, ticket)
+
+    def drop(self) -> None:
+        """The request will not arrive, or its work is stopped."""
+        if self.ticket:
+            self.ticket[1].cancel()
+            self.ticket = None
+
+    async def _rest(self, channel: DeviceEnd) -> Parcel:
+        while True:
+            try:
+                parcel = await channel.receive(resting=True)
+            except Lost:
+                continue
+            if parcel is not None:
+                return parcel
+
+    async def _answer(self, channel: DeviceEnd, parcel: Parcel) -> None:
+        round = parcel.header["round"]
+        assert isinstance(round, int)
+        if self.ticket is None or self.ticket[0] != round:
+            self.take(parcel)
+        assert self.ticket
+        call, ticket = Call(self.name, round), self.ticket[1]
+        done = await self._compute(call, parcel, ticket)
+        self.ticket = None
+        self.home.keep(round, done)
+        self.notes[call] = done
+        header: dict[str, int | str | None] = {"round": round, "examples": done.examples}
+        try:
+            await channel.send(Parcel.of(header, done.upload))
+        except Lost:
+            pass  # the record says so, and the server knows
+
+    async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
+        kinds = parcel.sizes.keys() - {"frame"}
+        memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
+        bill = self.costs.device(self.name, call.round, kinds, memory)
+        self.record.compute_start(call, bill, self.costs.study.fleet[self.name].profile.flops_per_s)
+        try:
+            done: Trained = await self.world.work(bill.total_seconds, ticket)
+        except Cancelled:
+            self.record.compute_cut(call, self.why)
+            self.drop()
+            raise
+        self.record.compute_end(call, payload.digest(done.upload))
+        return done

@@ -1,0 +1,1 @@
+"""The commands of `fedlapse`, one a file."""

@@ -1,0 +1,135 @@
+"""The way between the server and one device.  Here: what every line does, and the one that lives in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from emulator.attend import Attendant
+from emulator.traffic import Flight, Traffic
+from emulator.world import Call, Cancelled, Lost, Parcel, Signal, World
+
+LOST = object()  # in place of a parcel: the way was cut here
+
+
+class Inbox:
+    """What has arrived and is not read yet.  A reader that is cancelled takes nothing with it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.items: deque[Any] = deque()
+        self.reader: Signal | None = None
+
+    def put(self, item: Any) -> None:
+        self.items.append(item)
+        if self.reader:
+            self.reader.set()
+            self.reader = None
+
+    async def get(self) -> Any:
+        while not self.items:
+            self.reader = self.world.signal()
+            try:
+                await self.reader.wait()
+            except Cancelled:
+                self.reader = None
+                raise
+        item = self.items.popleft()
+        if item is LOST:
+            raise Lost("off")
+        return item
+
+
+class Line:
+    """The server's end.  See world.ServerEnd.  Kinds of lines say how a parcel, a stop or a loss reaches the device."""
+
+    def __init__(self, world: World, traffic: Traffic, name: str) -> None:
+        self.world = world
+        self.traffic = traffic
+        self.name = name
+        self.replies = Inbox(world)
+        self.resting = True  # the device has nothing to do
+        self.rested: Signal | None = None
+
+    async def send(self, parcel: Parcel) -> None:
+        raise NotImplementedError
+
+    def push(self, item: Any) -> None:
+        """Gives the device a parcel that has arrived, None for stop, or LOST."""
+        raise NotImplementedError
+
+    def rests(self) -> None:
+        """The device says that it has nothing more to do."""
+        self.resting = True
+        if self.rested:
+            self.rested.set()
+            self.rested = None
+
+    async def receive(self) -> Parcel:
+        parcel: Parcel = await self.replies.get()
+        return parcel
+
+    async def stop(self) -> None:
+        if not self.resting:
+            self.push(None)
+        await self.rest()
+
+    async def rest(self) -> None:
+        if not self.resting:
+            self.rested = self.world.signal()
+            await self.rested.wait()
+
+    def lose(self) -> None:
+        self.traffic.lose(self.name)
+        if not self.resting:
+            self.push(LOST)
+        if self.replies.reader:
+            self.replies.put(LOST)
+
+    def launch(self, direction: str, parcel: Parcel) -> Flight:
+        """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
+        number = parcel.header["round"]
+        reply_to = parcel.header["counted"] if direction == "down" else number
+        assert isinstance(number, int)
+        assert not isinstance(reply_to, str)
+        return self.traffic.launch(direction, Call(self.name, number), parcel.sizes, reply_to)
+
+
+class MemoryLine(Line):
+    """Both ends in one process: bytes are charged, not copied.  `device` is the other end."""
+
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        super().__init__(world, traffic, attendant.name)
+        self.attendant = attendant
+        self.device = MemoryEnd(self)
+
+    async def send(self, parcel: Parcel) -> None:
+        self.attendant.take(parcel)  # the bytes are known, so training starts while they travel
+        try:
+            await self.launch("down", parcel).wait()
+        except (Cancelled, Lost):
+            self.attendant.drop()
+            raise
+        self.resting = False
+        self.push(parcel)
+
+    def push(self, item: Any) -> None:
+        self.device.requests.put(item)
+
+
+class MemoryEnd:
+    """The device's end.  See world.DeviceEnd."""
+
+    def __init__(self, line: MemoryLine) -> None:
+        self.line = line
+        self.requests = Inbox(line.world)
+
+    async def send(self, parcel: Parcel) -> None:
+        await self.line.launch("up", parcel).wait()
+        self.line.replies.put(parcel)
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        if resting and not self.requests.items:
+            self.line.rests()
+        parcel: Parcel | None = await self.requests.get()
+        return parcel

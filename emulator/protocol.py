@@ -1,0 +1,272 @@
+"""The server's half of the conversation, written once for both worlds.
+
+A round: request (server work) -> download -> train -> upload -> combine (server work) -> stamp `time_s`;
+then the model is evaluated, in no time.  Who counts is decided in rounds.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from emulator.costs import Costs
+from emulator.jobs import Opening, Run, State, combine, request, start, upload_shapes
+from emulator.record import Record
+from emulator.rounds import Plan, Round
+from emulator.seeds import seed
+from emulator.study import Study
+from emulator.tally import Bill
+from emulator.world import Call, Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
+from network import payload
+
+GIVE_UP = 3  # failed rounds in a row
+
+
+class RunFailed(Exception):  # noqa: N818
+    """A run that cannot go on; the message says why."""
+
+
+@dataclass
+class Play:
+    """A round under way."""
+
+    round: Round
+    began: float  # when the round before it was stamped
+    closing: Signal
+    broadcast: State  # the model that goes down
+    stamp: float = 0.0  # time_s: when it was combined
+    bills: list[Bill] = field(default_factory=list)  # of the server's work
+    replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
+    asks: dict[str, Task] = field(default_factory=dict)
+    watches: dict[str, Task] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)  # of those asked: off line now
+
+    @property
+    def settled(self) -> bool:
+        return all(task.ended for task in self.asks.values())
+
+
+class Server:
+    """Serves the rounds of one run."""
+
+    def __init__(
+        self,
+        world: World,
+        study: Study,
+        run: Run,
+        plan: Plan,
+        record: Record,
+        costs: Costs,
+        line: Callable[[str], ServerEnd],
+    ) -> None:
+        self.world, self.study, self.run, self.plan = world, study, run, plan
+        self.record, self.costs, self.line = record, costs, line
+        self.algorithm = study.algorithms[run.label]
+        self.names = sorted(study.fleet)
+        self.always_on = all(not device.presence.off for device in study.fleet.values())
+        self.counted: dict[str, int] = {}  # device -> its last counted round
+        self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
+        self.freed = world.signal()  # a straggler has ended
+        self.time = 0.0  # time_s of the round before
+
+    async def serve(self, after: Callable[[Play, State], Coroutine[Any, Any, bool]]) -> None:
+        """Plays the rounds of the plan.  `after` is told of each round and the model it led to, and of the
+        first model (a Play of round -1); it returns False for enough.
+
+        Raises RunFailed if three rounds in a row fail, or if no device will ever be on line again.
+        """
+        self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
+        self.shapes = upload_shapes(self.study, self.run.label)
+        failures = number = 0
+        going_on = await after(self._play_of(-1, ()), self.state)
+        while going_on and number < self.plan.max:
+            play = await self._play(number, await self._cohort(number))
+            failures = failures + 1 if play.round.failed else 0
+            going_on = await after(play, self.state)
+            if failures == GIVE_UP:
+                raise RunFailed(self._too_few(number))
+            number += 1
+        await self._end_all(list(self.stragglers.values()))
+
+    def _too_few(self, number: int) -> str:
+        return (
+            f"{self.run.label}, seed {self.run.seed}: rounds {number + 1 - GIVE_UP} to {number} each had fewer than "
+            f"min_replies = {self.plan.min_replies} replies; allow a longer deadline_s, or ask more devices"
+        )
+
+    async def _cohort(self, number: int) -> Sequence[str]:
+        names = await self._roll_call()
+        # The label is left out: all algorithms of a seed ask the same devices.
+        return self.algorithm.cohort(number, names, self.plan.ask, seed(self.run.seed, "cohort", number))
+
+    async def _roll_call(self) -> Sequence[str]:
+        """The devices that are on line and idle, sorted; waits while there are none."""
+        while True:
+            if self.always_on and not self.stragglers:
+                return self.names  # as it is: the cost of a round must not grow with the fleet
+            fleet, now = self.study.fleet, self.world.now()
+            idle = [name for name in self.names if name not in self.stragglers]
+            names = [name for name in idle if fleet[name].presence.on(now)]
+            if names:
+                return names
+            back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
+            await self._someone(back - now)
+
+    async def _someone(self, seconds: float) -> None:
+        """Waits until a device comes back, or a straggler ends."""
+        if seconds == math.inf and not self.stragglers:
+            raise RunFailed(
+                f"{self.run.label}, seed {self.run.seed}: after second {self.world.now():.0f} no device is ever on "
+                f"line; look at `presence: off` of the fleet"
+            )
+        self.freed = self.world.signal()
+        if seconds == math.inf:
+            await self.freed.wait()
+            return
+        try:
+            await self.world.within(seconds, self.freed.wait())
+        except Late:
+            pass
+
+    def _play_of(self, number: int, cohort: Sequence[str]) -> Play:
+        round = Round(number, cohort, self.plan, self.world.now())
+        return Play(round, self.time, self.world.signal(), self.state, stamp=self.time)
+
+    async def _play(self, number: int, cohort: Sequence[str]) -> Play:
+        play = self._play_of(number, cohort)
+        self.record.open(number, cohort, payload.digest(self.state.weights))
+        for name in cohort:
+            if self.study.fleet[name].presence.off:
+                play.watches[name] = self.world.start(self._watch(play, name))
+        opening = await self._request(play)
+        await self._hear(play, opening)
+        await self._close(play)
+        if not play.round.failed:
+            await self._combine(play)
+        self.time = play.stamp = self.world.now()
+        return play
+
+    async def _request(self, play: Play) -> Opening:
+        """Opens the round on the server; an importance that is estimated is charged to this round."""
+        round = play.round
+        ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(round.asked))
+        bill = self.costs.request(round.number)
+        opening: Opening
+        if bill.seconds:
+            opening = await self._serve_work(play, "request", bill, ticket)
+            self.record.server_end(round.number, "request", payload.digest(self.state.weights))
+        else:
+            opening = await self.world.uncharged(ticket)
+        return opening
+
+    async def _hear(self, play: Play, opening: Opening) -> None:
+        """Asks the cohort; returns when the round has closed."""
+        for name in play.round.asked:
+            body = opening.extra.get(name, opening.download)
+            header = {"round": play.round.number, "counted": self.counted.get(name)}
+            play.asks[name] = self.world.start(self._ask(play, name, Parcel.of(header, body)))
+        if self.plan.deadline is None:
+            await play.closing.wait()
+            return
+        left = max(0.0, play.round.opened + self.plan.deadline - self.world.now())
+        try:
+            await self.world.within(left, play.closing.wait())
+        except Late:
+            play.round.expire()
+
+    async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
+        """One device in one round: its request down, its reply up."""
+        round, line = play.round, self.line(name)
+        try:
+            if name in play.away:
+                raise Lost("off")
+            await line.send(parcel)
+            reply = await self._reply(play, line)
+        except Lost:
+            round.lose(name)
+            await line.rest()
+        else:
+            self._weigh(play, name, reply)
+        if round.reason is not None:
+            play.closing.set()
+        if self.stragglers.pop(name, None):
+            await self._end_all([play.watches[name]] if name in play.watches else [])
+            self.freed.set()
+
+    @staticmethod
+    async def _reply(play: Play, line: ServerEnd) -> Parcel:
+        try:
+            while True:
+                reply = await line.receive()
+                if reply.header["round"] == play.round.number:  # else it answers an older request
+                    return reply
+        except Cancelled:
+            await line.stop()
+            raise
+
+    def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
+        """Whether a reply that has arrived is sound, and in time."""
+        round, examples = play.round, reply.header.get("examples")
+        fault = self._fault(name, reply, examples)
+        if fault and round.reason is None:
+            self.record.refused(Call(name, round.number), fault)
+            round.refuse(name)
+        elif not fault and round.count(name):
+            assert isinstance(examples, int)
+            play.replies[name] = (reply.body, examples)
+
+    def _fault(self, name: str, reply: Parcel, examples: object) -> str | None:
+        held = len(self.costs.split.train[name])
+        if not isinstance(examples, int) or not 1 <= examples <= held:
+            return f"says it used {examples} examples; it holds {held}"
+        try:
+            payload.check(payload.decode(reply.body), self.shapes)
+        except payload.Refused as refused:
+            return str(refused)
+        return None
+
+    async def _close(self, play: Play) -> None:
+        """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted."""
+        running = {name: task for name, task in play.asks.items() if not task.ended}
+        if self.plan.finish_stragglers:
+            self.stragglers.update(running)
+        else:
+            await self._end_all(list(running.values()))
+        await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
+        self.record.close(play.round.number, str(play.round.reason), play.round.counted)
+
+    async def _end_all(self, tasks: Sequence[Task]) -> None:
+        if tasks:
+            await self.world.together([task.cancel() for task in tasks])
+
+    async def _combine(self, play: Play) -> None:
+        """Closes the round on the server: the new model."""
+        number, replies = play.round.number, dict(sorted(play.replies.items()))
+        ticket = self.world.submit(combine, self.run, number, self.state.message, replies)
+        self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
+        self.record.server_end(number, "combine", payload.digest(self.state.weights))
+        self.counted.update(dict.fromkeys(replies, number))
+
+    async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
+        play.bills.append(bill)
+        self.record.server_start(play.round.number, what, bill, self.study.server.profile.flops_per_s)
+        return await self.world.work(bill.total_seconds, ticket)
+
+    async def _watch(self, play: Play, name: str) -> None:
+        """Notes when a device of an open round goes off and comes back; the one authority that it is off."""
+        presence, call = self.study.fleet[name].presence, Call(name, play.round.number)
+        off = presence.next_off(self.world.now())
+        while off < math.inf:
+            await self.world.sleep(max(0.0, off - self.world.now()))
+            self.record.off(call)
+            play.away.add(name)
+            self.line(name).lose()
+            back = presence.next_on(off)
+            if back == math.inf:
+                return
+            await self.world.sleep(max(0.0, back - self.world.now()))
+            self.record.on(call)
+            play.away.discard(name)
+            off = presence.next_off(back)

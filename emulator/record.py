@@ -1,0 +1,167 @@
+"""What happened, as JSON lines, and how they are read again.
+
+events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
+
+    open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
+    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to}  .end {device}  .cut {device, bytes, why: off|closed}
+    compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate}
+               .end {device, update}   .cut {device, seconds, why}
+    server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model}
+    off / on   {device}, only for devices of an open round        refused {device, why}
+
+`reply_to` of a download is the device's last counted round (the acknowledgement that it carries), of an
+upload the round that it answers.  `model` and `update` are sha256 prefixes of the encoded tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from emulator.tally import Bill, Transfer, Trip
+from emulator.world import Call
+
+Line = dict[str, Any]
+
+encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
+
+
+class Record:
+    """Writes the two files of a run as it goes; they are valid up to their last whole line at any instant."""
+
+    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.now = now
+        self.events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8")
+        self.rounds: TextIO = (folder / "rounds.jsonl").open("w", encoding="utf-8")
+        self.trips: dict[Call, Trip] = {}
+
+    def open(self, round: int, asked: Sequence[str], model: str) -> None:
+        self._write("open", round=round, asked=list(asked), model=model)
+        self.trips.update({Call(device, round): Trip() for device in asked})
+
+    def close(self, round: int, reason: str, counted: Sequence[str]) -> None:
+        self._write("close", round=round, reason=reason, counted=list(counted))
+
+    def start(self, direction: str, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> None:
+        self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to)
+        setattr(self.trips[call], direction, Transfer(self.now(), sizes))
+
+    def end(self, direction: str, call: Call) -> None:
+        self._device(f"{direction}.end", call)
+        transfer: Transfer = getattr(self.trips[call], direction)
+        transfer.seconds, transfer.whole = self.now() - transfer.start, True
+        transfer.moved = sum(transfer.sizes.values())
+
+    def cut(self, direction: str, call: Call, why: str, nbytes: int) -> None:
+        self._device(f"{direction}.cut", call, bytes=nbytes, why=why)
+        transfer: Transfer = getattr(self.trips[call], direction)
+        transfer.seconds, transfer.moved = self.now() - transfer.start, nbytes
+
+    def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
+        self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate)
+        trip = self.trips[call]
+        trip.bill, trip.compute_start = bill, self.now()
+
+    def compute_end(self, call: Call, update: str) -> None:
+        self._device("compute.end", call, update=update)
+        trip = self.trips[call]
+        trip.compute_seconds, trip.compute_share = self.now() - trip.compute_start, 1.0
+
+    def compute_cut(self, call: Call, why: str) -> None:
+        trip = self.trips[call]
+        trip.compute_seconds = self.now() - trip.compute_start
+        planned = trip.bill.total_seconds if trip.bill else 0.0
+        trip.compute_share = min(1.0, trip.compute_seconds / planned) if planned else 0.0
+        self._device("compute.cut", call, seconds=trip.compute_seconds, why=why)
+
+    def server_start(self, round: int, what: str, bill: Bill, rate: float) -> None:
+        self._write(
+            "server.start",
+            round=round,
+            what=what,
+            phases=bill.flops,
+            seconds=bill.seconds,
+            flops=bill.total_flops,
+            rate=rate,
+        )
+
+    def server_end(self, round: int, what: str, model: str) -> None:
+        self._write("server.end", round=round, what=what, model=model)
+
+    def refused(self, call: Call, why: str) -> None:
+        self._device("refused", call, why=why)
+
+    def off(self, call: Call) -> None:
+        self._device("off", call)
+
+    def on(self, call: Call) -> None:
+        self._device("on", call)
+
+    def row(self, row: Line) -> None:
+        """One round, ended; everything before it is now safe from a crash of this process."""
+        self.rounds.write(encode(row) + "\n")
+        self.rounds.flush()
+        self.events.flush()
+
+    def shut(self) -> None:
+        for file in (self.events, self.rounds):
+            if not file.closed:
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+
+    def _device(self, event: str, call: Call, **details: Any) -> None:
+        self._write(event, device=call.device, round=call.round, **details)
+
+    def _write(self, event: str, **details: Any) -> None:
+        if not self.events.closed:  # after a second Ctrl-C tasks still unwind
+            self.events.write(encode({"t": self.now(), "event": event, **details}) + "\n")
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
+
+    Raises ValueError naming file and line for anything else that is not an object.
+    """
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith("\n"):
+                return
+            try:
+                line = json.loads(text)
+            except ValueError as error:
+                raise ValueError(f"{path}:{number} is not JSON: {error}") from None
+            if not isinstance(line, dict):
+                raise ValueError(f"{path}:{number} is not a JSON object")
+            yield line
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file whole or not at all."""
+    draft = path.with_name(path.name + ".partial")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The runs that `path` means: itself if it is one (LABEL-sSEED), else all those in it (OUT)."""
+    if (path / "events.jsonl").is_file():
+        return [path]
+    runs = sorted(file.parent for file in path.glob("*/events.jsonl"))
+    if not runs:
+        raise ValueError(f"{path} holds no run: expected events.jsonl in it or in a folder of it")
+    return runs
+
+
+def without_digests(lines: Iterable[Line]) -> Iterator[Line]:
+    """The timeline as golden files keep it: exact on any machine, because no float of a model enters it."""
+    for line in lines:
+        yield {key: value for key, value in line.items() if key not in ("model", "update")}

@@ -1,0 +1,77 @@
+"""Who counts in a round.  Pure: it is told what happened, and says when the round is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Reason = Literal["all", "first", "deadline", "too_few"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rules of a run's rounds."""
+
+    max: int  # rounds
+    needed: int  # replies that close a round (K)
+    ask: int  # devices asked; more than `needed` is over-selection
+    deadline: float | None = None  # s after the round opened
+    min_replies: int = 1  # with fewer the model stays and the round has failed
+    finish_stragglers: bool = False  # let them end after the close, instead of stopping them
+
+
+@dataclass
+class Round:
+    """One round as it unfolds: asked = counted + late + lost + refused once it is closed."""
+
+    number: int
+    asked: Sequence[str]
+    plan: Plan
+    opened: float
+    counted: list[str] = field(default_factory=list)  # in order of arrival
+    lost: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    reason: Reason | None = None  # why it closed; None while open
+
+    def count(self, name: str) -> bool:
+        """A sound reply has arrived; False if it is too late to count."""
+        if self.reason is not None:
+            return False
+        self.counted.append(name)
+        self._look()
+        return True
+
+    def lose(self, name: str) -> None:
+        """The device vanished.  After the close it stays what it was: late."""
+        if self.reason is None:
+            self.lost.add(name)
+            self._look()
+
+    def refuse(self, name: str) -> None:
+        """Its reply has arrived but is not sound."""
+        if self.reason is None:
+            self.refused.add(name)
+            self._look()
+
+    def expire(self) -> None:
+        """The deadline has come."""
+        if self.reason is None:
+            self._close("deadline")
+
+    def late(self) -> set[str]:
+        """Those asked of whom nothing was heard before the close."""
+        return set(self.asked) - set(self.counted) - self.lost - self.refused
+
+    @property
+    def failed(self) -> bool:
+        return self.reason == "too_few"
+
+    def _look(self) -> None:
+        if len(self.counted) + len(self.lost) + len(self.refused) == len(self.asked):
+            self._close("all")
+        elif len(self.counted) >= self.plan.needed:
+            self._close("first")
+
+    def _close(self, reason: Reason) -> None:
+        self.reason = reason if len(self.counted) >= self.plan.min_replies else "too_few"

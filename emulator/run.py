@@ -1,0 +1,228 @@
+"""One run: an algorithm, a seed, a world.  It leaves a folder with the record and the final model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from emulator.attend import Attendant, Notes
+from emulator.costs import Costs
+from emulator.jobs import Run, State, Trained
+from emulator.line import MemoryLine
+from emulator.metrics import NAMES, Metrics, Schedule
+from emulator.protocol import Play, RunFailed, Server
+from emulator.record import Record
+from emulator.rounds import Plan
+from emulator.seeds import seed as derive
+from emulator.study import Split, Study
+from emulator.tally import bytes_by_kind, critical
+from emulator.targets import Target, reached
+from emulator.traffic import Traffic
+from emulator.virtual import VirtualWorld
+from emulator.workshop import Executor
+from emulator.world import Call, World
+from network import payload
+from scenarios import load
+from scenarios.schema import Scenario
+
+Row = Mapping[str, Any]
+Progress = Callable[[Run, Row], None]
+GoingOn = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How runs of a scenario are played."""
+
+    plan: Plan
+    schedule: Schedule
+    stop_at: Target | None = None
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Conduct:
+        rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
+        return cls(
+            Plan(
+                max=rounds.max,
+                needed=scenario.needed,
+                ask=rounds.ask or scenario.needed,
+                deadline=rounds.deadline_s,
+                min_replies=rounds.min_replies,
+                finish_stragglers=rounds.stragglers == "finish",
+            ),
+            Schedule(evaluate.every, evaluate.personalise_every),
+            Target(stop.metric, stop.value, stop.hold) if stop else None,
+        )
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    run: Run
+    rows: list[Row] = field(default_factory=list)
+    failure: str | None = None  # why it could not go on
+    overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
+    advice: str = ""  # what would avoid them
+
+
+def study_of(scenario: Scenario) -> Study:
+    """The scenario's objects, built once for all its runs.  Raises BadScenario."""
+    data = load.dataset(scenario)
+    fleet, links = load.fleet(scenario)
+    splits = {}
+    for root in scenario.seeds:
+        rng = np.random.default_rng(derive(root, "split"))
+        splits[root] = Split(**load.split(scenario, data, sorted(fleet), rng))
+    return Study(
+        model=scenario.model,
+        dataset=data,
+        splits=splits,
+        algorithms={entry.name: load.algorithm(entry, scenario.training) for entry in scenario.algorithms},
+        fleet=fleet,
+        links=links,
+        server=load.machine("server", scenario.server.profile),
+        server_link=load.link(scenario.server.link),
+    )
+
+
+class Stage:
+    """What a run is played with, whatever the world: its record, its traffic, its devices."""
+
+    def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, folder: Path) -> None:
+        self.world, self.study, self.run, self.conduct = world, study, run, conduct
+        self.record = Record(folder, world.now)
+        self.costs = Costs(study, run.label, run.seed)
+        self.traffic = Traffic(world, self.record, study.server_link, study.links)
+        self.notes: Notes = {}
+        self.attendants: dict[str, Attendant] = {}  # those that were ever asked
+
+    def attendant(self, name: str) -> Attendant:
+        if name not in self.attendants:
+            measured = self.conduct.schedule.due
+            self.attendants[name] = Attendant(name, self.run, self.world, self.costs, self.record, self.notes, measured)
+        return self.attendants[name]
+
+
+class Diary:
+    """Writes a row for each round once its last straggler has ended, and says when it is enough."""
+
+    def __init__(self, stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress) -> None:
+        self.stage, self.outcome = stage, outcome
+        self.going_on, self.progress = going_on, progress
+        self.metrics = Metrics(stage.world, stage.study, stage.run, stage.conduct.schedule, stage.attendants)
+        self.unwritten: list[tuple[Play, dict[str, Any]]] = []
+        self.measured: list[Row] = []
+        self.state: State | None = None
+
+    async def after(self, play: Play, state: State) -> bool:
+        """Looks at a round that has ended; False if it was the last."""
+        self.state, number = state, play.round.number
+        if number < 0:
+            await self.metrics.start(state)
+            return self.going_on()
+        values: dict[str, Any] = dict.fromkeys(NAMES)
+        schedule, stop = self.stage.conduct.schedule, self.stage.conduct.stop_at
+        final = number + 1 == self.stage.conduct.plan.max
+        if schedule.every and (schedule.due(number) or final):
+            values |= await self.metrics.of(play.broadcast, state, self._trained(play))
+        if schedule.every and (schedule.personalise(number) or final):
+            values["personalised"] = await self.metrics.personalised(number, play.broadcast)
+        self.measured.append({"round": number, **values})
+        enough = stop is not None and reached(self.measured, stop) is not None
+        if enough and values["personalised"] is None:
+            values["personalised"] = await self.metrics.personalised(number, play.broadcast)
+        self.unwritten.append((play, values))
+        self.write_settled()
+        return self.going_on() and not enough
+
+    def write_settled(self) -> None:
+        """Rows stay in the order of rounds; a round with stragglers waits for them."""
+        while self.unwritten and self.unwritten[0][0].settled:
+            play, values = self.unwritten.pop(0)
+            row = self._row(play, values)
+            self.outcome.rows.append(row)
+            self.stage.record.row(row)
+            self.progress(self.stage.run, row)
+
+    def _trained(self, play: Play) -> list[Trained]:
+        return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
+
+    def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
+        round, length = play.round, play.stamp - play.began
+        leverages = [done.leverage for done in self._trained(play)]
+        trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
+        for name in round.asked:
+            self.stage.notes.pop(Call(name, round.number), None)
+        closer = round.counted[-1] if round.counted else None
+        return {
+            "round": round.number,
+            "time_s": play.stamp,
+            **values,
+            "bytes": bytes_by_kind(trips.values()),
+            "flops": sum(trip.flops for trip in trips.values()) + sum(bill.total_flops for bill in play.bills),
+            "asked": len(round.asked),
+            "counted": len(round.counted),
+            "late": len(round.late()),
+            "lost": len(round.lost),
+            "refused": len(round.refused),
+            "failed": round.failed,
+            "wasted_bytes": sum(trip.nbytes for name, trip in trips.items() if name not in play.replies),
+            "leverage": _largest(leverages),
+            "critical": critical(closer, trips.get(closer or ""), play.bills, length),
+        }
+
+
+def _largest(leverages: list[Mapping[str, float]]) -> dict[str, float]:
+    return {key: max(each[key] for each in leverages if key in each) for each in leverages for key in each}
+
+
+async def play(stage: Stage, server: Server, outcome: Outcome, going_on: GoingOn, progress: Progress) -> None:
+    """Plays a run to its end in a world that is ready.  The record is complete however it ends."""
+    diary = Diary(stage, outcome, going_on, progress)
+    try:
+        await server.serve(diary.after)
+    except RunFailed as failed:
+        outcome.failure = str(failed)
+    diary.write_settled()
+    if diary.state:
+        save_model(stage.record.folder, diary.state)
+
+
+def save_model(folder: Path, state: State) -> None:
+    draft = folder / "final.safetensors.partial"
+    save_file(payload.decode(state.weights)["weights"], draft)
+    draft.replace(folder / "final.safetensors")
+
+
+async def run_virtual(
+    study: Study,
+    run: Run,
+    conduct: Conduct,
+    executor: Executor,
+    folder: Path,
+    going_on: GoingOn = lambda: True,
+    progress: Progress = lambda _run, _row: None,
+) -> Outcome:
+    """One run in virtual time; its folder is `folder`."""
+    world, outcome = VirtualWorld(executor), Outcome(run)
+    stage = Stage(world, study, run, conduct, folder)
+    lines: dict[str, MemoryLine] = {}
+
+    def line(name: str) -> MemoryLine:
+        if name not in lines:  # a device that is never asked costs nothing
+            lines[name] = MemoryLine(world, stage.traffic, stage.attendant(name))
+            world.start(lines[name].attendant.attend(lines[name].device))
+        return lines[name]
+
+    server = Server(world, study, run, conduct.plan, stage.record, stage.costs, line)
+    try:
+        await world.run(play(stage, server, outcome, going_on, progress))
+    finally:
+        stage.record.shut()
+    return outcome

@@ -1,0 +1,196 @@
+"""The real world: asyncio's clock, real sockets on loopback, the pace of the modelled links.
+
+It can be no faster than real training.  A computation that takes longer than its modelled time is an
+overrun: counted, recorded, and told with the largest speed-up that this host can keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from emulator.jobs import Run, largest_messages
+from emulator.protocol import Server
+from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
+from emulator.study import Study
+from emulator.web import WebEnd, WebLine, application
+from emulator.workshop import Executor
+from emulator.world import Late, Ticket, Work
+
+GRACE = 0.02  # s of real time: later than this is an overrun, sooner is the noise of two timers
+
+
+class RealSignal:
+    """See world.Signal."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def set(self, value: Any = None) -> None:
+        if not self.future.done():
+            self.future.set_result(value)
+
+    def fail(self, reason: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(reason)
+            self.future.exception()  # nobody need be waiting
+
+    async def wait(self) -> Any:
+        return await asyncio.shield(self.future)  # one who stops waiting does not end it for others
+
+
+class RealTask:
+    """See world.Task."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+
+    @property
+    def ended(self) -> bool:
+        return self.task.done()
+
+    async def cancel(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+class SocketWorld:
+    """See world.World.  `speedup` modelled seconds pass in one real second."""
+
+    def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
+        self.executor = executor
+        self.speedup = speedup
+        self.loop = asyncio.get_running_loop()
+        self.zero = self.loop.time()
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.failed: asyncio.Future[None] = self.loop.create_future()
+        self.overruns: list[float] = []  # modelled seconds
+        self.keeps = float("inf")  # the largest speed-up that no job would have overrun
+
+    def now(self) -> float:
+        return (self.loop.time() - self.zero) * self.speedup
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.now() + seconds
+        await asyncio.sleep(seconds / self.speedup)
+        while (left := until - self.now()) > 0:  # the clock may have stood meanwhile
+            await asyncio.sleep(left / self.speedup)
+
+    async def together(self, works: Iterable[Work]) -> list[Any]:
+        tasks = [asyncio.ensure_future(work) for work in works]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            await _cancel(tasks)
+            raise
+
+    async def within(self, seconds: float, work: Work) -> Any:
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([task], timeout=seconds / self.speedup)
+        except BaseException:
+            await _cancel([task])
+            raise
+        if task.done():
+            return task.result()
+        await _cancel([task])
+        raise Late(f"not done within {seconds} s")
+
+    def start(self, work: Work) -> RealTask:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+        return RealTask(task)
+
+    def signal(self) -> RealSignal:
+        return RealSignal()
+
+    def call_at(self, time: float, action: Callable[[], None]) -> None:
+        self.loop.call_at(self.zero + time / self.speedup, action)
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
+        return Ticket(self.executor.submit(job, *args))
+
+    async def work(self, seconds: float, ticket: Ticket) -> Any:
+        began = self.now()
+        await self.sleep(seconds)
+        due = self.now()
+        result = await asyncio.wrap_future(ticket.future)
+        late = self.now() - due
+        if late > GRACE * self.speedup:
+            self.overruns.append(late)
+            self.keeps = min(self.keeps, self.speedup * seconds / (self.now() - began))
+        return result
+
+    async def uncharged(self, ticket: Ticket) -> Any:
+        began = self.loop.time()
+        try:
+            return await asyncio.wrap_future(ticket.future)
+        finally:
+            self.zero += self.loop.time() - began
+
+    async def run(self, main: Work) -> Any:
+        """The result of `main`; whatever it started is cancelled when it ends."""
+        task = asyncio.ensure_future(main)
+        try:
+            await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                self.failed.result()
+            return task.result()
+        finally:
+            await _cancel([task, *self.tasks])
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not self.failed.done():
+            self.failed.set_exception(error)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+
+
+async def run_sockets(
+    study: Study,
+    run: Run,
+    conduct: Conduct,
+    executor: Executor,
+    folder: Path,
+    going_on: GoingOn = lambda: True,
+    progress: Progress = lambda _run, _row: None,
+    speedup: float = 1.0,
+) -> Outcome:
+    """One run over real sockets on loopback; its folder is `folder`."""
+    world, outcome = SocketWorld(executor, speedup), Outcome(run)
+    stage = Stage(world, study, run, conduct, folder)
+    lines = {name: WebLine(world, stage.traffic, name) for name in study.fleet}
+    down, up = largest_messages(study, run.label)
+    runner = web.AppRunner(application(lines, up), auto_decompress=False, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=None)
+    try:
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+            for name, line in lines.items():
+                end = WebEnd(session, f"http://{host}:{port}", line, down)
+                world.start(stage.attendant(name).attend(end))
+            server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
+            await world.run(play(stage, server, outcome, going_on, progress))
+    finally:
+        stage.record.shut()
+        await runner.cleanup()
+    outcome.overruns = world.overruns
+    outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
+    return outcome

@@ -1,0 +1,104 @@
+"""Runs of several algorithms and seeds, summed up: time, rounds and bytes to each target.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from algorithms.local import warnings
+from emulator.targets import Target, reached
+
+Rows = Sequence[Mapping[str, Any]]
+Spread = dict[str, float | None]  # median, low, high; None stands for never
+
+MEASURES = ("time_s", "rounds", "bytes")
+FEW = 5  # seeds; below it the range is shown, from it on the quartiles
+
+
+def summarise(
+    runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], momentum: Mapping[str, float]
+) -> dict[str, Any]:
+    """The summary of {label: {seed: rows}}; the first label is the baseline."""
+    baseline = next(iter(runs))
+    labels = {label: _label(seeds, targets, momentum[label]) for label, seeds in runs.items()}
+    for label in labels.values():
+        for name, entry in label["targets"].items():
+            base = labels[baseline]["targets"][name]
+            entry["ratio_to_baseline"] = {m: _ratio(entry[m]["median"], base[m]["median"]) for m in MEASURES}
+    return {"baseline": baseline, "labels": labels}
+
+
+def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
+    """Virtual seconds, rounds and bytes until the target was reached; None if it never was."""
+    row = reached(rows, target)
+    if row is None:
+        return None
+    so_far = [earlier for earlier in rows if earlier["round"] <= row["round"]]
+    return {"time_s": row["time_s"], "rounds": row["round"] + 1, "bytes": sum(map(round_bytes, so_far))}
+
+
+def round_bytes(row: Mapping[str, Any]) -> int:
+    """All bytes of a round, both ways, those of cut transfers included."""
+    return sum(size for kinds in row["bytes"].values() for size in kinds.values())
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Median, low and high over seeds; a seed that never gets there counts as infinite.
+
+    Below 5 seeds low and high are the extremes, from 5 on the quartiles.
+    """
+    known = sorted(float("inf") if value is None else value for value in values)
+    low, high = known[0], known[-1]
+    if len(known) >= FEW:
+        low, _, high = (_quantile(known, share) for share in (0.25, 0.5, 0.75))
+    return {"median": _finite(_quantile(known, 0.5)), "low": _finite(low), "high": _finite(high)}
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below, above = ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
+    part = place - int(place)
+    return below if part == 0 or below == above else below + part * (above - below)
+
+
+def _finite(value: float) -> float | None:
+    return None if value == float("inf") else value
+
+
+def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float) -> dict[str, Any]:
+    finals = [rows[-1] for rows in seeds.values() if rows]
+    return {
+        "seeds": sorted(seeds),
+        "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
+        "targets": {target.name: _target(seeds, target) for target in targets},
+        "final": {
+            metric: spread([row[metric] for row in finals]) if finals else None
+            for metric in ("accuracy", "initial", "personalised")
+            if all(row[metric] is not None for row in finals)
+        },
+        "time_s": spread([row["time_s"] for row in finals]) if finals else None,
+        "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
+        "warnings": _warnings(seeds, momentum),
+    }
+
+
+def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
+    found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
+    entry: dict[str, Any] = {m: spread([at[m] if at else None for at in found.values()]) for m in MEASURES}
+    entry["reached"] = sum(at is not None for at in found.values())
+    entry["of"] = len(found)
+    entry["seeds"] = {str(seed): at for seed, at in found.items()}
+    return entry
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
+
+
+def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
+    """Of the penalty, judged by the largest leverage that any round recorded."""
+    recorded = [row["leverage"] for rows in seeds.values() for row in rows if row["leverage"]]
+    if not recorded:
+        return []
+    largest = {key: max(leverage[key] for leverage in recorded) for key in recorded[0]}
+    return warnings(largest, momentum)

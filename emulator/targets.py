@@ -1,0 +1,37 @@
+"""When a run reached what it was after.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value of a metric, to be held in `hold` evaluated rounds in a row."""
+
+    metric: str  # accuracy | initial | personalised | validation
+    value: float
+    hold: int = 1
+
+    @property
+    def name(self) -> str:
+        held = f" held {self.hold}" if self.hold > 1 else ""
+        return f"{self.metric} {self.value:g}{held}"
+
+
+def reached(rows: Sequence[Mapping[str, Any]], target: Target) -> Mapping[str, Any] | None:
+    """The round in which the target was reached: the first of `hold` rounds in a row at or above the value.
+
+    Rounds in which the metric was not evaluated are passed over; None: not reached.
+    """
+    streak: list[Mapping[str, Any]] = []
+    for row in rows:
+        value = row[target.metric]
+        if value is None:
+            continue
+        streak = [*streak, row] if value >= target.value else []
+        if len(streak) >= target.hold:
+            return streak[0]
+    return None

@@ -1,0 +1,192 @@
+"""The virtual world: SimPy's clock, stepped from asyncio.  The only file that imports simpy.
+
+A coroutine can be a SimPy process when its innermost `await` yields a SimPy event.  The stepping loop is
+itself a coroutine, so that several runs share one event loop and one pool of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import simpy
+from simpy.events import Event
+
+from emulator.workshop import Executor
+from emulator.world import Cancelled, Late, Ticket, Work
+
+BREATH = 256  # steps between two looks at the event loop; each costs some 10 us
+
+
+class Wait:
+    """Awaits a SimPy event.  A task that is cancelled here sees Cancelled, as it would under asyncio."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def __await__(self) -> Generator[Event, Any, Any]:
+        try:
+            return (yield self.event)
+        except simpy.Interrupt:
+            raise Cancelled("cancelled") from None
+
+
+def as_process(work: Work) -> Generator[Event, Any, Any]:
+    """A coroutine as a SimPy process.
+
+    Raises TypeError, where the mistake is, if the work awaits something that is not of this world;
+    given to SimPy directly it would end in an AttributeError far away.
+    """
+    step, argument = work.send, None
+    while True:
+        try:
+            event = step(argument)
+        except StopIteration as stop:
+            return stop.value
+        except Cancelled:
+            return None
+        if not isinstance(event, Event):
+            step, argument = work.throw, _not_of_this_world(event)
+            continue
+        try:
+            step, argument = work.send, (yield event)
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            step, argument = work.throw, error
+
+
+def _not_of_this_world(event: object) -> Any:
+    return TypeError(f"awaited {event!r} in virtual time; await only what the world offers")
+
+
+class VirtualSignal:
+    """See world.Signal."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.event = env.event()
+
+    def set(self, value: Any = None) -> None:
+        if not self.event.triggered:
+            self.event.succeed(value)
+
+    def fail(self, reason: Exception) -> None:
+        if not self.event.triggered:
+            self.event.fail(reason)
+            self.event.defused = True  # nobody need be waiting
+
+    async def wait(self) -> Any:
+        return await Wait(self.event)
+
+
+class VirtualTask:
+    """See world.Task."""
+
+    __slots__ = ("process",)
+
+    def __init__(self, process: simpy.Process) -> None:
+        self.process = process
+
+    @property
+    def ended(self) -> bool:
+        return not self.process.is_alive
+
+    async def cancel(self) -> None:
+        if self.process.is_alive:
+            self.process.interrupt()
+            await Wait(self.process)
+
+
+class VirtualWorld:
+    """See world.World.  Time passes only in `run`, from event to event."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.env = simpy.Environment()
+        self.executor = executor
+        self.owed: deque[tuple[Ticket, Event]] = deque()
+
+    def now(self) -> float:
+        return float(self.env.now)
+
+    async def sleep(self, seconds: float) -> None:
+        await Wait(self.env.timeout(seconds))
+
+    async def together(self, works: Iterable[Work]) -> list[Any]:
+        processes = [self.env.process(as_process(work)) for work in works]
+        try:
+            await Wait(self.env.all_of(processes))
+        except BaseException:
+            for process in processes:
+                await VirtualTask(process).cancel()
+            raise
+        return [process.value for process in processes]
+
+    async def within(self, seconds: float, work: Work) -> Any:
+        process = self.env.process(as_process(work))
+        try:
+            await Wait(process | self.env.timeout(seconds))
+        except BaseException:
+            await VirtualTask(process).cancel()
+            raise
+        if process.triggered:
+            return process.value
+        await VirtualTask(process).cancel()
+        raise Late(f"not done within {seconds} s")
+
+    def start(self, work: Work) -> VirtualTask:
+        return VirtualTask(self.env.process(as_process(work)))
+
+    def signal(self) -> VirtualSignal:
+        return VirtualSignal(self.env)
+
+    def call_at(self, time: float, action: Callable[[], None]) -> None:
+        timeout = self.env.timeout(max(0.0, time - self.env.now))
+        timeout.callbacks.append(lambda _: action())
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
+        return Ticket(self.executor.submit(job, *args))
+
+    async def work(self, seconds: float, ticket: Ticket) -> Any:
+        await self.sleep(seconds)  # virtual time follows the declared cost alone
+        collected = self.env.event()
+        self.owed.append((ticket, collected))
+        return await Wait(collected)
+
+    async def uncharged(self, ticket: Ticket) -> Any:
+        return await self.work(0.0, ticket)
+
+    async def run(self, main: Work) -> Any:
+        """Lets time pass until `main` has ended; its result.  A coroutine of the asyncio loop."""
+        if not inspect.iscoroutine(main):
+            raise TypeError(f"run takes a coroutine, not {main!r}")
+        process = self.env.process(as_process(main))
+        steps = 0
+        while not process.triggered:
+            self._step()
+            steps += 1
+            while self.owed:  # the clock stands until what is owed now is here, in the order it fell due
+                await self._collect(*self.owed.popleft())
+            if steps % BREATH == 0:
+                await asyncio.sleep(0)
+        if not process.ok:
+            raise process.value
+        return process.value
+
+    def _step(self) -> None:
+        if not self.env.peek() < float("inf"):
+            raise RuntimeError("the run waits for something that will never happen: no event is due")
+        self.env.step()
+
+    async def _collect(self, ticket: Ticket, collected: Event) -> None:
+        try:
+            collected.succeed(await asyncio.wrap_future(ticket.future))
+        except Exception as error:  # a failed job fails the one who waits for it, not the loop
+            collected.fail(error)

@@ -1,0 +1,165 @@
+"""The two ends of a line over HTTP.  With sockets.py the only file that sleeps for real.
+
+A device asks `GET /next` and is answered when the server has something for it: a request (its bytes at the
+pace of the links), or 204: stop.  Its reply goes up by `POST /reply`.  Bytes from the network are hostile:
+sizes are bounded before they are read, no Content-Encoding is accepted, and what is decoded must be of a
+closed form (network/payload.py), with shapes and dtypes of the model and finite values (protocol.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from emulator.line import LOST, Line
+from emulator.traffic import Flight, Traffic
+from emulator.world import Cancelled, Lost, Parcel, World
+from network import payload
+
+TICK = 0.01  # s of real time between two looks at how many bytes the links let through
+HEADER = 4100  # bytes: the largest header of an envelope, with its length
+
+
+class WebLine(Line):
+    """The server's end."""
+
+    def __init__(self, world: World, traffic: Traffic, name: str) -> None:
+        super().__init__(world, traffic, name)
+        self.parked: asyncio.Future[Any] | None = None  # a GET that waits for its answer
+        self.waiting: list[Any] = []  # answers that wait for a GET
+
+    async def send(self, parcel: Parcel) -> None:
+        flight = self.launch("down", parcel)
+        self.resting = False
+        self.push((parcel, flight))
+        await flight.wait()
+
+    def push(self, item: Any) -> None:
+        if self.parked and not self.parked.done():
+            self.parked.set_result(item)
+        else:
+            self.waiting.append(item)
+
+    async def poll(self, resting: bool) -> Any:
+        """What the device is to be told next; LOST if another GET of this device takes this one's place."""
+        if resting and not self.waiting:
+            self.rests()
+        if self.parked and not self.parked.done():
+            self.parked.set_result(LOST)
+        self.parked = asyncio.get_running_loop().create_future()
+        if self.waiting:
+            self.parked.set_result(self.waiting.pop(0))
+        return await self.parked
+
+
+def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
+    """The server's web application; `largest` is the length of the largest upload that a device may send."""
+
+    def line_of(request: web.Request) -> WebLine:
+        name = request.query.get("device", "")
+        if name not in lines:
+            raise web.HTTPNotFound(text="no such device")
+        return lines[name]
+
+    async def following(request: web.Request) -> web.StreamResponse:
+        item = await line_of(request).poll(request.query.get("resting") == "1")
+        if item is None:
+            return web.Response(status=204)
+        if item is LOST:
+            return _hang_up(request)
+        parcel, flight = item
+        data = payload.pack(parcel.header, parcel.body)
+        response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+        await response.prepare(request)
+        try:
+            async for chunk in paced(flight, data):
+                await response.write(chunk)
+        except Lost:
+            return _hang_up(request)
+        await response.write_eof()
+        return response
+
+    async def reply(request: web.Request) -> web.Response:
+        line = line_of(request)
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
+        try:
+            parcel = _parcel(await request.read(), ("round", "examples"))
+        except payload.Refused as refused:
+            raise web.HTTPBadRequest(text=str(refused)[:200]) from None
+        line.replies.put(parcel)
+        return web.Response(status=204)
+
+    app = web.Application(client_max_size=largest + HEADER)
+    app.add_routes([web.get("/next", following), web.post("/reply", reply)])
+    return app
+
+
+class WebEnd:
+    """The device's end.  See world.DeviceEnd."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
+        self.session = session
+        self.url = url
+        self.line = line  # only to know the links' pace: what is said goes over the socket
+        self.largest = largest  # length of the largest download
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        query = {"device": self.line.name, "resting": "1" if resting else "0"}
+        try:
+            async with self.session.get(f"{self.url}/next", params=query) as response:
+                if response.status == 204:
+                    return None
+                if response.status != 200 or (response.content_length or 0) > self.largest + HEADER:
+                    raise Lost(f"the server answered {response.status} with {response.content_length} bytes")
+                return _parcel(await response.read(), ("round", "counted"))
+        except (aiohttp.ClientError, payload.Refused) as error:
+            raise Lost(str(error)) from None
+
+    async def send(self, parcel: Parcel) -> None:
+        data = payload.pack(parcel.header, parcel.body)
+        flight = self.line.launch("up", parcel)
+        headers = {"Content-Length": str(len(data))}
+        query = {"device": self.line.name}
+        try:
+            async with self.session.post(
+                f"{self.url}/reply", params=query, data=paced(flight, data), headers=headers
+            ) as response:
+                await response.read()
+        except Cancelled:
+            flight.abort("closed")
+            raise
+        except (aiohttp.ClientError, Lost) as error:
+            flight.abort("off")
+            raise Lost(str(error)) from None
+
+
+async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
+    """The bytes, as the links let them through.  Raises Lost if the flight is cut."""
+    sent = 0
+    while sent < len(data):
+        allowed = flight.carried()
+        if flight.over and not flight.landed:
+            raise Lost("the transfer was cut")
+        if allowed > sent:
+            yield data[sent:allowed]
+            sent = allowed
+        else:
+            await asyncio.sleep(TICK)
+
+
+def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
+    header, body = payload.unpack(data)
+    if set(header) != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
+        raise payload.Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
+    return Parcel.of(header, body)
+
+
+def _hang_up(request: web.Request) -> web.StreamResponse:
+    if request.transport:
+        request.transport.abort()
+    return web.Response(status=410)

@@ -1,0 +1,128 @@
+"""Where real computation runs: here, or in worker processes.
+
+A job is a pure function `job(study, *args)`: same arguments, same result, on any worker, in any order.
+The study (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and bytes.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import fields, replace
+from multiprocessing import get_context
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from devices.data.dataset import Dataset
+from emulator.study import Study
+
+Job = Callable[..., Any]
+
+
+class Executor(Protocol):
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        """Starts `job(study, *args)`."""
+
+
+def quiet_torch() -> None:
+    """One thread and deterministic algorithms: the same bits whatever the number of workers."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+class Inline:
+    """Runs each job at once, in this process."""
+
+    def __init__(self, study: Study) -> None:
+        quiet_torch()
+        self.study = study
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(job(self.study, *args))
+        except Exception as error:  # belongs to whoever collects the result
+            future.set_exception(error)
+        return future
+
+
+class Processes:
+    """A pool of worker processes.  They map the data set from one file each, so there is one copy in memory."""
+
+    def __init__(self, study: Study, workers: int) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="fedlapse-")
+        shelf = _put_away(study.dataset, Path(self.folder.name))
+        self.pool = ProcessPoolExecutor(
+            workers,
+            mp_context=get_context("spawn"),
+            initializer=_arrive,
+            initargs=(replace(study, dataset=None), shelf),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.folder.cleanup()
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        return self.pool.submit(_do, job, *args)
+
+
+def executor(study: Study, workers: int) -> Inline | Processes:
+    """Worker processes, or with `workers` 0 this process."""
+    return Processes(study, workers) if workers else Inline(study)
+
+
+Shelf = dict[str, Any]  # field of Dataset -> its value, or the file that holds the array
+
+_study: Study | None = None  # in a worker: what it was handed when it came
+
+
+def _put_away(dataset: Dataset | None, folder: Path) -> Shelf | None:
+    if dataset is None:
+        return None
+    shelf: Shelf = {}
+    for field in fields(dataset):
+        value = getattr(dataset, field.name)
+        if isinstance(value, np.ndarray):
+            np.save(folder / f"{field.name}.npy", value)
+            value = folder / f"{field.name}.npy"
+        shelf[field.name] = value
+    return shelf
+
+
+def _take_down(shelf: Shelf | None) -> Dataset | None:
+    if shelf is None:
+        return None
+    # "c": torch wants writable memory, and pages that nobody writes stay shared
+    return Dataset(**{k: np.load(v, mmap_mode="c") if isinstance(v, Path) else v for k, v in shelf.items()})
+
+
+def _arrive(study: Study, shelf: Shelf | None) -> None:
+    global _study
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is the main process's business; a worker's death breaks the pool
+    quiet_torch()
+    _study = replace(study, dataset=_take_down(shelf))
+
+
+def _do(job: Job, *args: Any) -> Any:
+    return job(_study, *args)

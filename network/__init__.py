@@ -1,0 +1,1 @@
+"""How bytes travel: payloads, links, and the sharing of links."""

@@ -1,0 +1,292 @@
+"""Tensors as bytes, and back: what is charged for is what is really sent.
+
+A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
+equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.
+No type name on the wire ever becomes a class (reliability.md §2.1, §3.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]  # parameter name -> array
+Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
+Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
+Header = Mapping[str, int | str | None]
+
+DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+    "float16": np.dtype("<f2"),
+    "int64": np.dtype("<i8"),
+    "int32": np.dtype("<i4"),
+    "uint8": np.dtype("u1"),
+    "bool": np.dtype("?"),
+}
+FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
+LONGEST_NAME = 256  # bytes of UTF-8
+MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
+MOST_DIMENSIONS = 64  # numpy's own limit
+LARGEST_HEADER = 4096  # bytes
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
+    """The message is not one that we would send; the reason in one sentence."""
+
+
+def encode(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
+    """The message as bytes; equal messages give equal bytes, whatever the order of their keys.
+
+    Raises Refused for a dtype that is not in DTYPES, and for names that `decode` would not accept.
+    """
+    return _pack(
+        {
+            kind: {name: _entry(kind, name, array) for name, array in _in_order(arrays)}
+            for kind, arrays in _in_order(message, reserved=FRAME)
+        }
+    )
+
+
+def decode(data: bytes, limit: int | None = None) -> Message:
+    """The message in `data`, of at most `limit` bytes.
+
+    Each array is a copy of its own, aligned and writable: a view into the buffer, at an unaligned offset,
+    gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.
+    Raises Refused, and nothing else, for whatever `encode` would not have written.
+    """
+    return {
+        kind: {name: _array(entry, where) for name, entry, where in entries}
+        for kind, entries in _entries(data, limit).items()
+    }
+
+
+def sizes(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, int]:
+    """Bytes per kind, and under "frame" what their names, shapes and lengths add when encoded."""
+    return sizes_of(encode(message))
+
+
+def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
+    """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
+    kinds = {
+        kind: sum(len(entry["data"]) for _, entry, _ in entries) for kind, entries in _entries(data, limit).items()
+    }
+    return {**kinds, FRAME: len(data) - sum(kinds.values())}
+
+
+def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
+    """The dtype and shape of each array: what `check` compares with."""
+    return {
+        kind: {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
+        for kind, arrays in message.items()
+    }
+
+
+def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None:
+    """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite."""
+    _same_names("the message", message, manifest)
+    for kind, arrays in message.items():
+        _same_names(f"kind {_quoted(kind)}", arrays, manifest[kind])
+        for name, array in arrays.items():
+            where = f"{_quoted(kind)} {_quoted(name)}"
+            dtype, shape = manifest[kind][name]
+            if (array.dtype.name, array.shape) != (dtype, tuple(shape)):
+                raise Refused(f"{where} is {array.dtype.name} {array.shape}; it must be {dtype} {tuple(shape)}")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise Refused(f"{where} holds a value that is not finite")
+
+
+def digest(data: bytes) -> str:
+    """The first 16 hex digits of the SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def pack(header: Header, body: bytes) -> bytes:
+    """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
+
+    Raises Refused for a header that `unpack` would not accept.
+    """
+    return b"".join((*_packed_header(header), body))
+
+
+def envelope_bytes(header: Header) -> int:
+    """How many bytes `pack` adds to the body."""
+    return sum(map(len, _packed_header(header)))
+
+
+def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
+    """The header and the body of an envelope.  Raises Refused, and nothing else, for whatever is not one."""
+    length = int.from_bytes(data[:4], "big")
+    if not length <= min(LARGEST_HEADER, len(data) - 4):
+        raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
+    header = _parse(data[4 : 4 + length])
+    if type(header) is not dict:
+        raise Refused("the header is not a map")
+    for name, value in header.items():
+        _scalar(name, value)
+    return header, data[4 + length :]
+
+
+# --- to bytes ---------------------------------------------------------------------------------------------
+
+
+def _pack(tree: object) -> bytes:
+    try:
+        return bytes(msgpack.packb(tree, use_bin_type=True))
+    except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
+        raise Refused(f"msgpack cannot carry it: {error}") from None
+
+
+def _in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tuple[str, Any]]:
+    if len(entries) > MOST_ENTRIES:
+        raise Refused(f"{len(entries)} entries in one map; at most {MOST_ENTRIES} are sent")
+    for name in entries:
+        _named(name, reserved)
+    return sorted(entries.items())
+
+
+def _entry(kind: str, name: str, array: NDArray[Any]) -> dict[str, object]:
+    where = f"{_quoted(kind)} {_quoted(name)}"
+    if not isinstance(array, np.ndarray):
+        raise Refused(f"{where} is a {type(array).__name__}; it must be a numpy array")
+    if array.dtype.name not in DTYPES:
+        raise Refused(f"{where} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
+    data = array.astype(DTYPES[array.dtype.name], copy=False).tobytes()
+    return {"data": data, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _packed_header(header: Header) -> tuple[bytes, bytes]:
+    for name, value in header.items():
+        _scalar(name, value)
+    packed = _pack(dict(_in_order(header)))
+    if len(packed) > LARGEST_HEADER:
+        raise Refused(f"a header of {len(packed)} bytes; the limit is {LARGEST_HEADER}")
+    return len(packed).to_bytes(4, "big"), packed
+
+
+# --- from bytes -------------------------------------------------------------------------------------------
+
+
+def _entries(data: bytes, limit: int | None) -> dict[str, list[tuple[str, dict[str, Any], str]]]:
+    """kind -> [(name, entry, what to call it)], each entry with the three right keys."""
+    if limit is not None and len(data) > limit:
+        raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
+    tree = _parse(data)
+    if type(tree) is not dict:
+        raise Refused("the message is not a map of kinds")
+    return {kind: _kind(kind, arrays) for kind, arrays in tree.items()}
+
+
+def _kind(kind: str, arrays: object) -> list[tuple[str, dict[str, Any], str]]:
+    _named(kind, reserved=FRAME)
+    if type(arrays) is not dict:
+        raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
+    return [(name, *_checked(entry, f"{_quoted(kind)} {_quoted(name)}")) for name, entry in arrays.items()]
+
+
+def _checked(entry: object, where: str) -> tuple[dict[str, Any], str]:
+    """The entry, when its keys, types and length are right."""
+    if type(entry) is not dict or list(entry) != ["data", "dtype", "shape"]:
+        raise Refused(f"{where} must have data, dtype and shape, and nothing else")
+    data, dtype, shape = entry.values()
+    if type(data) is not bytes or type(dtype) is not str or dtype not in DTYPES:
+        raise Refused(f"{where} must be bytes of one of {', '.join(DTYPES)}")
+    if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
+        raise Refused(f"{where} must have a shape of integers from 0")
+    itemsize = DTYPES[dtype].itemsize
+    if math.prod(shape) * itemsize != len(data):
+        raise Refused(f"{where} has {len(data)} bytes, which is not what its shape and dtype need")
+    if math.prod(n for n in shape if n) * itemsize > sys.maxsize:  # numpy multiplies these for empty arrays too
+        raise Refused(f"{where} is empty, but has a dimension that is too large")
+    if dtype == "bool" and data.translate(None, b"\0\1"):
+        raise Refused(f"{where} holds a bool that is neither 0 nor 1")
+    return entry, where
+
+
+def _array(entry: dict[str, Any], where: str) -> NDArray[Any]:
+    data, dtype, shape = entry["data"], DTYPES[entry["dtype"]], entry["shape"]
+    try:
+        room = np.empty(len(data) + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise Refused(f"{where} has {len(data)} bytes; there is no memory for them") from None
+    start = -room.__array_interface__["data"][0] % ALIGNMENT
+    array = room[start : start + len(data)].view(dtype.newbyteorder("=")).reshape(shape)
+    array[...] = np.frombuffer(data, dtype).reshape(shape)
+    return array
+
+
+def _parse(data: bytes) -> Any:
+    """The one msgpack object that is `data`, in the form that `_pack` gives it."""
+    try:
+        tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
+            data,
+            raw=False,
+            strict_map_key=True,
+            use_list=True,
+            max_str_len=LARGEST_HEADER,
+            max_bin_len=len(data),
+            max_array_len=MOST_DIMENSIONS,
+            max_map_len=MOST_ENTRIES,
+            max_ext_len=0,
+            ext_hook=_no_extension,
+            object_pairs_hook=_ordered,
+        )
+        canonical = msgpack.packb(tree, use_bin_type=True) == data
+    except Refused:
+        raise
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise Refused(f"not one msgpack object: {type(error).__name__}") from None
+    if not canonical:
+        raise Refused("not in msgpack's shortest form")
+    return tree
+
+
+def _no_extension(code: int, _: bytes) -> object:
+    raise Refused(f"msgpack extension {code} is not part of a message")
+
+
+def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """A map whose names rise strictly: none twice, and only one way to write it."""
+    last = None
+    for name, _ in pairs:
+        _named(name)
+        if last is not None and name <= last:
+            raise Refused(f"the name {_quoted(name)} comes twice or out of order")
+        last = name
+    return dict(pairs)
+
+
+# --- both ways --------------------------------------------------------------------------------------------
+
+
+def _named(name: object, reserved: str | None = None) -> None:
+    if type(name) is not str:
+        raise Refused(f"a name is a {type(name).__name__}; it must be a str")
+    if name == reserved:
+        raise Refused(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
+    if not 0 < len(name.encode(errors="replace")) <= LONGEST_NAME:
+        raise Refused(f"the name {_quoted(name)} must have 1 to {LONGEST_NAME} bytes")
+
+
+def _scalar(name: object, value: object) -> None:
+    if value is not None and type(value) is not int and type(value) is not str:
+        raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
+
+
+def _same_names(what: str, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    for name in sorted(found.keys() ^ wanted.keys()):
+        has = "has an unexpected" if name in found else "lacks"
+        raise Refused(f"{what} {has} {_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    """`name` as it can stand in a line of text: printable ASCII, and short."""
+    return ascii(name if len(name) <= 40 else name[:40] + "...")

@@ -1,0 +1,1 @@
+"""What to run: scenario files and how they are read."""

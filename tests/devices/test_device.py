@@ -1,0 +1,152 @@
+import csv
+import math
+from dataclasses import replace
+from importlib import resources
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from devices.device import Device, Profile, profiles, read_profiles
+from devices.presence import Presence
+
+PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
+HEADER = "name,quantity,value,unit,source,date"
+LINES = [
+    "board,speed,2,GFLOP/s,assumed,2026-11-21",
+    "board,memory_bandwidth,3,GB/s,assumed,2026-11-21",
+    "board,overhead,4,ms,assumed,2026-11-21",
+    "board,memory,5,MB,assumed,2026-11-21",
+]
+FLASH = {"phone-low": 1.642, "phone-mid": 0.588, "phone-high": 0.179}  # s a batch of 10, LEAF FEMNIST CNN
+
+
+def device(profile: Profile) -> Device:
+    return Device("a", profile, Presence())
+
+
+def leaf_cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(3136, 2048),
+        nn.ReLU(),
+        nn.Linear(2048, 62),
+    )
+
+
+def flops_of_a_batch_of_ten() -> int:
+    """By torch's own counter, forward and backward."""
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        leaf_cnn()(torch.empty(10, 1, 28, 28)).sum().backward()
+    return counter.get_total_flops()
+
+
+def test_a_step_is_bound_by_computing_or_by_memory_whichever_is_slower():
+    # 2e9 FLOPs at 1e9 a second are 2 s; 1e7 floats are 4e7 bytes, 0.4 s at 1e8 a second; 1e8 floats are 4 s
+    assert device(PLAIN).seconds(2e9, 1e7, 1) == pytest.approx(2.5)
+    assert device(PLAIN).seconds(2e9, 1e8, 1) == pytest.approx(4.5)
+
+
+def test_time_is_proportional_to_the_steps():
+    assert device(PLAIN).seconds(1e9, 0, 7) == pytest.approx(7 * device(PLAIN).seconds(1e9, 0, 1))
+    assert device(PLAIN).seconds(1e9, 1e9, 0) == 0
+
+
+def test_a_step_that_does_nothing_costs_its_overhead():
+    assert device(PLAIN).seconds(0, 0, 3) == 1.5
+
+
+@pytest.mark.parametrize("bad", [-1, math.nan, math.inf])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_cost_that_is_none_is_refused(bad, place):
+    cost = [1, 1, 1]
+    cost[place] = bad
+    with pytest.raises(ValueError, match=f"{['flops', 'floats', 'steps'][place]} is {bad}"):
+        device(PLAIN).seconds(*cost)
+
+
+@pytest.mark.parametrize("field", ["flops_per_s", "memory_bytes_per_s", "memory_bytes"])
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf])
+def test_a_profile_without_speed_or_memory_is_refused(field, bad):
+    with pytest.raises(ValueError, match=field):
+        replace(PLAIN, **{field: bad})
+
+
+def test_a_negative_overhead_is_refused():
+    with pytest.raises(ValueError, match="overhead_s"):
+        replace(PLAIN, overhead_s=-0.001)
+
+
+@pytest.mark.slow  # the first use of torch's counter takes a second
+@pytest.mark.parametrize("name", FLASH)
+def test_a_phone_takes_the_seconds_that_flash_measured(name):
+    parameters = sum(p.numel() for p in leaf_cnn().to("meta").parameters())
+    # read, written and updated: three times the weights; the phones are bound by computing here
+    seconds = device(profiles()[name]).seconds(flops_of_a_batch_of_ten(), 3 * parameters, 1)
+    assert seconds == pytest.approx(FLASH[name], rel=1e-3)
+
+
+def test_the_named_profiles_are_there():
+    assert set(profiles()) == {
+        "phone-low",
+        "phone-mid",
+        "phone-high",
+        "pi-3",
+        "pi-4",
+        "pi-5",
+        "jetson-nano",
+        "laptop",
+        "workstation",
+        "gateway",
+    }
+
+
+def test_newer_phones_and_boards_are_faster():
+    speed = {name: profile.flops_per_s for name, profile in profiles().items()}
+    assert speed["phone-low"] < speed["phone-mid"] < speed["phone-high"]
+    assert speed["pi-3"] < speed["pi-4"] < speed["pi-5"] < speed["laptop"] < speed["workstation"]
+
+
+def test_every_number_says_that_it_was_measured_or_assumed():
+    text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        assert "measured: " in row["source"] or "assumed" in row["source"], row
+        assert row["date"] == "2026-11-21", row
+
+
+def test_units_are_turned_into_ours_and_sources_are_kept():
+    board = read_profiles([HEADER, *LINES])["board"]
+    assert (board.flops_per_s, board.memory_bytes_per_s, board.overhead_s, board.memory_bytes) == (
+        2e9,
+        3e9,
+        0.004,
+        5_000_000,
+    )
+    assert "speed: assumed (2026-11-21)" in board.source
+
+
+@pytest.mark.parametrize("line", range(4))
+def test_a_profile_with_a_quantity_missing_is_refused(line):
+    with pytest.raises(ValueError, match=r"board: .* missing"):
+        read_profiles([HEADER, *(text for i, text in enumerate(LINES) if i != line)])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("board,speed,2,GFLOP/s,assumed,2026-11-21", "given twice"),
+        ("board,speed,2,MFLOP/s,assumed,2026-11-21", "speed in MFLOP/s"),
+        ("board,colour,2,GB/s,assumed,2026-11-21", "colour in GB/s"),
+        ("other,speed", "speed in None"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_refused(line, reason):
+    with pytest.raises(ValueError, match=reason):
+        read_profiles([HEADER, *LINES, line])

@@ -1,0 +1,220 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from devices import shards
+
+SEEDS = st.integers(0, 2**32)
+LABELS = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(np.array)
+ALPHAS = st.sampled_from([0.01, 0.1, 1.0, 10.0, 1000.0])
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def balanced(n: int, classes: int = 10) -> np.ndarray:
+    return np.arange(n) % classes
+
+
+def table(parts: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
+    """(devices, classes): how many examples of each class a device holds."""
+    return np.array([np.bincount(labels[part], minlength=labels.max() + 1) for part in parts])
+
+
+def mean_largest_share(alpha: float, devices: int = 1000, size: int = 60) -> float:
+    labels = balanced(devices * size)
+    parts = shards.dirichlet(labels, devices, alpha, rng())
+    return float(table(parts, labels).max(axis=1).mean() / size)
+
+
+def assert_partition(parts: list[np.ndarray], n: int, devices: int) -> None:
+    assert [len(part) for part in parts] == [n // devices] * devices
+    together = np.concatenate(parts)
+    assert len(np.unique(together)) == len(together)
+    assert together.min() >= 0
+    assert together.max() < n
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+@given(LABELS, st.integers(1, 30), SEEDS)
+def test_even_shards_are_equal_and_share_no_example(labels, devices, seed):
+    assume(devices <= len(labels))
+    assert_partition(shards.iid(labels, devices, rng(seed)), len(labels), devices)
+
+
+@given(LABELS, st.integers(1, 30), ALPHAS, SEEDS)
+def test_dirichlet_shards_are_equal_and_share_no_example(labels, devices, alpha, seed):
+    assume(devices <= len(labels))
+    assert_partition(shards.dirichlet(labels, devices, alpha, rng(seed)), len(labels), devices)
+
+
+@given(LABELS, SEEDS, ALPHAS)
+def test_the_same_seed_gives_the_same_shards(labels, seed, alpha):
+    for once, again in zip(
+        shards.dirichlet(labels, 1 + len(labels) // 9, alpha, rng(seed)),
+        shards.dirichlet(labels, 1 + len(labels) // 9, alpha, rng(seed)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(once, again)
+
+
+def test_another_seed_gives_other_shards():
+    labels = balanced(600)
+    for split in (shards.iid, lambda *a: shards.dirichlet(a[0], a[1], 1.0, a[2])):
+        one, other = split(labels, 6, rng(1)), split(labels, 6, rng(2))
+        assert any((a != b).any() for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 1, 10, 100])
+@pytest.mark.parametrize("devices", [1, 2, 10, 100, 1000])
+def test_a_split_of_many_labels_always_ends(alpha, devices):
+    labels = np.sort(balanced(6000)) ** 2 // 9  # uneven classes, and numbers missing between them
+    assert_partition(shards.dirichlet(labels, devices, alpha, rng()), len(labels), devices)
+
+
+def test_one_device_of_all_receives_everything():
+    (all_of_it,) = shards.dirichlet(balanced(50), 1, 0.01, rng())
+    np.testing.assert_array_equal(all_of_it, np.arange(50))
+
+
+def test_where_sizes_divide_evenly_every_example_is_given_out():
+    parts = shards.dirichlet(balanced(1000), 20, 0.1, rng())
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(1000))
+
+
+def test_at_alpha_one_the_largest_share_is_that_of_the_law():
+    # E max of Dir(1, ..., 1) over C classes is H_C / C; the deviation of its mean over 1,000 devices is
+    # 0.003.  Fitting and rounding move a share by a few hundredths of itself.
+    law = sum(1 / c for c in range(1, 11)) / 10  # 0.293
+    assert mean_largest_share(1.0) == pytest.approx(law, abs=0.015)
+
+
+def test_a_large_alpha_is_nearly_even_and_a_small_one_nearly_one_class_each():
+    # the deviation of a share is sqrt(0.09 / (10 alpha + 1)): 0.0009 at 1e4, less than rounding to 1/60;
+    # a tenth is 6 examples, and one above it 7
+    assert mean_largest_share(1e4) <= 7 / 60
+    # E sum q^2 = (alpha + 1)/(10 alpha + 1) = 0.918 at 0.01, and the largest share is at least that
+    assert mean_largest_share(0.01) > 0.9
+
+
+def test_the_last_device_is_no_more_uneven_than_the_first():
+    labels = balanced(60_000)
+    largest = table(shards.dirichlet(labels, 1000, 0.5, rng()), labels).max(axis=1) / 60
+    # halves of 500: both means deviate by about 0.17/sqrt(500) = 0.008; sequential filling gives 0.1 and more
+    assert largest[500:].mean() == pytest.approx(largest[:500].mean(), abs=0.04)
+
+
+def test_classes_are_given_out_in_proportion_to_their_examples():
+    labels = np.repeat([0, 1, 2], [700, 200, 103])
+    total = table(shards.dirichlet(labels, 10, 1.0, rng()), labels).sum(axis=0)
+    # 1,000 of 1,003 in proportion are 697.9, 199.4, 102.7; fitted within a half, and rounded by one a class
+    # at most where remainders do not run out
+    np.testing.assert_allclose(total, [697.9, 199.4, 102.7], atol=5)
+
+
+@pytest.mark.slow
+def test_a_thousand_devices_share_sixty_thousand_labels():
+    labels = balanced(60_000)
+    assert_partition(shards.dirichlet(labels, 1000, 0.01, rng()), 60_000, 1000)
+
+
+@pytest.mark.parametrize("alpha", [0, -1, math.nan, math.inf])
+def test_an_alpha_that_is_none_is_refused(alpha):
+    with pytest.raises(ValueError, match=f"alpha is {alpha}"):
+        shards.dirichlet(balanced(100), 4, alpha, rng())
+
+
+def test_an_alpha_beyond_the_floats_is_refused_and_not_drawn_as_nonsense():
+    with pytest.raises(ValueError, match="alpha is 1e\\+308"):
+        shards.dirichlet(balanced(100), 4, 1e308, rng())
+
+
+@pytest.mark.parametrize("devices", [0, -3, 101])
+def test_more_devices_than_examples_or_none_are_refused(devices):
+    with pytest.raises(ValueError, match=f"devices is {devices} for 100 examples"):
+        shards.iid(balanced(100), devices, rng())
+    with pytest.raises(ValueError, match=f"devices is {devices} for 100 examples"):
+        shards.dirichlet(balanced(100), devices, 1, rng())
+
+
+def test_labels_of_two_dimensions_are_refused():
+    with pytest.raises(ValueError, match="shape"):
+        shards.iid(np.zeros((4, 2), np.int64), 2, rng())
+
+
+def test_a_fit_that_does_not_come_to_rest_is_refused(monkeypatch):
+    monkeypatch.setattr(shards, "SWEEPS", 1)
+    with pytest.raises(ValueError, match="did not fit after 1 sweeps"):
+        shards.dirichlet(balanced(1000), 10, 0.01, rng())
+
+
+def test_a_proxy_set_is_a_percentage_but_at_least_64_examples():
+    assert len(shards.proxy(60_000, 0.01, rng())) == 600
+    assert len(shards.proxy(1437, 0.01, rng())) == 64
+    np.testing.assert_array_equal(shards.proxy(100, 1.0, rng()), np.arange(100))
+
+
+@given(st.integers(64, 500), st.floats(0, 1), SEEDS)
+def test_a_proxy_set_holds_different_examples_in_order(n, fraction, seed):
+    indices = shards.proxy(n, fraction, rng(seed))
+    assert (np.diff(indices) > 0).all()
+    assert 0 <= indices[0] <= indices[-1] < n
+
+
+def test_a_proxy_set_larger_than_the_data_is_refused():
+    with pytest.raises(ValueError, match="needs 64 examples and there are 63"):
+        shards.proxy(63, 0.5, rng())
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan])
+def test_a_fraction_that_is_none_is_refused(fraction):
+    with pytest.raises(ValueError, match=f"fraction is {fraction}"):
+        shards.proxy(1000, fraction, rng())
+    with pytest.raises(ValueError, match=f"fraction is {fraction}"):
+        shards.hold_out(np.arange(10), fraction, rng())
+
+
+@given(st.sets(st.integers(0, 1000), max_size=60), st.floats(0, 1, exclude_max=True), SEEDS)
+def test_holding_out_loses_no_example_and_invents_none(members, fraction, seed):
+    indices = np.array(sorted(members), dtype=np.int64)
+    train, validation = shards.hold_out(indices, fraction, rng(seed))
+    assert len(validation) == math.floor(fraction * len(indices))
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, validation])), indices)
+
+
+def test_a_test_shard_has_the_labels_of_its_device_by_largest_remainder():
+    # 10 of (5, 3, 1)/9: quotas 5.56, 3.33, 1.11; floors 5, 3, 1; the tenth goes to the largest remainder
+    train, test = np.repeat([0, 1, 2], [5, 3, 1]), np.repeat([0, 1, 2, 3], 50)
+    chosen = shards.test_shard(train, test, 10, rng())
+    assert np.bincount(test[chosen], minlength=4).tolist() == [6, 3, 1, 0]
+
+
+def test_where_a_class_runs_out_the_other_labels_share_the_rest_in_proportion():
+    # label 0 is due 12 of 20 and has 4; the 16 left go 3 : 1 to labels 1 and 2
+    train, test = np.repeat([0, 1, 2], [12, 6, 2]), np.repeat([0, 1, 2, 3], [4, 50, 50, 50])
+    chosen = shards.test_shard(train, test, 20, rng())
+    assert np.bincount(test[chosen], minlength=4).tolist() == [4, 12, 4, 0]
+
+
+@given(LABELS, LABELS, st.integers(1, 120), SEEDS)
+def test_a_test_shard_is_of_its_size_without_repetition_and_of_its_labels(train, test, size, seed):
+    usable = int(np.isin(test, train).sum())
+    if size > usable:
+        with pytest.raises(ValueError, match=f"size of a test shard is {size}; it must lie in 1 to {usable}"):
+            shards.test_shard(train, test, size, rng(seed))
+        return
+    chosen = shards.test_shard(train, test, size, rng(seed))
+    assert len(np.unique(chosen)) == len(chosen) == size
+    assert set(test[chosen]) <= set(train)
+
+
+@given(LABELS, st.integers(1, 120), SEEDS)
+def test_with_plenty_of_test_examples_each_label_is_within_one_of_its_quota(train, size, seed):
+    test = np.repeat(np.arange(7), 200)
+    chosen = shards.test_shard(train, test, size, rng(seed))
+    quota = size * np.bincount(train, minlength=7) / len(train)
+    assert (np.abs(np.bincount(test[chosen], minlength=7) - quota) < 1).all()
