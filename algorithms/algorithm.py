@@ -100,9 +100,12 @@ class Load:
 class Algorithm(Protocol):
     """Both halves of an algorithm: the server's (start, cohort, request, combine) and the device's (train)."""
 
-    training: Training
     downloads: ClassVar[Collection[str]]  # all kinds that may go down
     uploads: ClassVar[Collection[str]]  # the kinds that go up; the server refuses any other
+
+    @property
+    def training(self) -> Training:
+        """How devices train."""
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """The server's state before round 0; it always holds the kind "weights"."""

@@ -42,30 +42,32 @@ def sgd_traffic(parameters: int, momentum: float, weight_decay: float) -> float:
     return (5.0 if momentum else 3.0) * parameters
 
 
-class Moved(TorchDispatchMode):
-    """Counts the floats that operations move: what each reads and what it writes; views move nothing.
+class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
+    """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
 
     Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.floats = 0.0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not _is_view(func):
+        if not _still(func):
             moved = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
             self.floats += sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
         return result
 
 
-def _is_view(func: Any) -> bool:
-    """Whether its result is another look at its argument's memory; the name is that of a reshape."""
+def _still(func: Any) -> bool:
+    """Whether its result is another look at its argument's memory, or memory that nothing was written to."""
     aliases = (value.alias_info for value in func._schema.returns)
-    return func.__name__.startswith("_unsafe_view") or any(a is not None and not a.is_write for a in aliases)
+    return func.__name__.startswith(("_unsafe_view", "empty", "new_empty")) or any(
+        alias is not None and not alias.is_write for alias in aliases
+    )
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Meter:
         target_shape: Sequence[int] = (),
     ) -> None:
         self.model = _on_meta(model)
+        self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
         self.counts: dict[tuple[str, int, str], Count] = {}
@@ -160,11 +163,31 @@ class Meter:
     def _measured(self, order: str, batch: int, backward: str) -> Count:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
-        chosen = _chosen(self.model, backward)
+        chosen = self._chosen(backward)
         self.model.train(order != "each")
         with FlopCounterMode(display=False) as flops, Moved() as moved:
             RUNS[order](self.model, self.loss, x, y, chosen)
         return Count(float(flops.get_total_flops()), moved.floats)
+
+    def _chosen(self, backward: str) -> list[nn.Parameter]:
+        """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(name in self.trainable and fnmatchcase(name, backward))
+        chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        if backward and not chosen:
+            raise ValueError(f"backward is {backward!r}; the trainable parameters are {', '.join(self.trainable)}")
+        return chosen
+
+
+def _check(phase: Phase) -> None:
+    for what in ("examples", "epochs", "second_order", "traffic"):
+        value = getattr(phase, what)
+        if not (isfinite(value) and value >= 0):
+            raise ValueError(f"{what} of phase {phase.name!r} is {value}; it must be 0 or more, and finite")
+    if phase.batch < 1:
+        raise ValueError(f"batch of phase {phase.name!r} is {phase.batch}; a step needs at least 1 example")
+    if phase.second_order and not phase.backward:
+        raise ValueError(f"phase {phase.name!r} has second_order without backward; its parameters need gradients")
 
 
 def _order(phase: Phase) -> str:
@@ -174,7 +197,7 @@ def _order(phase: Phase) -> str:
     return "each" if phase.name in PER_EXAMPLE else "first"
 
 
-def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> None:
     with torch.no_grad():
         loss(model(x), y)
 
@@ -187,9 +210,8 @@ def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Pa
     """Gradients of single examples, the way importance.py takes them."""
     if chunk_sums(model, loss, x, y, "sq") is None:
         _first(model, loss, x, y, chosen)
-        for parameter in chosen:  # written by the backward, read and written by the power, read by the sum
-            gradients = torch.empty(len(x), *parameter.shape, dtype=parameter.dtype, device="meta")
-            gradients.copy_(gradients.square()).sum(0)
+        for parameter in chosen:  # each one's own gradient is written, squared, and summed
+            torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:

@@ -27,7 +27,8 @@ class Curvature:
     target: Tensors  # v = Σ_j Î_j⊙θ̂_j
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        pull(grad, self.importance[name] * parameter - self.target[name], self.strength)
+        behind = torch.addcmul(self.target[name], self.importance[name], parameter, value=-1)  # v - u⊙θ
+        pull(grad, behind, -self.strength)
 
 
 @dataclass(frozen=True)

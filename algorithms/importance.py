@@ -53,7 +53,7 @@ def importance(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -
     if not _trainable(private):
         return {}
     types = {name: parameter.dtype for name, parameter in _trainable(private).items()}
-    sums = _fast(private, loss, x, y, kind) if _plain(private) else None
+    sums = _fast(private, loss, x, y, kind)
     if sums is None:
         sums = _slow(private, loss, x, y, kind)
     return {name: (total / len(x)).to(types[name]) for name, total in sums.items()}
@@ -105,13 +105,13 @@ def _plain(model: nn.Module) -> bool:
 
 
 def _fast(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors | None:
-    """Sums of |g| or g² over the examples, or None if a layer turns out not to be used exactly once."""
+    """Sums of |g| or g² over the examples, or None if there is no fast path."""
     sums = _zeros(model)
     for parameter in model.parameters():
         if parameter.dim() == 4:  # channels last: a fifth less time for convolutions and pools, as in local.sgd
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     for some_x, some_y in _chunks(x, y, CHUNK):
-        chunk = _chunk(model, loss, some_x, some_y, kind)
+        chunk = chunk_sums(model, loss, some_x, some_y, kind)
         if chunk is None:
             return None
         for name, total in chunk.items():
@@ -119,8 +119,14 @@ def _fast(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
     return sums
 
 
-def _chunk(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors | None:
-    """The sums over one chunk, from the layers' inputs and the gradients at their outputs."""
+def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors | None:
+    """Sums of |g| or g² over the examples of one chunk, from one batched backward; None if that cannot be done.
+
+    Needs trainable layers that are Linear or Conv2d, each used once; `model` is in the mode it is to be run in.
+    cost.py counts what this moves.
+    """
+    if not _plain(model):
+        return None
     layers = _layers(model)
     calls: dict[str, list[tuple[Tensor, GradientEdge]]] = {name: [] for name in layers}
 
@@ -133,10 +139,12 @@ def _chunk(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Te
         return hook
 
     hooks = [layer.register_forward_hook(watch(name)) for name, layer in layers.items()]
-    with torch.enable_grad():
-        total = _losses(loss, model(x), y).sum()
-    for hook in hooks:
-        hook.remove()
+    try:
+        with torch.enable_grad():
+            total = _losses(loss, model(x), y).sum()
+    finally:
+        for hook in hooks:
+            hook.remove()
     if not _once(total, layers, calls, len(x)):
         return None
     edges = [calls[name][0][1] for name in layers]

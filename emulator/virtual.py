@@ -177,7 +177,7 @@ class VirtualWorld:
             if steps % BREATH == 0:
                 await asyncio.sleep(0)
         if not process.ok:
-            raise process.value
+            raise process.value  # type: ignore[misc]  # of a failed process it is the exception
         return process.value
 
     def _step(self) -> None:

@@ -16,7 +16,7 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 class Part(BaseModel):
     """What all parts of a scenario share: frozen, exact types, no key that is not known."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
 
 
 class Split(Part):

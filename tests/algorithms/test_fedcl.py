@@ -114,7 +114,7 @@ def test_estimated_every_round_both_fallbacks_are_one() -> None:
     server = party("server", round=3, data=7)
     replies = []
     for fallback in ("identity", "keep_last"):
-        algorithm = FedCL(ROUGH, fallback=fallback, strength=20.0)  # type: ignore[arg-type]
+        algorithm = FedCL(ROUGH, fallback=fallback, strength=20.0)
         down = algorithm.request({"weights": copied(party().model)}, ["a"], server).download
         replies.append(algorithm.train(down, device).upload["weights"])
     assert same_bits(replies[0], replies[1])
@@ -184,7 +184,7 @@ def test_the_payload_of_twenty_rounds(interval: int, ratio: float) -> None:
 def test_without_strength_the_importance_still_travels() -> None:
     server = party("server")
     request = FedCL(ROUGH, strength=0.0).request({"weights": copied(server.model)}, ["a"], server)
-    assert "importance" in request.download
+    assert request.download.keys() == {"weights", "importance"} == set(FedCL.downloads)
 
 
 def test_keep_last_remembers_the_importance_and_uses_it_again() -> None:

@@ -1,0 +1,288 @@
+"""Does a record obey the laws?  It judges from the two files of a run alone, and computes every sum itself.
+
+    form     every line has its keys, of the right type, and finite numbers
+    rounds   0, 1, 2, ... each opened, closed and combined before the next
+    I1-I8    as in reliability.md §1.3; laws.py
+    rows     rounds.jsonl says what the events say
+
+A record may end anywhere, because a run may be stopped; up to there it must obey.  Pure but for reading.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.evidence import Line, Round, Stretch, Visit
+from emulator.laws import Timeline, near, slack
+from emulator.record import read_lines
+
+Fits = Callable[[object], bool]
+Row = dict[str, Any]
+LARGEST = 1e100  # beyond it a number is nonsense, and sums of it may no longer be finite
+CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value must be."""
+
+    fits: Fits
+    words: str
+
+    def __or__(self, other: Kind) -> Kind:
+        return Kind(lambda value: self.fits(value) or other.fits(value), f"{self.words} or {other.words}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and -LARGEST < value < LARGEST  # type: ignore[operator]  # nan fails as well
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < LARGEST
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind(lambda value: isinstance(value, str) and value in words, " | ".join(words))
+
+
+def _each(kind: Kind) -> Kind:
+    def fits(value: object) -> bool:
+        return isinstance(value, dict) and all(map(kind.fits, value.values()))
+
+    return Kind(fits, f"an object whose values are each {kind.words}")
+
+
+NULL = Kind(lambda value: value is None, "null")
+NUMBER = Kind(_is_number, "a finite number")
+AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
+RATE = Kind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
+COUNT = Kind(_is_count, "a whole number of at least 0")
+TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
+TEXT = Kind(_is_text, "a string")
+NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
+WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
+SIZES, BILL = _each(COUNT), _each(AMOUNT)
+
+Keys = dict[str, Kind]
+COMMON: Keys = {"t": AMOUNT, "event": TEXT, "round": COUNT}
+START: Keys = {"device": TEXT, "bytes": SIZES, "reply_to": COUNT | NULL}
+END: Keys = {"device": TEXT}
+STOP: Keys = {"device": TEXT, "bytes": COUNT, "why": WHY}
+CHARGE: Keys = {"phases": BILL, "seconds": BILL, "rate": RATE}
+EVENTS: dict[str, Keys] = {
+    "open": {"asked": NAMES, "model": TEXT},
+    "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": NAMES},
+    **{f"{way}.start": START for way in ("down", "up")},
+    **{f"{way}.end": END for way in ("down", "up")},
+    **{f"{way}.cut": STOP for way in ("down", "up")},
+    "compute.start": {"device": TEXT, **CHARGE},
+    "compute.end": {"device": TEXT, "update": TEXT},
+    "compute.cut": {"device": TEXT, "seconds": AMOUNT, "why": WHY},
+    "server.start": {"what": WHAT, "flops": AMOUNT, **CHARGE},
+    "server.end": {"what": WHAT, "model": TEXT},
+    "off": END,
+    "on": END,
+    "refused": {"device": TEXT, "why": TEXT},
+}
+ROW: Keys = {
+    "round": COUNT,
+    "time_s": AMOUNT,
+    "bytes": _each(SIZES),
+    "flops": AMOUNT,
+    "failed": TRUTH,
+    **dict.fromkeys(("asked", "counted", "late", "lost", "refused", "wasted_bytes"), COUNT),
+}
+PARTS = ("down_s", "compute_s", "up_s", "server_s")
+CRITICAL: Keys = {
+    "device": TEXT | NULL,
+    **dict.fromkeys(("setup_s", "wait_s"), NUMBER),
+    **dict.fromkeys(PARTS, _each(NUMBER)),
+}
+
+
+def audit_run(folder: Path) -> list[str]:
+    """One sentence for each law that the record in `folder` breaks; none if it obeys them all.
+
+    Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
+    """
+    timeline = Timeline()
+    faults: list[str] = []
+    for number, body in enumerate(_objects(folder / "events.jsonl"), 1):
+        wrong = list(_malformed(body))
+        faults += (f"form: line {number}: {what}" for what in wrong)
+        if not wrong:
+            timeline.read(Line(number, body["event"], body["round"], body["t"], body))
+    timeline.finish()
+    return faults + timeline.faults + list(_judge(_objects(folder / "rounds.jsonl"), timeline))
+
+
+def _objects(path: Path) -> list[Row]:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
+    try:
+        return list(read_lines(path))
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply to be a record") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def _malformed(body: Row) -> Iterator[str]:
+    event = body.get("event")
+    if not isinstance(event, str) or event not in EVENTS:
+        yield f"the event is {reprlib.repr(event)}; it must be one of {', '.join(EVENTS)}"
+        return
+    keys = COMMON | EVENTS[event]
+    yield from _misfits(body, keys, event)
+    for key in sorted(body.keys() - keys.keys()):
+        yield f"{event} has the unknown key {key!r}"
+    if event in ("down.start", "up.start") and "frame" not in (body.get("bytes") or {}):
+        yield f"{event} has bytes without a frame"
+
+
+def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
+    for key, kind in keys.items():
+        if key not in body:
+            yield f"{what} has no {key!r}; it must be {kind.words}"
+        elif not kind.fits(body[key]):
+            yield f"{key!r} of {what} is {reprlib.repr(body[key])}; it must be {kind.words}"
+
+
+def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
+    """The laws of rounds.jsonl.  Rows may be fewer than rounds: one waits for its last straggler."""
+    before: float | None = 0.0
+    for place, row in enumerate(rows):
+        wrong = list(_misformed(row))
+        yield from (f"form: row {place}: {what}" for what in wrong)
+        if wrong:
+            before = None
+            continue
+        if row["round"] != place:
+            yield f"rows: row {place} is of round {row['round']}; they must be 0, 1, 2, ..."
+        yield from (f"{law}: row {place}: {what}" for law, what in _row(row, before, timeline.rounds))
+        before = row["time_s"]
+
+
+def _misformed(row: Row) -> Iterator[str]:
+    yield from _misfits(row, ROW | {"critical": _each(Kind(lambda _: True, "anything"))}, "a row")
+    if isinstance(row.get("critical"), dict):
+        yield from _misfits(row["critical"], CRITICAL, "critical")
+    todo: list[object] = [row]  # no recursion: a hostile row may be nested deeply
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict | list):
+            todo += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not NUMBER.fits(value):
+            yield f"it holds {value}, which is not a finite number"
+
+
+def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterator[tuple[str, str]]:
+    round = rounds.get(row["round"])
+    if round is None or round.stamp is None:
+        yield "rows", f"there is a row of round {row['round']}, but the events do not end that round"
+        return
+    for device, visit in round.visits.items():
+        if visit.pending:
+            start = visit.pending.start
+            yield (
+                "I5",
+                f"{start.event} of {device!r} in line {start.number} has neither end nor cut, but the round has a row",
+            )
+    if not near(row["time_s"], round.stamp.t, 1e-9):
+        yield "rows", f"time_s is {row['time_s']}, but line {round.stamp.number} ends the round at {round.stamp.t}"
+    if before is not None and row["time_s"] < before:
+        yield "I7", f"time_s goes back from {before} to {row['time_s']}"
+    yield from (("I5", what) for what in _numbers(row, round))
+    yield from (("rows", what) for what in _critical(row, before, round))
+
+
+def _numbers(row: Row, round: Round) -> Iterator[str]:
+    refused = sum(visit.refused for visit in round.visits.values())
+    told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
+    counted = round.visits.keys() & set(round.counted)
+    told["wasted_bytes"] = sum(_moved(visit) for name, visit in round.visits.items() if name not in counted)
+    for key, value in told.items():
+        if row[key] != value:
+            yield f"{key} is {row[key]}, but the events say {value}"
+    least, most = round.lost
+    if not least <= row["lost"] <= most:
+        yield f"lost is {row['lost']}, but the events say {least}" + (f" to {most}" if most > least else "")
+    if row["asked"] != row["counted"] + row["late"] + row["lost"] + row["refused"]:
+        yield (
+            f"asked is {row['asked']}, but counted + late + lost + refused is "
+            f"{row['counted']} + {row['late']} + {row['lost']} + {row['refused']}"
+        )
+    if (sums := _bytes(round)) != _without_zeros(row["bytes"]):
+        yield f"bytes is {row['bytes']}, but the events say {sums}"
+    if not near(row["flops"], flops := _flops(round), 1e-9):
+        yield f"flops is {row['flops']}, but the events say {flops}"
+
+
+def _moved(visit: Visit) -> int:
+    return sum(visit.did[way].moved for way in ("down", "up") if way in visit.did)
+
+
+def _bytes(round: Round) -> dict[str, dict[str, int]]:
+    sums: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
+    for visit in round.visits.values():
+        for way in sums.keys() & visit.did.keys():
+            transfer = visit.did[way]
+            sums[way].update(transfer.start.body["bytes"] if transfer.whole else {CUT: transfer.moved})
+    return _without_zeros(sums)
+
+
+def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {way: {kind: size for kind, size in sorted(sizes.items()) if size} for way, sizes in sums.items()}
+
+
+def _flops(round: Round) -> float:
+    devices = sum(visit.did["compute"].flops for visit in round.visits.values() if "compute" in visit.did)
+    return devices + sum(stretch.flops for stretch in round.server.values())
+
+
+def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
+    """Where the seconds went: each part as the events say, and all together the length of the round."""
+    path = row["critical"]
+    closer = round.counted[-1] if round.counted else None
+    if path["device"] != closer:
+        yield f"critical is the path of {path['device']!r}, but {closer!r} was counted last"
+        return
+    for part, told in _parts(round.visits.get(closer or ""), round).items():
+        said = path[part]
+        if said.keys() != told.keys() or not all(near(said[key], told[key], 1e-6) for key in told):
+            yield f"critical.{part} is {said}, but the events say {told}"
+    seconds = [path["setup_s"], path["wait_s"], *(value for part in PARTS for value in path[part].values())]
+    margin = slack(row["time_s"])
+    if min(seconds) < -margin:
+        yield f"critical holds {min(seconds)} s; no part of a round is negative"
+    if before is not None and abs(sum(seconds) - (row["time_s"] - before)) > 1e-6 * (row["time_s"] - before) + margin:
+        yield f"critical sums to {sum(seconds)} s, but the round took {row['time_s'] - before} s"
+
+
+def _parts(visit: Visit | None, round: Round) -> dict[str, dict[str, float]]:
+    did = visit.did if visit else {}
+    server: Counter[str] = Counter()
+    for stretch in round.server.values():
+        server.update(stretch.start.body["seconds"])
+    return {
+        "down_s": _split(did.get("down"), "bytes"),
+        "compute_s": _split(did.get("compute"), "seconds"),
+        "up_s": _split(did.get("up"), "bytes"),
+        "server_s": dict(server),
+    }
+
+
+def _split(stretch: Stretch | None, key: str) -> dict[str, float]:
+    """Its seconds, in proportion to what the line that starts it says under `key`."""
+    shares = stretch.start.body[key] if stretch else {}
+    total = sum(shares.values())
+    return {name: stretch.seconds * share / total for name, share in shares.items()} if stretch and total else {}

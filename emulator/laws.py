@@ -1,0 +1,304 @@
+"""The laws that the events of a record must obey, applied line by line.  Pure.
+
+I1 to I8 are those of reliability.md §1.3; of I4 a record shows only the acknowledgements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from emulator.evidence import Line, Round, Stretch, Visit, losses
+
+TOUCH = 1e-6  # s; stretches that overlap by no more touch: they are sums of floats
+Span = tuple[float, int, float, str]  # start, its line, end, what it is
+WORK = {"down": "a download", "compute": "computing", "up": "an upload"}
+AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
+    "down.start": None,
+    "down.end": "down.start",
+    "down.cut": "down.start",
+    "compute.start": "down.end",
+    "compute.end": "compute.start",
+    "compute.cut": "compute.start",
+    "up.start": "compute.end",
+    "up.end": "up.start",
+    "up.cut": "up.start",
+    "refused": "up.end",
+}
+
+
+def slack(t: float) -> float:
+    """What float arithmetic may cost a difference of times around `t`, in s."""
+    return 1e-9 + 1e-12 * t
+
+
+class Timeline:
+    """The rounds of a record, put together line by line; `faults` says what broke a law."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[int, Round] = {}
+        self.faults: list[str] = []
+        self.latest: Line | None = None
+        self.serving: Stretch | None = None  # what the server is doing
+        self.acknowledged: dict[str, int] = {}  # device -> its last counted round
+        self.model: str | None = None  # digest; None if a broken record leaves it open
+
+    def fault(self, law: str, line: Line, what: str) -> None:
+        device = f", device {line.device!r}" if "device" in line.body else ""
+        self.faults.append(f"{law}: line {line.number}, round {line.round}{device}: {what}")
+
+    def read(self, line: Line) -> None:
+        if self.latest and line.t < self.latest.t:
+            self.fault("I7", line, f"time goes back from {self.latest.t} to {line.t}")
+        self.latest = line
+        round = self.rounds.get(line.round)
+        if line.event == "open":
+            self._open(line)
+        elif round is None:
+            self.fault("rounds", line, f"{line.event} in a round that has not opened")
+        elif line.event == "close":
+            self._close(line, round)
+        elif line.event.startswith("server"):
+            self._server(line, round)
+        elif line.device not in round.visits:
+            self.fault("I7", line, f"{line.event} of a device that was not asked")
+        elif line.event in ("off", "on"):
+            self._presence(line, round, round.visits[line.device])
+        else:
+            self._work(line, round, round.visits[line.device])
+
+    def _open(self, line: Line) -> None:
+        asked, due = line.body["asked"], max(self.rounds, default=-1) + 1
+        if line.round != due:
+            self.fault("rounds", line, f"opens where round {due} is due")
+        before = self.rounds.get(due - 1)
+        if before and before.stamp is None:
+            self.fault("rounds", line, f"opens before round {due - 1} was closed and combined")
+        if self.model not in (None, line.body["model"]):
+            self.fault("I8", line, f"opens with model {line.body['model']}, but round {due - 1} left {self.model}")
+        if len(set(asked)) < len(asked):
+            self.fault("I1", line, f"asks a device twice: {asked}")
+        if line.round not in self.rounds:
+            self.rounds[line.round] = Round(line, {name: Visit() for name in asked})
+            self.model = line.body["model"]
+
+    def _close(self, line: Line, round: Round) -> None:
+        if round.close:
+            self.fault("rounds", line, f"closes again; line {round.close.number} closed it")
+            return
+        round.close = line
+        if len(set(round.counted)) < len(round.counted):
+            self.fault("I1", line, f"counts an update twice: {round.counted}")
+        for name in dict.fromkeys(round.counted):
+            self._counted(line, name, round.visits.get(name))
+        round.lost = losses(round)
+        self._reason(line, round)
+
+    def _counted(self, line: Line, name: str, visit: Visit | None) -> None:
+        if visit is None:
+            self.fault("I1", line, f"counts {name!r}, which was not asked")
+        elif visit.refused:
+            self.fault("I2", line, f"counts {name!r}, whose reply was refused")
+        elif visit.last is None or visit.last.event != "up.end":
+            last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
+            self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
+
+    def _reason(self, line: Line, round: Round) -> None:
+        reason, asked = line.body["reason"], len(round.visits)
+        heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
+        if reason == "all" and heard + round.lost[1] < asked:
+            self.fault(
+                "rounds", line, f"closed for 'all', but only {heard + round.lost[1]} of {asked} were heard or lost"
+            )
+        if reason in ("first", "deadline") and heard + round.lost[0] >= asked:
+            self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
+        if reason != "too_few" and not round.counted:
+            self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
+        arrived = max(
+            (visit.last.number for name in round.counted if (visit := round.visits.get(name)) and visit.last), default=0
+        )
+        for visit in round.visits.values():
+            cut = visit.cut("closed")
+            if cut and cut.number < arrived:
+                self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
+
+    def _server(self, line: Line, round: Round) -> None:
+        what, starts = line.body["what"], line.event == "server.start"
+        if not starts:
+            self._served(line, round, what)
+            return
+        if self.serving:
+            self.fault(
+                "I6",
+                line,
+                f"the server starts {what} before what it began in line {self.serving.start.number} has ended",
+            )
+        if what in round.server:
+            self.fault("I6", line, f"the server starts a second {what}")
+            return
+        if what == "request" and (round.close or any(visit.last for visit in round.visits.values())):
+            self.fault("I7", line, "the server prepares a request that was sent before")
+        if what == "combine" and not round.close:
+            self.fault("I7", line, "the server combines before the close")
+        if what == "combine" and round.failed:
+            self.fault("I8", line, "the server combines a failed round")
+        charge, phases = line.body["flops"], line.body["phases"]
+        if not near(charge, sum(phases.values()), 1e-9):
+            self.fault("I6", line, f"flops is {charge}, but the phases sum to {sum(phases.values())}")
+        self._roofline(line)
+        self.serving = round.server[what] = Stretch(line)
+
+    def _served(self, line: Line, round: Round, what: str) -> None:
+        stretch, model = self.serving, line.body["model"]
+        if stretch is None or (stretch.start.round, stretch.start.body["what"]) != (line.round, what):
+            self.fault("I6", line, f"the server ends a {what} that it was not doing")
+            return
+        stretch.stop, self.serving = line, None
+        self._duration(stretch)
+        if what == "combine":
+            self.model = model
+            self.acknowledged.update(dict.fromkeys(round.counted, line.round))
+        elif model != self.model:
+            self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
+
+    def _presence(self, line: Line, round: Round, visit: Visit) -> None:
+        if round.close and visit.over:
+            self.fault("I7", line, f"{line.event} after the close, of a device that had nothing more to do")
+        if visit.off == (line.event == "off"):
+            self.fault("I6", line, f"goes {line.event}, but it was {line.event} already")
+        elif line.event == "off":
+            visit.away.append(Stretch(line))
+        else:
+            visit.away[-1].stop = line
+
+    def _work(self, line: Line, round: Round, visit: Visit) -> None:
+        before = visit.last.event if visit.last else None
+        if before != AFTER[line.event]:
+            self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
+        visit.last = line
+        phase, _, step = line.event.partition(".")
+        if phase == "refused":
+            visit.refused = True
+            if round.close:
+                self.fault("I2", line, f"refused after the close in line {round.close.number}")
+        elif step == "start":
+            self._starts(line, round, phase)
+            visit.did.setdefault(phase, Stretch(line))
+        elif phase in visit.did and visit.did[phase].stop is None:
+            visit.did[phase].stop = line
+            self._stops(line, visit, visit.did[phase])
+
+    def _starts(self, line: Line, round: Round, phase: str) -> None:
+        reply = line.body.get("reply_to")
+        if phase == "compute":
+            self._roofline(line)
+        elif phase == "up":
+            if reply != line.round:
+                self.fault("I3", line, f"an upload that answers round {reply}")
+        else:
+            known = self.acknowledged.get(line.device)
+            if reply != known:
+                self.fault("I4", line, f"acknowledges round {reply}, but the device was last counted in {known}")
+            if round.close:
+                self.fault("I7", line, f"a download that starts after the close in line {round.close.number}")
+            if self.serving and self.serving.start.round == line.round:
+                self.fault(
+                    "I7",
+                    line,
+                    f"a download that starts before the server's work of line {self.serving.start.number} has ended",
+                )
+
+    def _stops(self, line: Line, visit: Visit, stretch: Stretch) -> None:
+        if line.body.get("why") == "off" and not visit.off:
+            self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
+        if "seconds" in stretch.start.body:
+            self._duration(stretch)
+        elif stretch.moved > stretch.announced:
+            self.fault("I5", line, f"{stretch.moved} bytes went through of {stretch.announced} announced")
+
+    def _roofline(self, line: Line) -> None:
+        phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
+        if phases.keys() != seconds.keys():
+            self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but seconds for {sorted(seconds)}")
+            return
+        for phase, flops in phases.items():
+            if seconds[phase] < flops / rate * (1 - 1e-9):
+                self.fault(
+                    "I6", line, f"{phase} takes {seconds[phase]} s, but {flops} FLOPs at {rate} FLOP/s take longer"
+                )
+
+    def _duration(self, stretch: Stretch) -> None:
+        """Work lasts as charged; it may end later (in the socket world training can overrun), never sooner."""
+        assert stretch.stop
+        stop, passed, charged = stretch.stop, stretch.seconds, stretch.charged
+        margin = slack(stop.t)
+        if stretch.whole and passed < charged * (1 - 1e-6) - margin:
+            self.fault("I6", stop, f"the work took {passed} s, less than the {charged} s charged")
+        if not stretch.whole and passed > charged * (1 + 1e-6) + margin:
+            self.fault("I6", stop, f"cut after {passed} s, more than the {charged} s charged")
+        if not stretch.whole and abs(stop.body["seconds"] - passed) > 1e-6 * passed + margin:
+            self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
+
+    def finish(self) -> None:
+        """The laws that need the whole record."""
+        self._stragglers()
+        spans: dict[str, list[Span]] = {}
+        for device, span in self._spans():
+            spans.setdefault(device, []).append(span)
+        for device, of_device in spans.items():
+            self.faults += (f"I6: device {device!r}: {overlap}" for overlap in _overlaps(sorted(of_device)))
+
+    def _stragglers(self) -> None:
+        """Devices either stop at the close, or end what they do: one rule holds for a whole run."""
+        stops = None
+        for round in self.rounds.values():
+            for visit in round.visits.values():
+                cut = visit.cut("closed")
+                if cut and round.close and cut.number < round.close.number:
+                    stops = cut
+        if stops is None:
+            return
+        for round in self.rounds.values():
+            for visit in round.visits.values():
+                if round.close and visit.last and visit.last.number > round.close.number:
+                    self.fault(
+                        "I7",
+                        visit.last,
+                        f"{visit.last.event} after the close, but line {stops.number} shows that stragglers stop",
+                    )
+                elif round.close and visit.pending:
+                    self.fault(
+                        "I5",
+                        visit.pending.start,
+                        f"{visit.pending.start.event} has neither end nor cut, though the round has closed",
+                    )
+
+    def _spans(self) -> Iterator[tuple[str, Span]]:
+        """Device, and start, line, end, and words for all that it did; nothing is known to end has no end."""
+        back = float("inf")
+        asked: dict[str, float] = {}  # device -> when it was next asked: it was on line then
+        for round in reversed(self.rounds.values()):
+            for device, visit in round.visits.items():
+                for stretch in chain(visit.did.values(), visit.away):
+                    end = asked.get(device, back) if stretch.start.event == "off" else back
+                    what = WORK.get(stretch.start.event.partition(".")[0], "being off")
+                    start = stretch.start
+                    yield device, (start.t, start.number, stretch.stop.t if stretch.stop else end, what)
+                asked[device] = round.open.t
+
+
+def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
+    """Each stretch that begins before another has ended; one that lasts no time may stand where another begins."""
+    longest: Span | None = None
+    for span in spans:
+        start, number, end, what = span
+        if longest:
+            since, line, until, other = longest
+            if until - start > TOUCH + slack(start) and max(start - since, end - start) > TOUCH:
+                yield f"{what} from {start} (line {number}) overlaps {other} from {since} to {until} (line {line})"
+        if longest is None or end > longest[2]:
+            longest = span
+
+
+def near(a: float, b: float, relative: float) -> bool:
+    return abs(a - b) <= relative * max(abs(a), abs(b)) + 1e-9

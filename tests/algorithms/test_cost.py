@@ -1,0 +1,274 @@
+"""FLOPs and floats of a phase: by hand, against torch's counter on real tensors, and by their laws."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from algorithms.algorithm import Phase
+from algorithms.cost import PULL, PULL_PLAIN, SQUARES, Meter, Moved, sgd_traffic
+from algorithms.importance import CHUNK
+from algorithms.models import MODELS, build, cross_entropy, input_shape
+
+torch.set_num_threads(1)  # as in a worker
+
+# A multiply-add counts as two.
+MLP_FORWARD = 2 * (784 * 200 + 200 * 10)
+# conv1: 28 x 28 places, 32 filters of 25; conv2: 14 x 14 places, 64 filters of 25 x 32; two dense layers.
+CNN_FORWARD = 2 * (28 * 28 * 32 * 25 + 14 * 14 * 64 * 25 * 32 + 3136 * 512 + 512 * 10)
+FORWARD = {"mlp": MLP_FORWARD, "mnist-cnn": CNN_FORWARD}
+
+
+def meter(name: str) -> Meter:
+    return Meter(build(name, 0), input_shape(name), cross_entropy)
+
+
+def linear(inputs: int = 6, outputs: int = 10) -> Meter:
+    return Meter(nn.Linear(inputs, outputs), (inputs,), cross_entropy)
+
+
+@pytest.mark.slow  # the first use of the meta device takes two seconds
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_forward_pass_costs_what_one_counts_by_hand(name: str) -> None:
+    assert meter(name).flops(Phase("evaluate", 7, 7, backward="")) == 7 * FORWARD[name]
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_backward_is_two_forwards_but_for_the_first_layers_inputs(name: str) -> None:
+    first = 784 * 200 if name == "mlp" else 28 * 28 * 32 * 25
+    assert meter(name).flops(Phase("train", 10, 10)) == 10 * (3 * FORWARD[name] - 2 * first)
+
+
+@pytest.mark.parametrize(("name", "ratio"), [("mnist-cnn", 2.95), ("mlp", 2.01)])
+def test_training_costs_the_multiple_of_a_forward_that_was_measured(name: str, ratio: float) -> None:
+    it = meter(name)  # algorithms.md §7
+    assert it.flops(Phase("train", 1, 1)) / it.flops(Phase("evaluate", 1, 1, backward="")) == pytest.approx(
+        ratio, abs=0.005
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["train", "fisher", "omega"])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_it_agrees_with_the_counter_on_real_tensors(name: str, phase: str) -> None:
+    model = build(name, 0)
+    x, y = torch.randn(8, *input_shape(name)), torch.randint(10, (8,))
+    with FlopCounterMode(display=False) as counted:
+        cross_entropy(model(x), y).mean().backward()
+    assert meter(name).flops(Phase(phase, 8, 8)) == pytest.approx(counted.get_total_flops(), rel=0.01)
+
+
+@pytest.mark.parametrize("phase", ["train", "fisher", "evaluate"])
+def test_flops_are_linear_in_the_examples_and_epochs_whatever_the_batch(phase: str) -> None:
+    it = meter("digits-cnn")
+    backward = "" if phase == "evaluate" else "*"
+    one = it.flops(Phase(phase, 1, 1, backward=backward))
+    for examples, batch, epochs in ((7, 7, 1), (100, 32, 5), (3.5, 64, 2)):
+        cost = it.flops(Phase(phase, examples, batch, epochs, backward))
+        assert cost == pytest.approx(epochs * examples * one, rel=1e-12)
+
+
+def test_only_the_gradients_that_are_asked_for_are_charged() -> None:
+    it = meter("mlp")
+    last = it.flops(Phase("retrain", 1, 1, backward="fc2.*"))
+    assert last == MLP_FORWARD + 2 * 200 * 10  # the last layer's weight; nothing flows further down
+    assert it.flops(Phase("train", 1, 1)) == last + 2 * 200 * 10 + 2 * 784 * 200
+
+
+def test_frozen_parameters_are_not_trained() -> None:
+    model = build("mlp", 0)
+    model.get_submodule("fc1").requires_grad_(False)
+    frozen = Meter(model, (1, 28, 28), cross_entropy)
+    assert frozen.flops(Phase("train", 3, 3)) == meter("mlp").flops(Phase("train", 3, 3, backward="fc2.*"))
+
+
+def test_a_hessian_vector_pass_is_three_trainings_of_a_network_of_many_layers() -> None:
+    it = meter("mnist-cnn")  # algorithms.md §10: 9F where training takes 3F, but for the first layer
+    second = it.flops(Phase("reverse", 0, 8, second_order=8))
+    assert second == pytest.approx(3 * it.flops(Phase("train", 8, 8)), rel=0.01)
+    both = it.flops(Phase("both", 8, 8, epochs=2, second_order=5))
+    assert both == pytest.approx(it.flops(Phase("train", 16, 8)) + second * 5 / 8, rel=1e-12)
+
+
+def test_a_hessian_vector_pass_agrees_with_the_counter_on_real_tensors() -> None:
+    model = build("mlp", 0)
+    weights = list(model.parameters())
+    with FlopCounterMode(display=False) as counted:
+        loss = cross_entropy(model(torch.randn(4, 1, 28, 28)), torch.zeros(4, dtype=torch.long)).mean()
+        gradients = torch.autograd.grad(loss, weights, create_graph=True)
+        torch.autograd.grad(gradients, weights, grad_outputs=[torch.ones_like(g) for g in gradients])
+    assert meter("mlp").flops(Phase("reverse", 0, 4, second_order=4)) == counted.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    ("phase", "steps"),
+    [
+        (Phase("train", 100, 10), 10),
+        (Phase("train", 101, 10, epochs=3), 33),
+        (Phase("train", 3, 10), 1),
+        (Phase("train", 0, 10), 0),
+        (Phase("combine", 0, 1, backward="", traffic=5.0), 1),
+        (Phase("reverse", 0, 10, second_order=25), 3),
+    ],
+)
+def test_a_step_is_a_batch(phase: Phase, steps: int) -> None:
+    assert linear().steps(phase) == steps
+
+
+def test_the_steps_of_a_phase_add_up_to_its_flops() -> None:
+    it = linear()
+    phase = Phase("train", 101, 10, epochs=3, second_order=7)
+    assert it.steps(phase) * it.step_flops(phase) == pytest.approx(it.flops(phase), rel=1e-12)
+
+
+def test_combining_moves_its_traffic_and_computes_nothing() -> None:
+    combine = Phase("combine", 0, 1, backward="", traffic=1234.0)
+    it = linear()
+    assert (it.flops(combine), it.step_flops(combine), it.step_floats(combine)) == (0, 0, 1234)
+
+
+def test_nothing_costs_nothing() -> None:
+    nothing = Phase("train", 0, 10)
+    it = linear()
+    assert (it.steps(nothing), it.flops(nothing), it.step_flops(nothing), it.step_floats(nothing)) == (0, 0, 0, 0)
+
+
+def summed(outputs: Tensor, y: Tensor) -> Tensor:
+    return outputs.sum(1)
+
+
+def test_the_floats_of_a_linear_forward_are_its_operands_and_its_result() -> None:
+    forward = Phase("evaluate", 4, 4, backward="")
+    found = Meter(nn.Linear(6, 10), (6,), summed).step_floats(forward)
+    assert found == (4 * 6 + 6 * 10 + 10 + 4 * 10) + (4 * 10 + 4)  # the layer; the sum over its outputs
+
+
+def test_every_weight_is_read_in_the_forward_and_backward_and_its_gradient_written() -> None:
+    """So floats at a batch are c + 3 |θ| + a * batch, and c is too small to matter."""
+    model = nn.Sequential(nn.Linear(500, 500), nn.Linear(500, 500), nn.Linear(500, 500))
+    it = Meter(model, (500,), cross_entropy)
+    once, twice = (it.step_floats(Phase("train", batch, batch)) for batch in (8, 16))
+    fixed = 2 * once - twice
+    assert fixed == pytest.approx((3 * 3 - 1) * 500 * 500, rel=0.01)  # the first layer needs no input gradient
+
+
+def test_activations_grow_with_the_batch_and_weights_do_not() -> None:
+    it = meter("mlp")
+    floats = [it.step_floats(Phase("train", batch, batch)) for batch in (1, 2, 5)]
+    assert floats[2] - floats[1] == pytest.approx(3 * (floats[1] - floats[0]))
+    assert floats[1] - floats[0] > 5 * 200  # the hidden layer: written, read, its gradient written, read ...
+
+
+def test_a_short_last_batch_is_charged_at_its_size() -> None:
+    it = meter("mlp")
+    full, half, mean = (it.step_floats(Phase("train", n, 10)) for n in (10, 5, 15))
+    assert mean == pytest.approx((full + half) / 2)
+
+
+def test_declared_traffic_is_added_to_every_step() -> None:
+    it = linear()
+    bare = Phase("train", 100, 10)
+    assert it.step_floats(replace(bare, traffic=99.0)) == it.step_floats(bare) + 99
+
+
+def test_gradients_of_single_examples_move_more_than_their_sum() -> None:
+    it = meter("digits-cnn")
+    train, fisher = (it.step_floats(Phase(name, CHUNK, CHUNK)) for name in ("train", "fisher"))
+    convs = (32 * 9 + 64 * 32 * 9) * CHUNK  # weights whose gradients are held, squared and summed one by one
+    assert fisher > train + 4 * convs
+
+
+def test_without_a_fast_path_every_gradient_is_written_squared_and_summed() -> None:
+    it = Meter(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10)), (6,), cross_entropy)
+    train, fisher = (it.step_floats(Phase(name, 8, 8)) for name in ("train", "fisher"))
+    parameters = 6 + 6 + 60 + 10
+    assert fisher == train + (4 * 8 + 1) * parameters
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.tanh(self.first(x)))
+
+
+def test_measuring_leaves_the_model_alone_and_ties_as_they_are() -> None:
+    model = Tied().eval()
+    it = Meter(model, (6,), cross_entropy)
+    it.flops(Phase("train", 4, 2, backward="first*"))
+    assert len(list(it.model.parameters())) == 1
+    assert not model.training
+    assert model.first.weight.device.type == "cpu"
+    assert model.first.weight.requires_grad
+
+
+def test_a_recurrent_network_is_counted() -> None:
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.rnn, self.head = nn.Embedding(50, 8), nn.LSTM(8, 16), nn.Linear(16, 50)
+
+        def forward(self, words: Tensor) -> Tensor:
+            return self.head(self.rnn(self.embedding(words).transpose(0, 1))[0][-1])
+
+    it = Meter(Reader(), (12,), cross_entropy, dtype=torch.long)
+    per_word = 2 * 4 * 16 * (8 + 16)  # four gates from input and state
+    assert it.flops(Phase("evaluate", 3, 3, backward="")) == 3 * (12 * per_word + 2 * 16 * 50)
+
+
+def test_a_model_whose_operations_are_not_counted_is_refused() -> None:
+    it = Meter(nn.LayerNorm(6), (6,), cross_entropy)
+    with pytest.raises(ValueError, match=r"phase 'train' counts 0 FLOPs for 4 examples"):
+        it.flops(Phase("train", 4, 2))
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        (Phase("train", -1, 10), "examples of phase 'train' is -1"),
+        (Phase("train", math.inf, 10), "examples of phase 'train' is inf"),
+        (Phase("train", 1, 10, traffic=math.nan), "traffic of phase 'train' is nan"),
+        (Phase("train", 1, 0), "batch of phase 'train' is 0"),
+        (Phase("train", 1, 1, backward="", second_order=1), "second_order without backward"),
+        (Phase("train", 1, 1, backward="fc9.*"), r"backward is 'fc9\.\*'; the trainable parameters are weight, bias"),
+    ],
+)
+def test_a_phase_that_makes_no_sense_is_refused(phase: Phase, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        linear().flops(phase)
+
+
+@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 1e-4), (0.9, 1e-4)])
+def test_the_optimisers_traffic_is_its_operands(momentum: float, weight_decay: float) -> None:
+    operands = 2 if momentum == 0 else 3  # parameter, gradient, buffer: all read; all but the gradient written
+    assert sgd_traffic(100, momentum, weight_decay) == 100 * (operands + operands - 1)
+
+
+def test_the_constants_are_what_the_operations_move() -> None:
+    parameter, anchor, gradient, omega = (torch.ones(1000) for _ in range(4))
+    with Moved() as pulled:
+        gradient.addcmul_(omega, parameter - anchor, value=0.1)
+    with Moved() as plain:
+        gradient.add_(parameter - anchor, alpha=0.1)
+    with Moved() as squares:
+        torch.zeros(1000, dtype=torch.float64).add_(parameter)
+    written = 2000  # the accumulator's zeros, once and not per step
+    assert (pulled.floats, plain.floats) == (1000 * PULL, 1000 * PULL_PLAIN)
+    assert squares.floats - written == 1000 * SQUARES
+
+
+def test_a_view_moves_nothing() -> None:
+    x = torch.zeros(4, 6)
+    with Moved() as moved:
+        x.T.reshape(3, 8)[1:].detach()
+    assert moved.floats == 2 * 24  # the reshape of a transpose copies: read and written
+    with Moved() as moved:
+        F.relu(x.view(24))
+    assert moved.floats == 2 * 24

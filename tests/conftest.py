@@ -1,0 +1,93 @@
+"""What the tests of whole runs share: small scenarios, played in this process, and always audited."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+from emulator.audit import audit_run
+from emulator.jobs import Run
+from emulator.record import read_lines
+from emulator.run import Conduct, run_virtual, study_of
+from emulator.workshop import Inline
+from scenarios.load import build
+
+torch.set_num_threads(1)
+# The deadline of an example is wall-clock time: on a busy machine it fails tests that are right.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
+
+FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
+    "training": {"epochs": 1, "batch": 64, "lr": 0.1},
+    "rounds": {"max": 2, "fraction": 1.0},
+    "server": {"profile": "workstation", "link": {"up_mbit_s": 1000, "down_mbit_s": 1000, "latency_ms": 0}},
+    "fleet": [
+        {"profile": "phone-mid", "count": 2, "link": FAST},
+        {"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
+    ],
+    "algorithms": ["fedavg"],
+}
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with single values changed, however deep."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+    return result
+
+
+class Played:
+    """A run's folder, read."""
+
+    def __init__(self, folder: Path, outcome: Any) -> None:
+        self.folder = folder
+        self.outcome = outcome
+        self.events = list(read_lines(folder / "events.jsonl"))
+        self.rounds = list(read_lines(folder / "rounds.jsonl"))
+
+    def of(self, event: str, **fields: Any) -> list[dict[str, Any]]:
+        """The lines of one event in which the given fields have the given values."""
+        lines = (line for line in self.events if line["event"] == event)
+        return [line for line in lines if all(line.get(key) == value for key, value in fields.items())]
+
+    @property
+    def model(self) -> bytes:
+        return (self.folder / "final.safetensors").read_bytes()
+
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture(scope="session")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Plays one algorithm of SMALL with changes, in virtual time; audits the record."""
+
+    def play_small(algorithm: Any = "fedavg", seed: int = 1, **changes: Any) -> Played:
+        scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm], "seeds": [seed]}))
+        study = study_of(scenario)
+        run = Run(scenario.algorithms[0].name, seed)
+        folder = tmp_path_factory.mktemp("run") / f"{run.label}-s{seed}"
+        outcome = asyncio.run(run_virtual(study, run, Conduct.of(scenario), Inline(study), folder))
+        assert audit_run(folder) == []
+        return Played(folder, outcome)
+
+    return play_small
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real data sets beside the project, or in $FEDLAPSE_DATA."""
+    root = Path(os.environ.get("FEDLAPSE_DATA") or Path(__file__).parents[1] / "../shared/data").resolve()
+    if not (root / "mnist").is_dir():
+        pytest.skip(f"NO REAL DATA: {root} has no mnist; set FEDLAPSE_DATA to a folder that has")
+    return root
