@@ -52,15 +52,18 @@ class Device:
     def seconds(self, flops: float, floats: float, steps: int) -> float:
         """The time of `steps` training steps, each of `flops` FLOPs that move `floats` 4-byte numbers.
 
-        A step is bound by computing or by memory, whichever is slower (roofline), plus the profile's
-        overhead.  Raises ValueError for a count that is negative or not finite.  Source: network.md §5.
+        A step's operations run one after another, some bound by computing (matrix products) and some by
+        memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
+        as in network.md §5, would let a penalty of the size of the model cost nothing wherever computing takes
+        longer; measured steps say otherwise (benchmarks/compute.py).
+        Raises ValueError for a count that is negative or not finite.
         """
         for what, value in (("flops", flops), ("floats", floats), ("steps", steps)):
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} is {value}; a step's cost must be 0 or more, and finite")
         computing = flops / self.profile.flops_per_s
         moving = 4 * floats / self.profile.memory_bytes_per_s
-        return steps * (max(computing, moving) + self.profile.overhead_s)
+        return steps * (computing + moving + self.profile.overhead_s)
 
 
 def profiles() -> dict[str, Profile]:

@@ -62,17 +62,18 @@ class Attendant:
         self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
+        self.computing: Call | None = None
+        self.off = False  # it has gone off line since it was last asked
 
     async def attend(self, channel: DeviceEnd) -> None:
         """Answers one request after the other.  Never returns: the world's end ends it."""
         parcel = await self._rest(channel)
         while True:
             work = self.world.start(self._answer(channel, parcel))
-            self.why = "closed"
             try:
                 following = await channel.receive(resting=False)
             except Lost:
-                following, self.why = None, "off"
+                following = None
             await work.cancel()
             parcel = following or await self._rest(channel)
 
@@ -93,6 +94,11 @@ class Attendant:
             self.ticket[1].cancel()
             self.ticket = None
 
+    def vanish(self) -> None:
+        """It goes off line now: it computes no more, and what it was doing it will not go on with."""
+        self.off = True
+        self._cut("off")
+
     async def _rest(self, channel: DeviceEnd) -> Parcel:
         while True:
             try:
@@ -105,6 +111,8 @@ class Attendant:
     async def _answer(self, channel: DeviceEnd, parcel: Parcel) -> None:
         round = parcel.header["round"]
         assert isinstance(round, int)
+        if self.off:
+            return
         if self.ticket is None or self.ticket[0] != round:
             self.take(parcel)
         assert self.ticket
@@ -124,11 +132,20 @@ class Attendant:
         memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
         bill = self.costs.device(self.name, call.round, kinds, memory)
         self.record.compute_start(call, bill, self.costs.study.fleet[self.name].profile.flops_per_s)
+        self.computing = call
         try:
             done: Trained = await self.world.work(bill.total_seconds, ticket)
         except Cancelled:
-            self.record.compute_cut(call, self.why)
-            self.drop()
+            self._cut("closed")
             raise
+        if self.computing is None:
+            raise Cancelled("off")
+        self.computing = None
         self.record.compute_end(call, payload.digest(done.upload))
         return done
+
+    def _cut(self, why: str) -> None:
+        if self.computing:
+            self.record.compute_cut(self.computing, why)
+            self.computing = None
+            self.drop()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from algorithms.cost import Meter
-
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
+from algorithms.cost import Meter
 from devices.device import Device
 from emulator.study import Study
 from emulator.tally import Bill

@@ -43,10 +43,11 @@ class Inbox:
 class Line:
     """The server's end.  See world.ServerEnd.  Kinds of lines say how a parcel, a stop or a loss reaches the device."""
 
-    def __init__(self, world: World, traffic: Traffic, name: str) -> None:
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         self.world = world
         self.traffic = traffic
-        self.name = name
+        self.attendant = attendant
+        self.name = attendant.name
         self.replies = Inbox(world)
         self.resting = True  # the device has nothing to do
         self.rested: Signal | None = None
@@ -81,10 +82,17 @@ class Line:
 
     def lose(self) -> None:
         self.traffic.lose(self.name)
+        self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
         if not self.resting:
             self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
+
+    async def fly(self, flight: Flight) -> None:
+        """Returns when the parcel has arrived at a device that is still there."""
+        await flight.wait()
+        if self.attendant.off:  # it went in the very instant of the last byte
+            raise Lost("off")
 
     def launch(self, direction: str, parcel: Parcel) -> Flight:
         """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
@@ -99,14 +107,14 @@ class MemoryLine(Line):
     """Both ends in one process: bytes are charged, not copied.  `device` is the other end."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
-        super().__init__(world, traffic, attendant.name)
-        self.attendant = attendant
+        super().__init__(world, traffic, attendant)
         self.device = MemoryEnd(self)
 
     async def send(self, parcel: Parcel) -> None:
+        self.attendant.off = False  # who is asked is on line
         self.attendant.take(parcel)  # the bytes are known, so training starts while they travel
         try:
-            await self.launch("down", parcel).wait()
+            await self.fly(self.launch("down", parcel))
         except (Cancelled, Lost):
             self.attendant.drop()
             raise

@@ -48,6 +48,9 @@ class Play:
         return all(task.ended for task in self.asks.values())
 
 
+After = Callable[[Play, State], Coroutine[Any, Any, bool]]
+
+
 class Server:
     """Serves the rounds of one run."""
 
@@ -71,7 +74,7 @@ class Server:
         self.freed = world.signal()  # a straggler has ended
         self.time = 0.0  # time_s of the round before
 
-    async def serve(self, after: Callable[[Play, State], Coroutine[Any, Any, bool]]) -> None:
+    async def serve(self, after: After) -> None:
         """Plays the rounds of the plan.  `after` is told of each round and the model it led to, and of the
         first model (a Play of round -1); it returns False for enough.
 
@@ -79,8 +82,14 @@ class Server:
         """
         self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
         self.shapes = upload_shapes(self.study, self.run.label)
-        failures = number = 0
         going_on = await after(self._play_of(-1, ()), self.state)
+        try:
+            await self._rounds(after, going_on)
+        finally:
+            await self._end_all(list(self.stragglers.values()))
+
+    async def _rounds(self, after: After, going_on: bool) -> None:
+        failures = number = 0
         while going_on and number < self.plan.max:
             play = await self._play(number, await self._cohort(number))
             failures = failures + 1 if play.round.failed else 0
@@ -88,7 +97,6 @@ class Server:
             if failures == GIVE_UP:
                 raise RunFailed(self._too_few(number))
             number += 1
-        await self._end_all(list(self.stragglers.values()))
 
     def _too_few(self, number: int) -> str:
         return (
@@ -142,10 +150,10 @@ class Server:
                 play.watches[name] = self.world.start(self._watch(play, name))
         opening = await self._request(play)
         await self._hear(play, opening)
-        await self._close(play)
+        self.time = await self._close(play)
         if not play.round.failed:
-            await self._combine(play)
-        self.time = play.stamp = self.world.now()
+            self.time = await self._combine(play)
+        play.stamp = self.time
         return play
 
     async def _request(self, play: Play) -> Opening:
@@ -227,27 +235,27 @@ class Server:
             return str(refused)
         return None
 
-    async def _close(self, play: Play) -> None:
-        """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted."""
+    async def _close(self, play: Play) -> float:
+        """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
         running = {name: task for name, task in play.asks.items() if not task.ended}
         if self.plan.finish_stragglers:
             self.stragglers.update(running)
         else:
             await self._end_all(list(running.values()))
         await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
-        self.record.close(play.round.number, str(play.round.reason), play.round.counted)
+        return self.record.close(play.round.number, str(play.round.reason), play.round.counted)
 
     async def _end_all(self, tasks: Sequence[Task]) -> None:
         if tasks:
             await self.world.together([task.cancel() for task in tasks])
 
-    async def _combine(self, play: Play) -> None:
-        """Closes the round on the server: the new model."""
+    async def _combine(self, play: Play) -> float:
+        """Closes the round on the server: the new model; when it was there."""
         number, replies = play.round.number, dict(sorted(play.replies.items()))
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies)
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
-        self.record.server_end(number, "combine", payload.digest(self.state.weights))
         self.counted.update(dict.fromkeys(replies, number))
+        return self.record.server_end(number, "combine", payload.digest(self.state.weights))
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

@@ -3,7 +3,8 @@
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
     open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
-    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to}  .end {device}  .cut {device, bytes, why: off|closed}
+    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to}
+               .end {device}   .cut {device, bytes, why: off|closed}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate}
                .end {device, update}   .cut {device, seconds, why}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model}
@@ -44,54 +45,52 @@ class Record:
         self._write("open", round=round, asked=list(asked), model=model)
         self.trips.update({Call(device, round): Trip() for device in asked})
 
-    def close(self, round: int, reason: str, counted: Sequence[str]) -> None:
-        self._write("close", round=round, reason=reason, counted=list(counted))
+    def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
+        return self._write("close", round=round, reason=reason, counted=list(counted))
 
     def start(self, direction: str, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> None:
-        self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to)
-        setattr(self.trips[call], direction, Transfer(self.now(), sizes))
+        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to)
+        setattr(self.trips[call], direction, Transfer(t, sizes))
 
     def end(self, direction: str, call: Call) -> None:
-        self._device(f"{direction}.end", call)
+        t = self._device(f"{direction}.end", call)
         transfer: Transfer = getattr(self.trips[call], direction)
-        transfer.seconds, transfer.whole = self.now() - transfer.start, True
+        transfer.seconds, transfer.whole = t - transfer.start, True
         transfer.moved = sum(transfer.sizes.values())
 
     def cut(self, direction: str, call: Call, why: str, nbytes: int) -> None:
-        self._device(f"{direction}.cut", call, bytes=nbytes, why=why)
+        t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why)
         transfer: Transfer = getattr(self.trips[call], direction)
-        transfer.seconds, transfer.moved = self.now() - transfer.start, nbytes
+        transfer.seconds, transfer.moved = t - transfer.start, nbytes
 
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
-        self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate)
         trip = self.trips[call]
-        trip.bill, trip.compute_start = bill, self.now()
+        trip.bill = bill
+        trip.compute_start = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate)
 
     def compute_end(self, call: Call, update: str) -> None:
-        self._device("compute.end", call, update=update)
         trip = self.trips[call]
-        trip.compute_seconds, trip.compute_share = self.now() - trip.compute_start, 1.0
+        trip.compute_seconds = self._device("compute.end", call, update=update) - trip.compute_start
+        trip.compute_share = 1.0
 
     def compute_cut(self, call: Call, why: str) -> None:
-        trip = self.trips[call]
-        trip.compute_seconds = self.now() - trip.compute_start
+        trip, t = self.trips[call], self.now()
+        trip.compute_seconds = t - trip.compute_start
         planned = trip.bill.total_seconds if trip.bill else 0.0
         trip.compute_share = min(1.0, trip.compute_seconds / planned) if planned else 0.0
-        self._device("compute.cut", call, seconds=trip.compute_seconds, why=why)
+        self._write("compute.cut", t, device=call.device, round=call.round, seconds=trip.compute_seconds, why=why)
 
-    def server_start(self, round: int, what: str, bill: Bill, rate: float) -> None:
-        self._write(
-            "server.start",
-            round=round,
-            what=what,
-            phases=bill.flops,
-            seconds=bill.seconds,
-            flops=bill.total_flops,
-            rate=rate,
-        )
+    def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
+        charged: dict[str, Any] = {
+            "phases": bill.flops,
+            "seconds": bill.seconds,
+            "flops": bill.total_flops,
+            "rate": rate,
+        }
+        return self._write("server.start", round=round, what=what, **charged)
 
-    def server_end(self, round: int, what: str, model: str) -> None:
-        self._write("server.end", round=round, what=what, model=model)
+    def server_end(self, round: int, what: str, model: str) -> float:
+        return self._write("server.end", round=round, what=what, model=model)
 
     def refused(self, call: Call, why: str) -> None:
         self._device("refused", call, why=why)
@@ -104,9 +103,9 @@ class Record:
 
     def row(self, row: Line) -> None:
         """One round, ended; everything before it is now safe from a crash of this process."""
+        self.events.flush()  # first: a row must never be there without the events that it sums up
         self.rounds.write(encode(row) + "\n")
         self.rounds.flush()
-        self.events.flush()
 
     def shut(self) -> None:
         for file in (self.events, self.rounds):
@@ -115,12 +114,15 @@ class Record:
                 os.fsync(file.fileno())
                 file.close()
 
-    def _device(self, event: str, call: Call, **details: Any) -> None:
-        self._write(event, device=call.device, round=call.round, **details)
+    def _device(self, event: str, call: Call, **details: Any) -> float:
+        return self._write(event, device=call.device, round=call.round, **details)
 
-    def _write(self, event: str, **details: Any) -> None:
+    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
+        """Writes a line; its time.  Whoever counts seconds counts from these: a real clock has moved on since."""
+        t = self.now() if t is None else t
         if not self.events.closed:  # after a second Ctrl-C tasks still unwind
-            self.events.write(encode({"t": self.now(), "event": event, **details}) + "\n")
+            self.events.write(encode({"t": t, "event": event, **details}) + "\n")
+        return t
 
 
 def read_lines(path: Path) -> Iterator[Line]:

@@ -172,7 +172,7 @@ async def run_sockets(
     """One run over real sockets on loopback; its folder is `folder`."""
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
     stage = Stage(world, study, run, conduct, folder)
-    lines = {name: WebLine(world, stage.traffic, name) for name in study.fleet}
+    lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
     down, up = largest_messages(study, run.label)
     runner = web.AppRunner(application(lines, up), auto_decompress=False, access_log=None, shutdown_timeout=1)
     await runner.setup()
@@ -183,9 +183,9 @@ async def run_sockets(
     timeout = aiohttp.ClientTimeout(total=None)
     try:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
-            for name, line in lines.items():
+            for line in lines.values():
                 end = WebEnd(session, f"http://{host}:{port}", line, down)
-                world.start(stage.attendant(name).attend(end))
+                world.start(line.attendant.attend(end))
             server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
             await world.run(play(stage, server, outcome, going_on, progress))
     finally:

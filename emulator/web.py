@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from emulator.attend import Attendant
 from emulator.line import LOST, Line
 from emulator.traffic import Flight, Traffic
 from emulator.world import Cancelled, Lost, Parcel, World
@@ -27,16 +28,17 @@ HEADER = 4100  # bytes: the largest header of an envelope, with its length
 class WebLine(Line):
     """The server's end."""
 
-    def __init__(self, world: World, traffic: Traffic, name: str) -> None:
-        super().__init__(world, traffic, name)
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        super().__init__(world, traffic, attendant)
         self.parked: asyncio.Future[Any] | None = None  # a GET that waits for its answer
         self.waiting: list[Any] = []  # answers that wait for a GET
 
     async def send(self, parcel: Parcel) -> None:
+        self.attendant.off = False  # who is asked is on line
         flight = self.launch("down", parcel)
         self.resting = False
         self.push((parcel, flight))
-        await flight.wait()
+        await self.fly(flight)
 
     def push(self, item: Any) -> None:
         if self.parked and not self.parked.done():

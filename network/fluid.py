@@ -53,7 +53,8 @@ class Fluid:
         self._border = 0  # flows before it run at their cap, the others at the level
         self._capped: list[Due] = []  # sorted; due in time
         self._level: list[Due] = []  # sorted; due in V
-        self._volume = 0.0  # V: bytes that a flow at the level has carried since there was one
+        self._volume = 0.0  # V: bytes that a flow at the level had carried when the sharing last changed
+        self._changed = 0.0  # when that was; V grows from there, so that looking often rounds nothing away
         self._room = 0.0  # bytes/s that all flows at the level share
         self._ended: list[tuple[float, int, Hashable, float]] = []  # time, number, name, bytes; not yet reported
         self._solved = True
@@ -80,6 +81,7 @@ class Fluid:
         place = bisect_right(self._caps, cap)
         self._caps.insert(place, cap)
         self._order.insert(place, (cap, self._opened, flow))
+        self._settle()
         capped = place <= self._border  # a guess, which _solve puts right
         self._border += capped
         self._enter(flow, self._opened, nbytes, cap, capped, nbytes)
@@ -147,9 +149,9 @@ class Fluid:
     def _move(self, t: float) -> None:
         """Through the ends in (now, t], one after the other, and then to `t`."""
         while (due := self._due()) <= t:
-            self._pass(due)
+            self._now = due
             self._end()
-        self._pass(t)
+        self._now = t
 
     def _due(self) -> float:
         self._solve()
@@ -160,18 +162,22 @@ class Fluid:
         if not self._level:
             return math.inf
         # one division, last: n flows of b bytes take exactly n times b/capacity
-        return self._now + (self._level[0][0] - self._volume) * len(self._level) / self._room
+        return self._changed + (self._level[0][0] - self._volume) * len(self._level) / self._room
 
-    def _pass(self, t: float) -> None:
-        """To `t`, at which, and not before which, the next flow may end."""
-        if self._level:
-            if self._level_due() <= t:  # exactly, so that flows of equal bytes end together
-                self._volume = self._level[0][0]
-            else:
-                self._volume += (t - self._now) * self._room / len(self._level)
-        self._now = t
+    def _level_volume(self) -> float:
+        """V now."""
+        if not self._level or self._now == self._changed:
+            return self._volume
+        return self._volume + (self._now - self._changed) * self._room / len(self._level)
+
+    def _settle(self) -> None:
+        """Before any change of the sharing: V grows at another rate from now on."""
+        self._volume, self._changed = self._level_volume(), self._now
 
     def _end(self) -> None:
+        """Removes what ends now: at least one flow, as `_due` said so."""
+        if self._level_due() <= self._now:  # V is known exactly, so that flows of equal bytes end together
+            self._volume, self._changed = self._level[0][0], self._now
         for group, clock in ((self._capped, self._now), (self._level, self._volume)):
             while group and group[0][0] <= clock:
                 _, number, name = group[0]
@@ -199,7 +205,7 @@ class Fluid:
     def _left(self, flow: Flow) -> float:
         if flow.capped:
             return flow.left - flow.cap * (self._now - flow.since)
-        return flow.left - (self._volume - flow.since)
+        return flow.left - (self._level_volume() - flow.since)
 
     def _carried(self, name: Hashable) -> float:
         if name in self._flows:
@@ -222,6 +228,7 @@ class Fluid:
         return flow
 
     def _remove(self, name: Hashable) -> None:
+        self._settle()
         flow = self._leave(name)
         del self._flows[name]
         place = bisect_left(self._order, (flow.cap, flow.number))

@@ -127,7 +127,8 @@ class Session:
             return
         accuracy = "" if row["accuracy"] is None else f" · accuracy {row['accuracy']:.3f}"
         typer.echo(
-            f"{time.strftime('%H:%M:%S')} {run.label} seed {run.seed} · round {row['round'] + 1}/{self.conduct.plan.max}"
+            f"{time.strftime('%H:%M:%S')} {run.label} seed {run.seed}"
+            f" · round {row['round'] + 1}/{self.conduct.plan.max}"
             f" · {_clock(row['time_s'])} simulated · {_clock(time.monotonic() - self.began)} real"
             f" · {round_bytes(row) / 1e6:.1f} MB{accuracy}",
             err=True,

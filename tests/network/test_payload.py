@@ -404,6 +404,7 @@ def framed(header: bytes, length: int | None = None) -> bytes:
         framed(b"\x80", length=2**32 - 1),
         framed(b"\x81\xa1a\xd9\xff", length=5),
         framed(msgpack.packb({"a": "x" * 5000})),
+        framed(msgpack.packb({"a": "x" * 2500, "b": "x" * 2500})),
         framed(b"\x90"),
         framed(b"\xc0"),
         framed(b"\x80\x80"),

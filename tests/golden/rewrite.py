@@ -1,0 +1,23 @@
+"""Writes the golden timelines anew.  Say in the commit why they changed."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from emulator.jobs import Run
+from emulator.record import encode, read_lines, without_digests
+from emulator.run import Conduct, run_virtual, study_of
+from emulator.workshop import Inline
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+from tests.golden.scenarios import GOLDEN
+
+if __name__ == "__main__":
+    for name, (algorithm, changes) in GOLDEN.items():
+        scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm], "seeds": [1]}))
+        study = study_of(scenario)
+        with tempfile.TemporaryDirectory() as folder:
+            run = Run(scenario.algorithms[0].name, 1)
+            asyncio.run(run_virtual(study, run, Conduct.of(scenario), Inline(study), Path(folder)))
+            lines = without_digests(list(read_lines(Path(folder) / "events.jsonl")))
+        (Path(__file__).parent / f"{name}.jsonl").write_text("".join(encode(line) + "\n" for line in lines))

@@ -1,0 +1,23 @@
+"""Golden timelines: what the program printed when they were made, without digests of models.
+
+They guard against changes that nobody meant.  A change that is meant rewrites them with
+`python -m tests.golden.rewrite` and says why in its commit.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from emulator.record import encode, without_digests
+from tests.golden.scenarios import GOLDEN
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_timeline_is_the_golden_one(play, name):
+    algorithm, changes = GOLDEN[name]
+    run = play(algorithm, **changes)
+    text = "".join(encode(line) + "\n" for line in without_digests(run.events))
+    assert text == (HERE / f"{name}.jsonl").read_text()
