@@ -104,5 +104,5 @@ def _design(name: str) -> Design:
     if name in MODELS:
         return MODELS[name]
     near = get_close_matches(name, MODELS, n=1)
-    hint = f"did you mean {near[0]!r}?  " if near else ""
-    raise ValueError(f"there is no model {name!r}; {hint}The models are {', '.join(sorted(MODELS))}")
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ValueError(f"there is no model {name!r}; {hint}the models are {', '.join(sorted(MODELS))}")

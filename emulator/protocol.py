@@ -268,9 +268,10 @@ class Server:
         off = presence.next_off(self.world.now())
         while off < math.inf:
             await self.world.sleep(max(0.0, off - self.world.now()))
-            self.record.off(call)
-            play.away.add(name)
-            self.line(name).lose()
+            with self.record.instant():
+                self.record.off(call)
+                play.away.add(name)
+                self.line(name).lose()
             back = presence.next_on(off)
             if back == math.inf:
                 return

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,10 +37,23 @@ class Record:
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.now = now
+        self.clock = now
+        self.standing: float | None = None
         self.events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8")
         self.rounds: TextIO = (folder / "rounds.jsonl").open("w", encoding="utf-8")
         self.trips: dict[Call, Trip] = {}
+
+    def now(self) -> float:
+        return self.clock() if self.standing is None else self.standing
+
+    @contextmanager
+    def instant(self) -> Iterator[None]:
+        """What happens in here happens at one time, also by a clock that goes on meanwhile."""
+        self.standing = self.clock()
+        try:
+            yield
+        finally:
+            self.standing = None
 
     def open(self, round: int, asked: Sequence[str], model: str) -> None:
         self._write("open", round=round, asked=list(asked), model=model)

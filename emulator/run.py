@@ -74,6 +74,7 @@ class Outcome:
 def study_of(scenario: Scenario) -> Study:
     """The scenario's objects, built once for all its runs.  Raises BadScenario."""
     data = load.dataset(scenario)
+    load.check_model(scenario, data)
     fleet, links = load.fleet(scenario)
     splits = {}
     for root in scenario.seeds:

@@ -136,6 +136,7 @@ class SocketWorld:
 
     async def run(self, main: Work) -> Any:
         """The result of `main`; whatever it started is cancelled when it ends."""
+        self.zero = self.loop.time()
         task = asyncio.ensure_future(main)
         try:
             await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
@@ -157,6 +158,16 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         task.cancel()
     if running:
         await asyncio.wait(running)
+
+
+def warm(stage: Stage) -> None:
+    """Prices the work before the clock runs: the first price of each kind takes real milliseconds."""
+    kinds, costs = stage.costs.algorithm.downloads, stage.costs
+    for name in stage.study.fleet:
+        for received in ((), kinds):
+            costs.device(name, 0, {"weights", *received}, ())
+    costs.request(0)
+    costs.combine(0, 1)
 
 
 async def run_sockets(
@@ -186,6 +197,7 @@ async def run_sockets(
             for line in lines.values():
                 end = WebEnd(session, f"http://{host}:{port}", line, down)
                 world.start(line.attendant.attend(end))
+            warm(stage)
             server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
             await world.run(play(stage, server, outcome, going_on, progress))
     finally:

@@ -1,9 +1,10 @@
 """The two ends of a line over HTTP.  With sockets.py the only file that sleeps for real.
 
-A device asks `GET /next` and is answered when the server has something for it: a request (its bytes at the
-pace of the links), or 204: stop.  Its reply goes up by `POST /reply`.  Bytes from the network are hostile:
-sizes are bounded before they are read, no Content-Encoding is accepted, and what is decoded must be of a
-closed form (network/payload.py), with shapes and dtypes of the model and finite values (protocol.py).
+A device polls `POST /next` and is answered when the server has something for it: a request (its bytes at the
+pace of the links), or 204: stop.  (A GET would be tried again behind our back when its connection is cut.)
+Its reply goes up by `POST /reply`.  Bytes from the network are hostile: sizes are bounded before they are
+read, no Content-Encoding is accepted, and what is decoded must be of a closed form (network/payload.py), with
+shapes and dtypes of the model and finite values (protocol.py).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class WebLine(Line):
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
-        self.parked: asyncio.Future[Any] | None = None  # a GET that waits for its answer
-        self.waiting: list[Any] = []  # answers that wait for a GET
+        self.parked: asyncio.Future[Any] | None = None  # a poll that waits for its answer
+        self.waiting: list[Any] = []  # answers that wait for a poll
 
     async def send(self, parcel: Parcel) -> None:
         self.attendant.off = False  # who is asked is on line
@@ -47,7 +48,7 @@ class WebLine(Line):
             self.waiting.append(item)
 
     async def poll(self, resting: bool) -> Any:
-        """What the device is to be told next; LOST if another GET of this device takes this one's place."""
+        """What the device is to be told next; LOST if another poll of this device takes this one's place."""
         if resting and not self.waiting:
             self.rests()
         if self.parked and not self.parked.done():
@@ -85,7 +86,7 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
         await response.write_eof()
         return response
 
-    async def reply(request: web.Request) -> web.Response:
+    async def reply(request: web.Request) -> web.StreamResponse:
         line = line_of(request)
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
@@ -93,11 +94,13 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
             parcel = _parcel(await request.read(), ("round", "examples"))
         except payload.Refused as refused:
             raise web.HTTPBadRequest(text=str(refused)[:200]) from None
+        except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
+            return _hang_up(request)
         line.replies.put(parcel)
         return web.Response(status=204)
 
     app = web.Application(client_max_size=largest + HEADER)
-    app.add_routes([web.get("/next", following), web.post("/reply", reply)])
+    app.add_routes([web.post("/next", following), web.post("/reply", reply)])
     return app
 
 
@@ -113,7 +116,7 @@ class WebEnd:
     async def receive(self, resting: bool) -> Parcel | None:
         query = {"device": self.line.name, "resting": "1" if resting else "0"}
         try:
-            async with self.session.get(f"{self.url}/next", params=query) as response:
+            async with self.session.post(f"{self.url}/next", params=query) as response:
                 if response.status == 204:
                     return None
                 if response.status != 200 or (response.content_length or 0) > self.largest + HEADER:
@@ -142,16 +145,20 @@ class WebEnd:
 
 async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
     """The bytes, as the links let them through.  Raises Lost if the flight is cut."""
+    arrival = asyncio.ensure_future(flight.signal.wait())
     sent = 0
-    while sent < len(data):
-        allowed = flight.carried()
-        if flight.over and not flight.landed:
-            raise Lost("the transfer was cut")
-        if allowed > sent:
+    try:
+        while sent < len(data):
+            await asyncio.wait([arrival], timeout=TICK)  # always: a chunk for every byte would leave no time to others
+            if arrival.done():
+                arrival.result()
+            # The last byte waits until the flight has landed and is written down: nobody may count it before.
+            allowed = len(data) if flight.landed else min(flight.carried(), len(data) - 1)
             yield data[sent:allowed]
             sent = allowed
-        else:
-            await asyncio.sleep(TICK)
+    finally:
+        if not arrival.done():
+            arrival.cancel()
 
 
 def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:

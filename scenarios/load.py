@@ -18,6 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from algorithms import models
 from algorithms.algorithm import Algorithm, Training
 from devices import shards
 from devices.data.dataset import Dataset
@@ -88,6 +89,18 @@ def dataset(scenario: Scenario) -> Dataset:
         return mnist(Path(root).expanduser(), download=scenario.data.download)
     except (OSError, ValueError) as error:
         raise BadScenario(f"data: {error}") from None
+
+
+def check_model(scenario: Scenario, data: Dataset) -> None:
+    """Raises BadScenario if there is no such model, or if it cannot take the data's examples."""
+    try:
+        shape = models.input_shape(scenario.model)
+    except ValueError as error:
+        raise BadScenario(f"model: {error}") from None
+    if shape != data.x.shape[1:]:
+        raise BadScenario(
+            f"model: {scenario.model} takes examples of shape {shape}; {data.name} has {data.x.shape[1:]}"
+        )
 
 
 def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:

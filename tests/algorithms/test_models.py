@@ -53,7 +53,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name_and_the_list() -> Non
         ValueError, match=r"no model 'mnist-cn'; did you mean 'mnist-cnn'\?.*digits-cnn, mlp, mnist-cnn"
     ):
         build("mnist-cn", 0)
-    with pytest.raises(ValueError, match=r"no model 'zzz'; The models are digits-cnn, mlp, mnist-cnn"):
+    with pytest.raises(ValueError, match=r"no model 'zzz'; the models are digits-cnn, mlp, mnist-cnn"):
         input_shape("zzz")
 
 

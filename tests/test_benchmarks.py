@@ -1,0 +1,146 @@
+"""The benchmarks, at a tiny scale: that they measure what they say, never how fast this machine is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from algorithms.algorithm import Party
+from algorithms.local import sgd
+from algorithms.models import cross_entropy, mnist_cnn
+from benchmarks import engine, training
+from benchmarks.engine import Cost
+from benchmarks.training import Speed
+from emulator.metrics import Schedule
+from emulator.rounds import Plan
+from emulator.run import Conduct, run_virtual
+from emulator.workshop import Inline
+
+
+def _engine_cost(fleet: int, own: float) -> Cost:
+    return Cost(fleet, cohort=10, whole=2 * own, own=own)
+
+
+def test_engine_within_both_bars_misses_nothing() -> None:
+    assert engine.missed([_engine_cost(10, 250e-6), _engine_cost(10_000, 500e-6)]) == []
+
+
+def test_engine_above_500_us_is_missed_by_name() -> None:
+    [fault] = engine.missed([_engine_cost(10, 400e-6), _engine_cost(10_000, 501e-6)])
+    assert "10,000" in fault
+    assert "501 us" in fault
+
+
+def test_engine_that_doubles_with_the_fleet_is_missed() -> None:
+    [fault] = engine.missed([_engine_cost(10, 100e-6), _engine_cost(10_000, 210e-6)])
+    assert "2.10 times" in fault
+
+
+def test_growth_compares_equal_cohorts_only() -> None:
+    large = Cost(1_000, cohort=100, whole=1.0, own=300e-6)
+    costs = [_engine_cost(10, 900e-6), Cost(100, cohort=100, whole=1.0, own=200e-6), large]
+    assert engine.growth(large, costs) == pytest.approx(1.5)
+
+
+@pytest.mark.slow
+def test_the_engine_really_plays_the_device_rounds_it_divides_by(tmp_path: Path) -> None:
+    cost = engine.measure(engine.study_of(12), cohort=4, rounds=3, folder=tmp_path)
+    events = [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
+    assert events.count("up.end") == events.count("compute.end") == 4 * 3
+    assert [row["counted"] for row in rows] == [4, 4, 4]
+    assert {row["accuracy"] for row in rows} == {None}
+    assert 0 < cost.own < cost.whole
+
+
+@pytest.mark.slow
+def test_engine_covers_every_fleet_with_both_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FLEETS", (10, 200))
+    costs = engine.measure_all(scale=0.001, repetitions=1)
+    assert [(cost.cohort, cost.fleet) for cost in costs] == [(10, 10), (10, 200), (100, 200)]
+    assert len(engine.table(costs).splitlines()) == 1 + len(costs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scale", "code"), [("1", 1), ("0.5", 0)])
+def test_a_missed_bar_fails_at_full_scale_only(scale: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Speed("evaluation off", ours=90.0, bare=100.0, ratio=0.9)
+    costly = _engine_cost(10, 600e-6)
+    monkeypatch.setattr(training, "measure", lambda scale: [slow])
+    monkeypatch.setattr(engine, "measure_all", lambda scale: [costly])
+    for benchmark in (training, engine):
+        app = typer.Typer()
+        app.command()(benchmark.main)
+        result = CliRunner().invoke(app, ["--scale", scale])
+        assert result.exit_code == code, result.output
+
+
+def test_speed_is_the_median_of_rounds_compared_pair_by_pair() -> None:
+    # ratios 1.0, 0.5, 0.8: one slow moment of the machine that hits both sides alike moves nothing
+    speed = Speed.of("x", 12, [(2.0, 2.0), (40.0, 20.0), (5.0, 4.0)])
+    assert speed.ratio == pytest.approx(0.8)
+    assert (speed.ours, speed.bare) == (pytest.approx(12 / 5), pytest.approx(12 / 4))
+
+
+def test_only_training_without_evaluation_is_judged() -> None:
+    good, bad = Speed("off", 95.0, 100.0, 0.95), Speed("each round", 50.0, 100.0, 0.5)
+    assert training.missed([good, bad]) == []
+    assert training.missed([Speed("off", 94.0, 100.0, 0.94), bad]) != []
+
+
+def test_training_data_have_mnists_shape_and_even_clients() -> None:
+    study = training.study_of(examples=20)
+    assert study.dataset is not None
+    assert study.dataset.x.shape == (200, 1, 28, 28)
+    held = study.splits[1].train.values()
+    assert [len(indices) for indices in held] == [20] * 10
+    assert len(np.unique(np.concatenate(list(held)))) == 200
+
+
+@pytest.mark.slow
+def test_the_bare_loop_takes_the_very_steps_of_fedlapse() -> None:
+    """From the same weights, in the same order and without dropout, both end in the same model."""
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.rand(100, 1, 28, 28, generator=generator), torch.arange(100) % 10
+    model = mnist_cnn(dropout=0.0)
+    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    party = Party("pi-4-0", 10, mnist_cnn(dropout=0.0), cross_entropy, x, y, round=0, cycle=0, seed=7)
+    trained = sgd(party, weights, training.TRAINING)
+    training.loop(model, x, y, seed=7)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, trained[name])
+        assert not torch.equal(value, weights[name])
+
+
+@pytest.mark.slow
+def test_training_runs_both_sides_with_and_without_evaluation() -> None:
+    speeds = training.measure(scale=0.005, rounds=1, evaluated=1)
+    assert [speed.what for speed in speeds] == ["evaluation off", "evaluation each round"]
+    for speed in speeds:
+        assert min(speed.ours, speed.bare) > 0
+        assert speed.ratio == pytest.approx(speed.ours / speed.bare)  # one round: its own median
+    assert len(training.table(speeds).splitlines()) == 3
+
+
+@pytest.mark.slow
+def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
+    study = training.study_of(examples=10)
+    played: list[int] = []
+
+    def theirs(round: int) -> float:
+        played.append(round)
+        return 0.25 * round
+
+    race = training.Race(theirs, rounds=2)
+    conduct = Conduct(Plan(max=4, needed=2, ask=2), Schedule(every=0))
+    outcome = asyncio.run(run_virtual(study, training.RUN, conduct, Inline(study), tmp_path, race.going_on))
+    assert [row["counted"] for row in outcome.rows] == [2, 2, 2]
+    assert played == [0, 1, 2]
+    assert [bare for _, bare in race.seconds] == [0.25, 0.5]
