@@ -71,7 +71,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of computing: `epochs` passes over `examples`, in batches; cost.py makes it FLOPs and floats moved."""
+    """One stretch of computing: `epochs` passes over `examples`, in batches; cost.py prices it in FLOPs and floats."""
 
     name: str  # train | fisher | omega | combine ...
     examples: float  # in one pass
