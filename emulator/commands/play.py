@@ -20,6 +20,7 @@ import typer
 from emulator.commands.table import table
 from emulator.jobs import Run
 from emulator.record import replace_file
+from emulator.report.page import page
 from emulator.run import Conduct, Outcome, Row, run_virtual, study_of
 from emulator.study import Study
 from emulator.summary import round_bytes, summarise
@@ -179,6 +180,7 @@ def _conclude(scenario: Scenario, outcomes: list[Outcome], out: Path, interrupte
     }
     summary = summarise(runs, targets, momentum)
     replace_file(out / "summary.json", json.dumps(summary, indent=1, sort_keys=True) + "\n")
+    replace_file(out / "report.html", page(scenario.name, dump(scenario), summary, runs))
     typer.echo(table(scenario, summary))
     for label, entry in summary["labels"].items():
         for warning in entry["warnings"]:

@@ -6,6 +6,8 @@ bytes, both read from the record.  At 8 Mbit/s a byte takes 1 µs.
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 
 

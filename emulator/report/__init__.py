@@ -1,0 +1,1 @@
+"""The report: one page, and the charts on it, one a file.  Pure."""

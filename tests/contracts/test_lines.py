@@ -1,0 +1,586 @@
+"""What every line between the server and a device promises: one suite, in memory and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from aiohttp import web
+
+from emulator.attend import Attendant
+from emulator.jobs import Run, Trained
+from emulator.line import LOST, Inbox, MemoryLine
+from emulator.protocol import Server
+from emulator.record import Record, read_lines
+from emulator.sockets import SocketWorld
+from emulator.tally import Bill
+from emulator.traffic import Traffic
+from emulator.virtual import VirtualWorld
+from emulator.web import HEADER, WebEnd, WebLine, application
+from emulator.world import Cancelled, Lost, Parcel, World
+from network import payload
+from network.link import Link
+
+SPEEDUP = 200.0
+RATE = 1000.0  # bytes/s, both ways
+COMPUTE = 5.0  # s
+BODY = payload.encode({"weights": {"w": np.arange(4000, dtype=np.uint8)}})
+OTHER = payload.encode({"weights": {"w": np.arange(4000, 0, -1, dtype=np.int16).view(np.uint8)[:4000]}})
+LARGEST = len(BODY) + 100  # that may be sent, either way
+
+
+def down(round: int, body: bytes = BODY) -> Parcel:
+    return Parcel.of({"round": round, "counted": None}, body)
+
+
+def up(round: int, body: bytes = OTHER) -> Parcel:
+    return Parcel.of({"round": round, "examples": 3}, body)
+
+
+def seconds(parcel: Parcel) -> float:
+    """How long its bytes take on the way: they are those of the envelope, and no others."""
+    return len(payload.pack(parcel.header, parcel.body)) / RATE
+
+
+DOWN, UP = seconds(down(0)), seconds(up(0))
+ARRIVED = DOWN  # when the device has the request and computes
+UPLOADS = DOWN + COMPUTE
+DONE = DOWN + COMPUTE + UP
+
+
+class Trains:
+    """Whatever the job, the device's half of a round comes out."""
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        nothing = payload.encode({})
+        future.set_result(Trained(OTHER, 3, nothing, nothing, {}, None))
+        return future
+
+
+class Costs:
+    """Every training costs COMPUTE seconds."""
+
+    study = SimpleNamespace(fleet={"a": SimpleNamespace(profile=SimpleNamespace(flops_per_s=1e6))})
+
+    def device(self, *_: object) -> Bill:
+        return Bill({"train": COMPUTE * 1e6}, {"train": COMPUTE})
+
+
+@dataclass
+class Way:
+    """Both ends of the way to the device `a`, and what surrounds them."""
+
+    kind: str
+    world: Any
+    line: Any
+    end: Any
+    record: Record
+    url: str = ""
+    session: Any = None
+
+    def open(self, round: int) -> None:
+        self.record.open(round, ["a"], "m")
+
+    def device_works(self) -> None:
+        """The device's half of the conversation, as in a run."""
+        self.world.start(self.line.attendant.attend(self.end))
+
+    def cuts(self) -> list[dict[str, Any]]:
+        self.record.events.flush()
+        return [line for line in read_lines(self.record.folder / "events.jsonl") if line["event"].endswith(".cut")]
+
+    def events(self) -> list[str]:
+        self.record.events.flush()
+        return [line["event"] for line in read_lines(self.record.folder / "events.jsonl")]
+
+    def is_time(self, found: float, expected: float) -> bool:
+        if self.kind == "memory":
+            return found == pytest.approx(expected, abs=1e-9)
+        return expected - 0.01 <= found < expected + 100.0
+
+
+Main = Callable[[Way], Coroutine[Any, Any, Any]]
+
+
+@dataclass
+class Stage:
+    """Plays a conversation over one kind of line."""
+
+    kind: str
+    folder: Path
+
+    def __call__(self, main: Main) -> Any:
+        async def conducted() -> Any:
+            async with self.way() as way:
+                return await way.world.run(main(way))
+
+        return asyncio.run(conducted())
+
+    @asynccontextmanager
+    async def way(self) -> AsyncIterator[Way]:
+        world: Any = VirtualWorld(Trains()) if self.kind == "memory" else SocketWorld(Trains(), SPEEDUP)
+        record = Record(self.folder, world.now)
+        link = Link(RATE, RATE, 0.0)
+        traffic = Traffic(world, record, Link(1e6, 1e6, 0.0), {"a": link})
+        costs: Any = Costs()
+        attendant = Attendant("a", Run("fedavg", 1), world, costs, record, {}, lambda _: False)
+        try:
+            if self.kind == "memory":
+                memory = MemoryLine(world, traffic, attendant)
+                yield Way(self.kind, world, memory, memory.device, record)
+            else:
+                line = WebLine(world, traffic, attendant)
+                async with served(line) as (url, session):
+                    yield Way(self.kind, world, line, WebEnd(session, url, line, LARGEST), record, url, session)
+        finally:
+            record.shut()
+
+
+@asynccontextmanager
+async def served(line: WebLine) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
+    runner = web.AppRunner(
+        application({"a": line}, LARGEST), auto_decompress=False, access_log=None, shutdown_timeout=1
+    )
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    try:
+        async with aiohttp.ClientSession(auto_decompress=False) as session:
+            yield f"http://{host}:{port}", session
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture(params=["memory", "web"])
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
+    return Stage(request.param, tmp_path)
+
+
+@pytest.fixture
+def over_http(tmp_path: Path) -> Stage:
+    return Stage("web", tmp_path)
+
+
+async def outcome(work: Coroutine[Any, Any, Any]) -> Any:
+    """What the work returned, or that it was Lost."""
+    try:
+        return await work
+    except Lost:
+        return "lost"
+
+
+# --- there and back ---------------------------------------------------------------------------------------------
+
+
+def test_both_ways_the_same_bytes_arrive_that_were_sent(play: Stage) -> None:
+    async def main(way: Way) -> tuple[Parcel, Parcel, float]:
+        async def device() -> Parcel:
+            parcel = await way.end.receive(resting=True)
+            await way.end.send(up(0))
+            return parcel  # type: ignore[no-any-return]
+
+        async def server() -> Parcel:
+            await way.line.send(down(0))
+            return await way.line.receive()  # type: ignore[no-any-return]
+
+        way.open(0)
+        there, back = await way.world.together([device(), server()])
+        assert way.is_time(way.world.now(), DOWN + UP)
+        return there, back, way.world.now()
+
+    there, back, _ = play(main)
+    assert (dict(there.header), there.body, dict(there.sizes)) == (
+        {"round": 0, "counted": None},
+        BODY,
+        dict(down(0).sizes),
+    )
+    assert (dict(back.header), back.body, dict(back.sizes)) == ({"round": 0, "examples": 3}, OTHER, dict(up(0).sizes))
+
+
+def test_several_rounds_go_over_one_line(play: Stage) -> None:
+    async def main(way: Way) -> list[Any]:
+        way.device_works()
+        answers = []
+        for round in range(3):
+            way.open(round)
+            await way.line.send(down(round))
+            reply = await way.line.receive()
+            await way.line.rest()
+            answers.append((reply.header["round"], reply.body == OTHER))
+        return answers
+
+    assert play(main) == [(0, True), (1, True), (2, True)]
+
+
+def test_what_is_charged_is_the_length_of_what_is_sent() -> None:
+    for parcel in (down(3), up(12)):
+        assert sum(parcel.sizes.values()) == len(payload.pack(parcel.header, parcel.body))
+
+
+# --- stop -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("doing", "when", "event"), [("compute", ARRIVED + 2.0, "compute.cut"), ("upload", UPLOADS + 2.0, "up.cut")]
+)
+def test_stop_returns_when_the_device_rests_and_the_record_says_closed(
+    play: Stage, doing: str, when: float, event: str
+) -> None:
+    async def main(way: Way) -> tuple[list[dict[str, Any]], bool, Any]:
+        way.device_works()
+        way.open(0)
+        await way.line.send(down(0))
+        await way.world.sleep(when - way.world.now())
+        await way.line.stop()
+        cuts, rests = way.cuts(), way.line.resting
+        way.open(1)
+        await way.line.send(down(1))
+        reply = await way.line.receive()
+        return cuts, rests, reply.header["round"]
+
+    cuts, rests, answered = play(main)
+    assert [(cut["event"], cut["why"]) for cut in cuts] == [(event, "closed")]
+    assert rests is True
+    assert answered == 1  # nothing is left of round 0
+    if doing == "upload":
+        assert isinstance(cuts[0]["bytes"], int)
+        assert 0 < cuts[0]["bytes"] < sum(up(0).sizes.values())
+    if play.kind == "memory":
+        assert cuts[0]["t"] == when
+        assert cuts[0].get("seconds", cuts[0].get("bytes")) == {"compute": 2.0, "upload": 2000}[doing]
+
+
+def test_to_stop_a_device_that_rests_takes_no_time(play: Stage) -> None:
+    async def main(way: Way) -> tuple[float, Any]:
+        way.device_works()
+        await way.line.stop()
+        now = way.world.now()
+        way.open(0)
+        await way.line.send(down(0))
+        return now, (await way.line.receive()).header["round"]
+
+    now, answered = play(main)
+    assert now == 0.0 if play.kind == "memory" else now < 100.0
+    assert answered == 0
+
+
+def test_rest_waits_until_the_device_has_nothing_more_to_do(play: Stage) -> None:
+    async def main(way: Way) -> float:
+        way.device_works()
+        way.open(0)
+        await way.line.send(down(0))
+        reply = way.world.start(way.line.receive())
+        await way.line.rest()
+        assert reply.ended or play.kind == "web"
+        return way.world.now()  # type: ignore[no-any-return]
+
+    now = play(main)
+    assert now >= DONE - 0.01
+
+
+# --- lose -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("when", "event"), [(2.0, "down.cut"), (ARRIVED + 2.0, "compute.cut"), (UPLOADS + 2.0, "up.cut")]
+)
+def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
+    play: Stage, when: float, event: str
+) -> None:
+    async def main(way: Way) -> tuple[Any, list[dict[str, Any]], Any]:
+        async def ask(round: int) -> Any:
+            await way.line.send(down(round))
+            return await way.line.receive()
+
+        async def lose() -> None:
+            await way.world.sleep(when - way.world.now())
+            way.line.lose()
+
+        way.device_works()
+        way.open(0)
+        learnt, _ = await way.world.together([outcome(ask(0)), lose()])
+        await way.line.rest()
+        cuts = way.cuts()
+        way.open(1)
+        reply = await ask(1)
+        return learnt, cuts, reply.header["round"]
+
+    learnt, cuts, answered = play(main)
+    assert learnt == "lost"
+    assert [(cut["event"], cut["why"]) for cut in cuts] == [(event, "off")]
+    assert answered == 1
+    if event != "compute.cut":
+        assert isinstance(cuts[0]["bytes"], int)
+        assert 0 < cuts[0]["bytes"] < sum(down(0).sizes.values())
+    if play.kind == "memory":
+        assert cuts[0]["t"] == when
+        assert cuts[0].get("seconds", cuts[0].get("bytes")) == {"compute.cut": 2.0}.get(event, 2000)
+
+
+@pytest.mark.parametrize("doing", ["downloads", "computes", "uploads", "rests"])
+def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
+    """`receive` and `send` raise Lost if this device goes off, whatever it was doing."""
+
+    async def main(way: Way) -> Any:
+        async def device() -> Any:
+            if doing in ("rests", "downloads"):
+                return await outcome(way.end.receive(resting=True))
+            await way.end.receive(resting=True)
+            if doing == "computes":
+                return await outcome(way.end.receive(resting=False))
+            return await outcome(way.end.send(up(0)))
+
+        async def server() -> None:
+            if doing == "rests":
+                return
+            way.open(0)
+            await outcome(way.line.send(down(0)))
+
+        async def lose() -> None:
+            await way.world.sleep(2.0 if doing in ("rests", "downloads") else ARRIVED + 2.0)
+            way.line.lose()
+
+        works = way.world.together([device(), server(), lose()])
+        return (await way.world.within(100.0, works))[0]
+
+    assert play(main) == "lost"
+
+
+def test_a_device_that_goes_off_as_the_last_byte_arrives_has_not_got_it(play: Stage) -> None:
+    async def main(way: Way) -> Any:
+        way.device_works()
+        way.open(0)
+        way.world.call_at(DOWN, way.line.lose)
+        return await outcome(way.world.within(50.0, both(way)))
+
+    async def both(way: Way) -> Any:
+        await way.line.send(down(0))
+        return await way.line.receive()
+
+    assert play(main) == "lost"
+
+
+# --- what is left over ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["virtual", "sockets"])
+def test_a_reader_that_is_cancelled_takes_no_message_with_it(kind: str) -> None:  # trap 2
+    async def main(world: World) -> Any:
+        inbox = Inbox(world)
+        impatient = world.start(inbox.get())
+        await world.sleep(1.0)
+        await impatient.cancel()
+        inbox.put("message")
+        return await inbox.get()
+
+    assert _in_world(kind, main) == "message"
+
+
+@pytest.mark.parametrize("kind", ["virtual", "sockets"])
+def test_a_reader_that_is_cancelled_in_the_instant_of_the_message_leaves_it(kind: str) -> None:  # trap 2
+    async def main(world: World) -> list[Any]:
+        inbox, got = Inbox(world), list[Any]()
+
+        async def reader() -> None:
+            got.append(await inbox.get())
+
+        impatient = world.start(reader())
+        await world.sleep(1.0)
+        inbox.put("message")
+        await impatient.cancel()
+        return got or [await inbox.get()]
+
+    assert _in_world(kind, main) == ["message"]
+
+
+@pytest.mark.parametrize("kind", ["virtual", "sockets"])
+def test_an_inbox_keeps_the_order_and_tells_of_a_loss_once(kind: str) -> None:
+    async def main(world: World) -> list[Any]:
+        inbox = Inbox(world)
+        for item in (1, LOST, 2):
+            inbox.put(item)
+        return [await outcome(inbox.get()) for _ in range(3)]
+
+    assert _in_world(kind, main) == [1, "lost", 2]
+
+
+def _in_world(kind: str, main: Callable[[World], Coroutine[Any, Any, Any]]) -> Any:
+    async def conducted() -> Any:
+        world: Any = VirtualWorld(Trains()) if kind == "virtual" else SocketWorld(Trains(), SPEEDUP)
+        return await world.run(main(world))
+
+    return asyncio.run(conducted())
+
+
+class Reads:
+    """A line on which some parcels have arrived."""
+
+    def __init__(self, *parcels: Parcel) -> None:
+        self.parcels = list(parcels)
+        self.stopped = 0
+
+    async def receive(self) -> Parcel:
+        if not self.parcels:
+            raise Cancelled("stopped")
+        return self.parcels.pop(0)
+
+    async def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_a_late_reply_to_round_3_is_not_read_as_that_of_round_4() -> None:  # trap 5
+    line: Any = Reads(up(3), up(2), up(4), up(3))
+    playing: Any = SimpleNamespace(round=SimpleNamespace(number=4))
+    reply = asyncio.run(Server._reply(playing, line))
+    assert reply.header["round"] == 4
+    assert [parcel.header["round"] for parcel in line.parcels] == [3]
+
+
+def test_who_is_stopped_while_it_waits_for_a_reply_stops_the_device() -> None:
+    line: Any = Reads(up(3))
+    playing: Any = SimpleNamespace(round=SimpleNamespace(number=4))
+    with pytest.raises(Cancelled):
+        asyncio.run(Server._reply(playing, line))
+    assert line.stopped == 1
+
+
+# --- over HTTP: strangers ---------------------------------------------------------------------------------------
+
+GOOD = payload.pack(up(0).header, OTHER)
+
+
+async def whole_round(way: Way, round: int = 0) -> bool:
+    way.open(round)
+    await way.line.send(down(round))
+    reply = await way.line.receive()
+    return reply.header["round"] == round and reply.body == OTHER
+
+
+@pytest.mark.parametrize(
+    ("status", "query", "data", "headers"),
+    [
+        (415, "device=a", gzip.compress(GOOD), {"Content-Encoding": "gzip"}),
+        (415, "device=a", GOOD, {"Content-Encoding": "br"}),
+        (413, "device=a", bytes(LARGEST + HEADER + 1), {}),
+        (400, "device=a", b"", {}),
+        (400, "device=a", b"garbage", {}),
+        (400, "device=a", b"\xff" * 100, {}),
+        (400, "device=a", GOOD[:-1], {}),
+        (400, "device=a", payload.pack({"round": 0, "counted": 1}, OTHER), {}),
+        (400, "device=a", payload.pack({"round": "0", "examples": 3}, OTHER), {}),
+        (404, "device=b", GOOD, {}),
+        (404, "", GOOD, {}),
+    ],
+)
+def test_a_reply_that_is_no_reply_is_refused_and_disturbs_nobody(
+    over_http: Stage, status: int, query: str, data: bytes, headers: dict[str, str]
+) -> None:
+    async def main(way: Way) -> tuple[int, bool]:
+        way.device_works()
+        before, _ = await asyncio.gather(
+            way.session.post(f"{way.url}/reply?{query}", data=data, headers=headers), asyncio.sleep(0)
+        )
+        return before.status, await whole_round(way)
+
+    assert over_http(main) == (status, True)
+
+
+def test_an_upload_of_unsaid_length_is_cut_off_at_the_limit(over_http: Stage) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield bytes(LARGEST + HEADER)
+
+    async def main(way: Way) -> tuple[Any, bool]:
+        way.device_works()
+        try:
+            response = await way.session.post(f"{way.url}/reply?device=a", data=endless())
+            answer = response.status
+        except aiohttp.ClientError:
+            answer = "hung up"
+        return answer, await whole_round(way)
+
+    answer, undisturbed = over_http(main)
+    assert answer in (413, "hung up")
+    assert undisturbed
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/next?device=b", 404), ("GET", "/next", 404)])
+def test_an_unknown_device_is_told_nothing(over_http: Stage, method: str, path: str, status: int) -> None:
+    async def main(way: Way) -> tuple[int, bool]:
+        way.device_works()
+        async with way.session.request(method, way.url + path) as response:
+            return response.status, await whole_round(way)
+
+    assert over_http(main) == (status, True)
+
+
+def test_garbage_while_the_device_computes_does_not_disturb_its_round(over_http: Stage) -> None:
+    async def main(way: Way) -> tuple[int, bool, list[str]]:
+        way.device_works()
+        way.open(0)
+        await way.line.send(down(0))
+        async with way.session.post(f"{way.url}/reply?device=a", data=b"garbage") as response:
+            reply = await way.line.receive()
+            return response.status, reply.body == OTHER, [event for event in way.events() if "cut" in event]
+
+    assert over_http(main) == (400, True, [])
+
+
+def test_a_second_get_of_a_device_swallows_no_message(over_http: Stage) -> None:
+    """The first is let go, and the second is answered with what was sent."""
+
+    async def main(way: Way) -> tuple[Any, Any]:
+        way.open(0)
+        first = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
+        await asyncio.sleep(0.05)
+        second = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
+        await asyncio.sleep(0.05)
+        await way.line.send(down(0))
+        return await first, (await second).body
+
+    assert over_http(main) == ("lost", BODY)
+
+
+def test_a_device_that_breaks_off_its_get_and_asks_again_is_answered(over_http: Stage) -> None:
+    async def main(way: Way) -> bytes:
+        way.open(0)
+        first = asyncio.ensure_future(way.end.receive(resting=True))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.wait([first])
+        second = asyncio.ensure_future(way.end.receive(resting=True))
+        await way.line.send(down(0))
+        return (await second).body  # type: ignore[no-any-return]
+
+    assert over_http(main) == BODY
+
+
+def test_the_server_hears_of_no_download_that_is_too_large() -> None:
+    """A device reads no more than it was told the largest download has: more is not its server."""
+
+    async def main(folder: Path) -> Any:
+        async with Stage("web", folder).way() as way:
+            way.end.largest = 10 - HEADER
+            way.open(0)
+            asked = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
+            sent = asyncio.ensure_future(way.line.send(down(0)))
+            answer = await asked
+            sent.cancel()
+            await asyncio.wait([sent])
+            return answer
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        assert asyncio.run(main(Path(folder))) == "lost"
