@@ -15,6 +15,8 @@ from algorithms.algorithm import Party, Tensors, Training
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
+PIECE = 100  # examples that a model is evaluated on at a time; a constant, for the last bits depend on it
+
 
 def seeded(seed: int) -> None:
     """Seeds torch's global CPU generator, which dropout and the initialisers of torch.nn draw from.
@@ -109,6 +111,20 @@ def sgd(device: Party, weights: Tensors, training: Training, penalty: Pull | Non
     # What is computed on this model next must not depend on whether it has been trained before.
     _lay_out(model, torch.contiguous_format)
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+@torch.no_grad()
+def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
+    """What the model with these weights says of `x`, (n, classes), in eval mode.
+
+    In small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).
+    """
+    model.load_state_dict(weights)
+    model.eval()
+    _lay_out(model, torch.channels_last)
+    said = torch.cat([model(part) for part in torch.split(x, PIECE)])
+    _lay_out(model, torch.contiguous_format)
+    return said
 
 
 def _draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 
 from devices.presence import Presence
@@ -66,6 +67,7 @@ class Device:
         return steps * (computing + moving + self.profile.overhead_s)
 
 
+@cache
 def profiles() -> dict[str, Profile]:
     """The named profiles of devices/profiles.csv."""
     text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")

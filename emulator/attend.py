@@ -141,7 +141,7 @@ class Attendant:
         if self.computing is None:
             raise Cancelled("off")
         self.computing = None
-        self.record.compute_end(call, payload.digest(done.upload))
+        self.record.compute_end(call, done.update)
         return done
 
     def _cut(self, why: str) -> None:

@@ -17,6 +17,7 @@ from torch import nn
 
 from algorithms import models
 from algorithms.algorithm import Message, Party, Reply, Tensors
+from algorithms.local import outputs
 from devices.data.dataset import Dataset
 from emulator.seeds import seed as derive
 from emulator.study import Study
@@ -54,6 +55,7 @@ class Trained:
     """A device's half of a round."""
 
     upload: bytes
+    update: str  # digest of the upload
     examples: int
     kept: bytes  # the device's memory whatever becomes of the upload
     kept_if_counted: bytes  # and once it is counted
@@ -104,8 +106,10 @@ def train(study: Study, run: Run, device: str, round: int, download: bytes, memo
     kept = {**kept, **reply.memory}
     model = reply.model or reply.upload["weights"]
     shard = study.splits[run.seed].tests[device]
+    upload = encode(reply.upload)
     return Trained(
-        upload=encode(reply.upload),
+        upload=upload,
+        update=payload.digest(upload),
         examples=reply.examples,
         kept=encode(kept),
         kept_if_counted=encode({**kept, **reply.if_counted}),
@@ -196,18 +200,12 @@ def _server(study: Study, run: Run, round: int) -> Party:
     return _party(study, run, "server", round, "server", study.splits[run.seed].proxy, {})
 
 
-@torch.no_grad()
 def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:
     dataset = _dataset(study)
     x, y = (dataset.x_test, dataset.y_test) if part == "test" else (dataset.x, dataset.y)
-    model = _module(study.model)
-    model.load_state_dict(weights)
-    model.eval()
-    correct, loss = [], 0.0
-    for begin in range(0, len(indices), BLOCK):
-        some = indices[begin : begin + BLOCK]
-        labels = torch.from_numpy(y[some])
-        outputs = model(torch.from_numpy(x[some]))  # (block, classes)
-        correct.append((outputs.argmax(dim=1) == labels).numpy())
-        loss += float(models.cross_entropy(outputs, labels).double().sum())
-    return Scores(np.concatenate(correct) if correct else np.zeros(0, bool), loss)
+    if not len(indices):
+        return Scores(np.zeros(0, bool), 0.0)
+    labels = torch.from_numpy(y[indices])
+    said = outputs(_module(study.model), weights, torch.from_numpy(x[indices]))  # (n, classes)
+    loss = float(models.cross_entropy(said, labels).double().sum())
+    return Scores((said.argmax(dim=1) == labels).numpy(), loss)

@@ -49,6 +49,7 @@ class Line:
         self.attendant = attendant
         self.name = attendant.name
         self.replies = Inbox(world)
+        self.asked: object = None  # the round of the last request
         self.resting = True  # the device has nothing to do
         self.rested: Signal | None = None
 
@@ -65,6 +66,12 @@ class Line:
         if self.rested:
             self.rested.set()
             self.rested = None
+
+    def replied(self, parcel: Parcel) -> None:
+        """A reply has arrived; with the one to what was last asked, the device is done."""
+        self.replies.put(parcel)
+        if parcel.header["round"] == self.asked:
+            self.rests()
 
     async def receive(self) -> Parcel:
         parcel: Parcel = await self.replies.get()
@@ -83,8 +90,7 @@ class Line:
     def lose(self) -> None:
         self.traffic.lose(self.name)
         self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
-        if not self.resting:
-            self.push(LOST)
+        self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
 
@@ -97,6 +103,8 @@ class Line:
     def launch(self, direction: str, parcel: Parcel) -> Flight:
         """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
         number = parcel.header["round"]
+        if direction == "down":
+            self.asked = number
         reply_to = parcel.header["counted"] if direction == "down" else number
         assert isinstance(number, int)
         assert not isinstance(reply_to, str)
@@ -134,7 +142,7 @@ class MemoryEnd:
 
     async def send(self, parcel: Parcel) -> None:
         await self.line.launch("up", parcel).wait()
-        self.line.replies.put(parcel)
+        self.line.replied(parcel)
 
     async def receive(self, resting: bool) -> Parcel | None:
         if resting and not self.requests.items:

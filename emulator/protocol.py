@@ -171,10 +171,14 @@ class Server:
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
+        sizes = payload.sizes_of(opening.download)
         for name in play.round.asked:
-            body = opening.extra.get(name, opening.download)
             header = {"round": play.round.number, "counted": self.counted.get(name)}
-            play.asks[name] = self.world.start(self._ask(play, name, Parcel.of(header, body)))
+            if name in opening.extra:
+                parcel = Parcel.of(header, opening.extra[name])
+            else:
+                parcel = Parcel.priced(header, opening.download, sizes)
+            play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.plan.deadline is None:
             await play.closing.wait()
             return

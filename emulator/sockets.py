@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from emulator.jobs import Run, largest_messages
 from emulator.protocol import Server
 from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
 from emulator.study import Study
-from emulator.web import WebEnd, WebLine, application
+from emulator.web import WebEnd, WebLine, runner
 from emulator.workshop import Executor
 from emulator.world import Late, Ticket, Work
 
@@ -49,13 +50,16 @@ class RealTask:
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
+        self.told = False  # to end: a second time would break off its clean-up
 
     @property
     def ended(self) -> bool:
         return self.task.done()
 
     async def cancel(self) -> None:
-        self.task.cancel()
+        if not self.told:
+            self.told = True
+            self.task.cancel()
         await asyncio.wait([self.task])
 
 
@@ -66,39 +70,44 @@ class SocketWorld:
         self.executor = executor
         self.speedup = speedup
         self.loop = asyncio.get_running_loop()
-        self.zero = self.loop.time()
+        self.zero = self.loop.time()  # when the modelled clock showed 0
+        self.stood = 0.0  # since when the clock stands, if it does
+        self.standing = 0  # how many computations that cost no time are under way
+        self.calls: list[tuple[float, int, Callable[[], None]]] = []  # a heap: time, number, action
+        self.called = 0
+        self.alarm: asyncio.TimerHandle | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.failed: asyncio.Future[None] = self.loop.create_future()
         self.overruns: list[float] = []  # modelled seconds
         self.keeps = float("inf")  # the largest speed-up that no job would have overrun
 
     def now(self) -> float:
-        return (self.loop.time() - self.zero) * self.speedup
+        return ((self.stood if self.standing else self.loop.time()) - self.zero) * self.speedup
 
     async def sleep(self, seconds: float) -> None:
-        until = self.now() + seconds
-        await asyncio.sleep(seconds / self.speedup)
-        while (left := until - self.now()) > 0:  # the clock may have stood meanwhile
-            await asyncio.sleep(left / self.speedup)
+        await self._at(self.now() + seconds)
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
         tasks = [asyncio.ensure_future(work) for work in works]
+        if not tasks:
+            return []
         try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises what was raised
+            return [task.result() for task in tasks]
+        finally:
             await _cancel(tasks)
-            raise
 
     async def within(self, seconds: float, work: Work) -> Any:
-        task = asyncio.ensure_future(work)
+        task, late = asyncio.ensure_future(work), self._at(self.now() + seconds)
         try:
-            await asyncio.wait([task], timeout=seconds / self.speedup)
-        except BaseException:
+            await asyncio.wait([task, late], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
             await _cancel([task])
-            raise
-        if task.done():
-            return task.result()
-        await _cancel([task])
         raise Late(f"not done within {seconds} s")
 
     def start(self, work: Work) -> RealTask:
@@ -111,7 +120,28 @@ class SocketWorld:
         return RealSignal()
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        self.loop.call_at(self.zero + time / self.speedup, action)
+        self.called += 1
+        heappush(self.calls, (max(time, self.now()), self.called, action))
+        self._set_alarm()
+
+    def _at(self, time: float) -> asyncio.Future[None]:
+        """Done at that time."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.call_at(time, lambda: None if future.done() else future.set_result(None))
+        return future
+
+    def _set_alarm(self) -> None:
+        """One timer for all calls: the loop's own would forget their order, and that the clock may stand."""
+        if self.alarm:
+            self.alarm.cancel()
+            self.alarm = None
+        if self.calls and not self.standing:
+            self.alarm = self.loop.call_at(self.zero + self.calls[0][0] / self.speedup, self._ring)
+
+    def _ring(self) -> None:
+        while self.calls and self.calls[0][0] <= self.now():
+            heappop(self.calls)[2]()
+        self._set_alarm()
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         return Ticket(self.executor.submit(job, *args))
@@ -128,11 +158,17 @@ class SocketWorld:
         return result
 
     async def uncharged(self, ticket: Ticket) -> Any:
-        began = self.loop.time()
+        if not self.standing:
+            self.stood = self.loop.time()
+        self.standing += 1
+        self._set_alarm()
         try:
             return await asyncio.wrap_future(ticket.future)
         finally:
-            self.zero += self.loop.time() - began
+            self.standing -= 1
+            if not self.standing:
+                self.zero += self.loop.time() - self.stood
+            self._set_alarm()
 
     async def run(self, main: Work) -> Any:
         """The result of `main`; whatever it started is cancelled when it ends."""
@@ -185,11 +221,10 @@ async def run_sockets(
     stage = Stage(world, study, run, conduct, folder)
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
     down, up = largest_messages(study, run.label)
-    runner = web.AppRunner(application(lines, up), auto_decompress=False, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
+    server_side = runner(lines, up)
+    await server_side.setup()
+    await web.TCPSite(server_side, "127.0.0.1", 0).start()
+    host, port = server_side.addresses[0][:2]
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=None)
     try:
@@ -202,7 +237,7 @@ async def run_sockets(
             await world.run(play(stage, server, outcome, going_on, progress))
     finally:
         stage.record.shut()
-        await runner.cleanup()
+        await server_side.cleanup()
     outcome.overruns = world.overruns
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any
 
 import simpy
@@ -66,6 +67,10 @@ def _not_of_this_world(event: object) -> Any:
     return TypeError(f"awaited {event!r} in virtual time; await only what the world offers")
 
 
+def _tell(event: Event, _: Event) -> None:
+    event.succeed()
+
+
 class VirtualSignal:
     """See world.Signal."""
 
@@ -90,19 +95,26 @@ class VirtualSignal:
 class VirtualTask:
     """See world.Task."""
 
-    __slots__ = ("process",)
+    __slots__ = ("process", "told")
 
     def __init__(self, process: simpy.Process) -> None:
         self.process = process
+        self.told = False  # to end: a second time would break off its clean-up
 
     @property
     def ended(self) -> bool:
         return not self.process.is_alive
 
     async def cancel(self) -> None:
+        self.tell()
         if self.process.is_alive:
-            self.process.interrupt()
             await Wait(self.process)
+
+    def tell(self) -> None:
+        """Starts the cancelling."""
+        if self.process.is_alive and not self.told:
+            self.told = True
+            self.process.interrupt()
 
 
 class VirtualWorld:
@@ -120,26 +132,43 @@ class VirtualWorld:
         await Wait(self.env.timeout(seconds))
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
-        processes = [self.env.process(as_process(work)) for work in works]
+        tasks = [self._own(work) for work in works]
         try:
-            await Wait(self.env.all_of(processes))
+            await Wait(self.env.all_of([task.process for task in tasks]))
         except BaseException:
-            for process in processes:
-                await VirtualTask(process).cancel()
+            await self._end(tasks)
             raise
-        return [process.value for process in processes]
+        return [task.process.value for task in tasks]
 
     async def within(self, seconds: float, work: Work) -> Any:
-        process = self.env.process(as_process(work))
+        task = self._own(work)
         try:
-            await Wait(process | self.env.timeout(seconds))
+            await Wait(task.process | self.env.timeout(seconds))
         except BaseException:
-            await VirtualTask(process).cancel()
+            await self._end([task])
             raise
-        if process.triggered:
-            return process.value
-        await VirtualTask(process).cancel()
+        if task.ended:
+            return await Wait(task.process)
+        await self._end([task])
         raise Late(f"not done within {seconds} s")
+
+    def _own(self, work: Work) -> VirtualTask:
+        """A task whose error is its starter's business, and nobody else's."""
+        task = self.start(work)
+        task.process.defused = True
+        return task
+
+    async def _end(self, tasks: Iterable[VirtualTask]) -> None:
+        """Cancels all at one instant, then waits for the clean-up of each."""
+        running = [task for task in tasks if not task.ended]
+        for task in running:
+            task.tell()
+        for task in running:
+            if task.ended:
+                continue
+            ended = self.env.event()  # not the process: its error, if its clean-up has one, is not ours
+            task.process.callbacks.append(partial(_tell, ended))
+            await Wait(ended)
 
     def start(self, work: Work) -> VirtualTask:
         return VirtualTask(self.env.process(as_process(work)))
@@ -186,7 +215,13 @@ class VirtualWorld:
         self.env.step()
 
     async def _collect(self, ticket: Ticket, collected: Event) -> None:
-        try:
-            collected.succeed(await asyncio.wrap_future(ticket.future))
-        except Exception as error:  # a failed job fails the one who waits for it, not the loop
-            collected.fail(error)
+        future = ticket.future
+        if not future.done():  # the event loop is asked only when there is something to wait for
+            await asyncio.wait([asyncio.wrap_future(future)])
+        collected.defused = True  # the one who waited may be gone
+        if future.cancelled():
+            collected.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # any BaseException will do
+        elif error := future.exception():  # a failed job fails the one who waits for it, not the loop
+            collected.fail(error)  # type: ignore[arg-type]
+        else:
+            collected.succeed(future.result())

@@ -56,7 +56,14 @@ class WebLine(Line):
         self.parked = asyncio.get_running_loop().create_future()
         if self.waiting:
             self.parked.set_result(self.waiting.pop(0))
-        return await self.parked
+        parked = self.parked
+        try:
+            return await asyncio.shield(parked)
+        except asyncio.CancelledError:  # the device broke off its poll: its next one is told instead
+            if parked.done():
+                self.waiting.insert(0, parked.result())
+            parked.cancel()
+            raise
 
 
 def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
@@ -96,12 +103,27 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
             raise web.HTTPBadRequest(text=str(refused)[:200]) from None
         except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
             return _hang_up(request)
-        line.replies.put(parcel)
+        line.replied(parcel)
         return web.Response(status=204)
 
     app = web.Application(client_max_size=largest + HEADER)
     app.add_routes([web.post("/next", following), web.post("/reply", reply)])
     return app
+
+
+def runner(lines: Mapping[str, WebLine], largest: int) -> web.AppRunner:
+    """The application, ready to be served.
+
+    Bodies are not inflated: half a megabyte of zeros would cost seconds.  A handler ends with its connection:
+    else a poll that was broken off would wait on, and take what is meant for the next.
+    """
+    return web.AppRunner(
+        application(lines, largest),
+        auto_decompress=False,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=1,
+    )
 
 
 class WebEnd:

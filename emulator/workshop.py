@@ -6,6 +6,7 @@ The study (data, shards, algorithms) is handed to each worker once; a job's argu
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import tempfile
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from emulator.study import Study
 
 Job = Callable[..., Any]
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
 
 class Executor(Protocol):
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -35,6 +38,16 @@ def quiet_torch() -> None:
 
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    keep_memory()
+
+
+def keep_memory() -> None:
+    """Tells glibc, where there is one, to keep what is freed: else each training step gives its tensors' pages back
+    and fetches them anew, 42 ms instead of 31 a step of the MNIST CNN."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt:
+        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            mallopt(option, 1 << 30)
 
 
 class Inline:
@@ -63,6 +76,7 @@ class Processes:
     """A pool of worker processes.  They map the data set from one file each, so there is one copy in memory."""
 
     def __init__(self, study: Study, workers: int) -> None:
+        keep_memory()
         self.folder = tempfile.TemporaryDirectory(prefix="fedlapse-")
         shelf = _put_away(study.dataset, Path(self.folder.name))
         self.pool = ProcessPoolExecutor(

@@ -46,7 +46,11 @@ class Parcel:
     @classmethod
     def of(cls, header: Mapping[str, int | str | None], body: bytes) -> Parcel:
         """The header's bytes are charged to the frame."""
-        sizes = payload.sizes_of(body)
+        return cls.priced(header, body, payload.sizes_of(body))
+
+    @classmethod
+    def priced(cls, header: Mapping[str, int | str | None], body: bytes, sizes: Mapping[str, int]) -> Parcel:
+        """The same for a body whose sizes are known: a download that goes to many is looked through once."""
         return cls(header, body, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
 
 

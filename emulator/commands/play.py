@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import platform
@@ -57,6 +58,8 @@ def play_scenario(path: str, settings: Settings) -> int:
         typer.echo(f"fedlapse: {error}", err=True)
         return 2
     began = time.monotonic()
+    gc.collect()
+    gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
     with executor(study, os.cpu_count() or 1 if settings.workers is None else settings.workers) as pool:
         session = Session(scenario, study, settings, out, pool)
         try:

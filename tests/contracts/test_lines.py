@@ -64,7 +64,17 @@ class Trains:
     def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         nothing = payload.encode({})
-        future.set_result(Trained(OTHER, 3, nothing, nothing, {}, None))
+        future.set_result(
+            Trained(
+                upload=OTHER,
+                update=payload.digest(OTHER),
+                examples=3,
+                kept=nothing,
+                kept_if_counted=nothing,
+                leverage={},
+                personalised=None,
+            )
+        )
         return future
 
 
@@ -96,13 +106,26 @@ class Way:
         """The device's half of the conversation, as in a run."""
         self.world.start(self.line.attendant.attend(self.end))
 
-    def cuts(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[dict[str, Any]]:
         self.record.events.flush()
-        return [line for line in read_lines(self.record.folder / "events.jsonl") if line["event"].endswith(".cut")]
+        return list(read_lines(self.record.folder / "events.jsonl"))
+
+    def cuts(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines() if line["event"].endswith(".cut")]
 
     def events(self) -> list[str]:
-        self.record.events.flush()
-        return [line["event"] for line in read_lines(self.record.folder / "events.jsonl")]
+        return [line["event"] for line in self.lines()]
+
+    async def after(self, event: str, seconds: float) -> None:
+        """Returns some seconds after the line of an event was written: in memory exactly so many."""
+        began = self.world.now()
+        while event not in self.events():
+            await self.world.sleep(0.5)
+        if self.kind == "memory":
+            [line] = [line for line in self.lines() if line["event"] == event]
+            seconds -= self.world.now() - line["t"]
+        assert self.world.now() - began < 1000.0
+        await self.world.sleep(seconds)
 
     def is_time(self, found: float, expected: float) -> bool:
         if self.kind == "memory":
@@ -125,7 +148,7 @@ class Stage:
             async with self.way() as way:
                 return await way.world.run(main(way))
 
-        return asyncio.run(conducted())
+        return asyncio.run(asyncio.wait_for(conducted(), 20.0))
 
     @asynccontextmanager
     async def way(self) -> AsyncIterator[Way]:
@@ -150,7 +173,7 @@ class Stage:
 @asynccontextmanager
 async def served(line: WebLine) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
     runner = web.AppRunner(
-        application({"a": line}, LARGEST), auto_decompress=False, access_log=None, shutdown_timeout=1
+        application({"a": line}, LARGEST), auto_decompress=False, access_log=None, shutdown_timeout=0.01
     )
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -231,17 +254,13 @@ def test_what_is_charged_is_the_length_of_what_is_sent() -> None:
 # --- stop -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("doing", "when", "event"), [("compute", ARRIVED + 2.0, "compute.cut"), ("upload", UPLOADS + 2.0, "up.cut")]
-)
-def test_stop_returns_when_the_device_rests_and_the_record_says_closed(
-    play: Stage, doing: str, when: float, event: str
-) -> None:
+@pytest.mark.parametrize(("doing", "began"), [("compute", ARRIVED), ("up", UPLOADS)])
+def test_stop_returns_when_the_device_rests_and_the_record_says_closed(play: Stage, doing: str, began: float) -> None:
     async def main(way: Way) -> tuple[list[dict[str, Any]], bool, Any]:
         way.device_works()
         way.open(0)
         await way.line.send(down(0))
-        await way.world.sleep(when - way.world.now())
+        await way.after(f"{doing}.start", 2.0)
         await way.line.stop()
         cuts, rests = way.cuts(), way.line.resting
         way.open(1)
@@ -250,15 +269,15 @@ def test_stop_returns_when_the_device_rests_and_the_record_says_closed(
         return cuts, rests, reply.header["round"]
 
     cuts, rests, answered = play(main)
-    assert [(cut["event"], cut["why"]) for cut in cuts] == [(event, "closed")]
+    assert [(cut["event"], cut["why"]) for cut in cuts] == [(f"{doing}.cut", "closed")]
     assert rests is True
     assert answered == 1  # nothing is left of round 0
-    if doing == "upload":
+    if doing == "up":
         assert isinstance(cuts[0]["bytes"], int)
         assert 0 < cuts[0]["bytes"] < sum(up(0).sizes.values())
     if play.kind == "memory":
-        assert cuts[0]["t"] == when
-        assert cuts[0].get("seconds", cuts[0].get("bytes")) == {"compute": 2.0, "upload": 2000}[doing]
+        assert cuts[0]["t"] == pytest.approx(began + 2.0, abs=1e-9)
+        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx({"compute": 2, "up": 2000}[doing])
 
 
 def test_to_stop_a_device_that_rests_takes_no_time(play: Stage) -> None:
@@ -292,11 +311,9 @@ def test_rest_waits_until_the_device_has_nothing_more_to_do(play: Stage) -> None
 # --- lose -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("when", "event"), [(2.0, "down.cut"), (ARRIVED + 2.0, "compute.cut"), (UPLOADS + 2.0, "up.cut")]
-)
+@pytest.mark.parametrize(("doing", "began"), [("down", 0.0), ("compute", ARRIVED), ("up", UPLOADS)])
 def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
-    play: Stage, when: float, event: str
+    play: Stage, doing: str, began: float
 ) -> None:
     async def main(way: Way) -> tuple[Any, list[dict[str, Any]], Any]:
         async def ask(round: int) -> Any:
@@ -304,7 +321,7 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
             return await way.line.receive()
 
         async def lose() -> None:
-            await way.world.sleep(when - way.world.now())
+            await way.after(f"{doing}.start", 2.0)
             way.line.lose()
 
         way.device_works()
@@ -318,14 +335,14 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
 
     learnt, cuts, answered = play(main)
     assert learnt == "lost"
-    assert [(cut["event"], cut["why"]) for cut in cuts] == [(event, "off")]
+    assert [(cut["event"], cut["why"]) for cut in cuts] == [(f"{doing}.cut", "off")]
     assert answered == 1
-    if event != "compute.cut":
+    if doing != "compute":
         assert isinstance(cuts[0]["bytes"], int)
         assert 0 < cuts[0]["bytes"] < sum(down(0).sizes.values())
     if play.kind == "memory":
-        assert cuts[0]["t"] == when
-        assert cuts[0].get("seconds", cuts[0].get("bytes")) == {"compute.cut": 2.0}.get(event, 2000)
+        assert cuts[0]["t"] == pytest.approx(began + 2.0, abs=1e-9)
+        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx(2 if doing == "compute" else 2000)
 
 
 @pytest.mark.parametrize("doing", ["downloads", "computes", "uploads", "rests"])
@@ -348,7 +365,10 @@ def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
             await outcome(way.line.send(down(0)))
 
         async def lose() -> None:
-            await way.world.sleep(2.0 if doing in ("rests", "downloads") else ARRIVED + 2.0)
+            if doing == "uploads":
+                await way.after("up.start", 2.0)
+            else:
+                await way.world.sleep(ARRIVED + 2.0 if doing == "computes" else 2.0)
             way.line.lose()
 
         works = way.world.together([device(), server(), lose()])
@@ -515,7 +535,10 @@ def test_an_upload_of_unsaid_length_is_cut_off_at_the_limit(over_http: Stage) ->
     assert undisturbed
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/next?device=b", 404), ("GET", "/next", 404)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/next?device=b", 404), ("POST", "/next", 404), ("GET", "/other", 404)],
+)
 def test_an_unknown_device_is_told_nothing(over_http: Stage, method: str, path: str, status: int) -> None:
     async def main(way: Way) -> tuple[int, bool]:
         way.device_works()
@@ -537,7 +560,7 @@ def test_garbage_while_the_device_computes_does_not_disturb_its_round(over_http:
     assert over_http(main) == (400, True, [])
 
 
-def test_a_second_get_of_a_device_swallows_no_message(over_http: Stage) -> None:
+def test_a_second_poll_of_a_device_swallows_no_message(over_http: Stage) -> None:
     """The first is let go, and the second is answered with what was sent."""
 
     async def main(way: Way) -> tuple[Any, Any]:
@@ -552,35 +575,51 @@ def test_a_second_get_of_a_device_swallows_no_message(over_http: Stage) -> None:
     assert over_http(main) == ("lost", BODY)
 
 
-def test_a_device_that_breaks_off_its_get_and_asks_again_is_answered(over_http: Stage) -> None:
+@pytest.mark.parametrize("sent", ["after the second", "between the two"])
+def test_a_poll_that_was_broken_off_swallows_no_message(over_http: Stage, sent: str) -> None:
+    """Trap 2, over HTTP: what is sent while no poll waits is kept for the next."""
+
     async def main(way: Way) -> bytes:
         way.open(0)
         first = asyncio.ensure_future(way.end.receive(resting=True))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.03)
         first.cancel()
         await asyncio.wait([first])
-        second = asyncio.ensure_future(way.end.receive(resting=True))
-        await way.line.send(down(0))
+        await asyncio.sleep(0.03)
+        if sent == "between the two":
+            await way.line.send(down(0))
+        second = asyncio.ensure_future(asyncio.wait_for(way.end.receive(resting=True), 1.0))
+        await asyncio.sleep(0.03)
+        if sent == "after the second":
+            await way.line.send(down(0))
         return (await second).body  # type: ignore[no-any-return]
 
     assert over_http(main) == BODY
 
 
-def test_the_server_hears_of_no_download_that_is_too_large() -> None:
-    """A device reads no more than it was told the largest download has: more is not its server."""
+def test_a_stray_reply_does_not_pass_for_rest(over_http: Stage) -> None:
+    """`stop` returns when the device has dropped what it was doing, whatever else was received."""
 
-    async def main(folder: Path) -> Any:
-        async with Stage("web", folder).way() as way:
-            way.end.largest = 10 - HEADER
-            way.open(0)
-            asked = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
-            sent = asyncio.ensure_future(way.line.send(down(0)))
-            answer = await asked
-            sent.cancel()
-            await asyncio.wait([sent])
-            return answer
+    async def main(way: Way) -> tuple[int, list[str]]:
+        way.device_works()
+        way.open(0)
+        await way.line.send(down(0))
+        await way.after("compute.start", 0.0)
+        async with way.session.post(f"{way.url}/reply?device=a", data=payload.pack(up(7).header, OTHER)) as response:
+            status = response.status
+        await way.line.stop()
+        return status, [cut["event"] for cut in way.cuts()]
 
-    import tempfile
+    assert over_http(main) == (204, ["compute.cut"])
 
-    with tempfile.TemporaryDirectory() as folder:
-        assert asyncio.run(main(Path(folder))) == "lost"
+
+def test_a_device_reads_no_download_that_is_larger_than_any_can_be(over_http: Stage) -> None:
+    async def main(way: Way) -> Any:
+        way.end.largest = len(BODY) - HEADER
+        way.open(0)
+        sending = way.world.start(outcome(way.line.send(down(0))))
+        answer = await outcome(way.end.receive(resting=True))
+        await sending.cancel()
+        return answer
+
+    assert over_http(main) == "lost"
