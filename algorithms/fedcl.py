@@ -11,7 +11,7 @@ from algorithms.cost import PULL, PULL_PLAIN, SQUARES
 from algorithms.fedavg import FedAvg
 from algorithms.importance import CHUNK, Kind
 from algorithms.importance import importance as estimated
-from algorithms.local import Quadratic
+from algorithms.local import STRONGEST, Quadratic
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class FedCL(FedAvg):
             raise ValueError(f"fallback is {self.fallback!r}; it must be 'identity' or 'keep_last'")
         if self.interval < 1:
             raise ValueError(f"interval is {self.interval}; it must be 1 (every round) or more")
-        if self.strength < 0:
-            raise ValueError(f"strength is {self.strength}; it must be 0 (no penalty) or more")
+        if not 0 <= self.strength <= STRONGEST:
+            raise ValueError(f"strength is {self.strength}; it must be from 0 (no penalty) to {STRONGEST:g}")
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
         """The model to all, with a fresh Ω in every `interval`-th round (Alg. 1, lines 4 and 5)."""

@@ -13,7 +13,7 @@ from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Te
 from algorithms.cost import PULL, SQUARES
 from algorithms.fedavg import FedAvg
 from algorithms.importance import CHUNK, importance
-from algorithms.local import pull
+from algorithms.local import STRONGEST, pull
 
 SUMS = ("fisher", "fisher_theta")  # kinds: the sums U of Î and V of Î⊙θ̂; up go their changes
 
@@ -56,8 +56,8 @@ class FedCurv(FedAvg):
     strength: float = 1.0  # λ
 
     def __post_init__(self) -> None:
-        if self.strength < 0:
-            raise ValueError(f"strength is {self.strength}; it must be 0 (no penalty) or more")
+        if not 0 <= self.strength <= STRONGEST:
+            raise ValueError(f"strength is {self.strength}; it must be from 0 (no penalty) to {STRONGEST:g}")
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """The model, U and V, to all."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from algorithms.algorithm import Load, Message, Party
 from algorithms.cost import PULL_PLAIN
 from algorithms.fedavg import FedAvg
-from algorithms.local import Quadratic
+from algorithms.local import STRONGEST, Quadratic
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class FedProx(FedAvg):
     mu: float
 
     def __post_init__(self) -> None:
-        if self.mu < 0:
-            raise ValueError(f"mu is {self.mu}; it must be 0 (no penalty) or more")
+        if not 0 <= self.mu <= STRONGEST:
+            raise ValueError(f"mu is {self.mu}; it must be from 0 (no penalty) to {STRONGEST:g}")
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
         """A spring of constant μ to the broadcast model."""

@@ -15,6 +15,7 @@ from algorithms.algorithm import Party, Tensors, Training
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
+STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PIECE = 100  # examples that a model is evaluated on at a time; a constant, for the last bits depend on it
 
 

@@ -105,6 +105,7 @@ def measure(study: Study, cohort: int, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds of `cohort` devices; the record goes to `folder`."""
     conduct, executor = Conduct(Plan(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(study)
     gc.collect()
+    gc.freeze()  # as the commands do
     began = time.perf_counter()
     asyncio.run(run_virtual(study, Run("nothing", 1), conduct, executor, folder))
     seconds, device_rounds = time.perf_counter() - began, cohort * rounds

@@ -8,7 +8,6 @@ followed by the same steps of the bare loop, so that both see the same noise; ro
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +35,7 @@ from emulator.metrics import Schedule
 from emulator.rounds import Plan
 from emulator.run import Conduct, run_virtual
 from emulator.study import Split, Study
-from emulator.workshop import executor
+from emulator.workshop import executor, keep_memory
 from network.link import Link
 
 LEAST = 0.95  # of the bare loop's samples/s
@@ -49,7 +48,6 @@ EVALUATED = 3  # measured, with evaluation
 
 # --- the bare loop ----------------------------------------------------------------------------------------
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 _shards: list[tuple[torch.Tensor, torch.Tensor]] = []  # in a worker of the bare loop: each client's examples
 
@@ -57,18 +55,10 @@ _shards: list[tuple[torch.Tensor, torch.Tensor]] = []  # in a worker of the bare
 def arrive(files: Path) -> None:
     """Loads the data into memory, as a worker's first act."""
     torch.set_num_threads(1)
-    _keep_memory()
+    keep_memory()
     x, y = np.load(files / "x.npy"), np.load(files / "y.npy")
     for own_x, own_y in zip(np.split(x, DEVICES), np.split(y, DEVICES), strict=True):
         _shards.append((torch.from_numpy(own_x), torch.from_numpy(own_y)))
-
-
-def _keep_memory() -> None:
-    """Has glibc keep what is freed.  Otherwise blocks of MBs go back, and each step faults them in: 42 ms, not 32."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt:
-        mallopt(M_TRIM_THRESHOLD, 1 << 30)
-        mallopt(M_MMAP_THRESHOLD, 1 << 30)
 
 
 def bare(client: int, seed: int) -> int:

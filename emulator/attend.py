@@ -25,15 +25,17 @@ class Home:
     memory: bytes = NOTHING
     pending: tuple[int, bytes] | None = None
 
+    def after(self, counted: int | None) -> bytes:
+        """The memory once the device has heard that `counted` was its last counted round."""
+        return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
+
     def settle(self, counted: int | None) -> None:
         """Commits or drops what was pending."""
-        if self.pending and self.pending[0] == counted:
-            self.memory = self.pending[1]
-        self.pending = None
+        self.memory, self.pending = self.after(counted), None
 
     def keep(self, round: int, done: Trained) -> None:
         self.memory = done.kept
-        if done.kept_if_counted != done.kept:
+        if done.kept_if_counted is not None:
             self.pending = (round, done.kept_if_counted)
 
 

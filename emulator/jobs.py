@@ -6,6 +6,7 @@ digested, sent and computed on are the same bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +59,7 @@ class Trained:
     update: str  # digest of the upload
     examples: int
     kept: bytes  # the device's memory whatever becomes of the upload
-    kept_if_counted: bytes  # and once it is counted
+    kept_if_counted: bytes | None  # and once it is counted, if that is more
     leverage: Mapping[str, float]
     personalised: tuple[int, int] | None  # (correct, examples) of the trained model on the device's test shard
 
@@ -101,21 +102,34 @@ def request(study: Study, run: Run, round: int, state: bytes, names: tuple[str, 
 def train(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, measure: bool) -> Trained:
     """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
     kept = decode(memory)
-    party = _party(study, run, device, round, "train", study.splits[run.seed].train[device], kept)
-    reply = study.algorithms[run.label].train(decode(download), party)
+    reply = _train(study, run, device, round, download, kept)
     kept = {**kept, **reply.memory}
-    model = reply.model or reply.upload["weights"]
-    shard = study.splits[run.seed].tests[device]
     upload = encode(reply.upload)
     return Trained(
         upload=upload,
         update=payload.digest(upload),
         examples=reply.examples,
         kept=encode(kept),
-        kept_if_counted=encode({**kept, **reply.if_counted}),
-        leverage=reply.leverage,
-        personalised=(int(_score(study, model, "test", shard).correct.sum()), len(shard)) if measure else None,
+        kept_if_counted=encode({**kept, **reply.if_counted}) if reply.if_counted else None,
+        leverage={name: value for name, value in reply.leverage.items() if math.isfinite(value)},
+        personalised=_on_shard(study, run, device, reply) if measure else None,
     )
+
+
+def personalise(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes) -> tuple[int, int]:
+    """(correct, examples) of the device's model on its own test shard, had it been asked in this round."""
+    return _on_shard(study, run, device, _train(study, run, device, round, download, decode(memory)))
+
+
+def _train(study: Study, run: Run, device: str, round: int, download: bytes, memory: Message) -> Reply:
+    party = _party(study, run, device, round, "train", study.splits[run.seed].train[device], memory)
+    return study.algorithms[run.label].train(decode(download), party)
+
+
+def _on_shard(study: Study, run: Run, device: str, reply: Reply) -> tuple[int, int]:
+    shard = study.splits[run.seed].tests[device]
+    scores = _score(study, reply.model or reply.upload["weights"], "test", shard)
+    return int(scores.correct.sum()), len(shard)
 
 
 def combine(study: Study, run: Run, round: int, state: bytes, replies: Mapping[str, tuple[bytes, int]]) -> State:
@@ -127,21 +141,20 @@ def combine(study: Study, run: Run, round: int, state: bytes, replies: Mapping[s
 
 def evaluate(study: Study, run: Run, weights: bytes, part: str, block: int) -> Scores:
     """The model on block `block` of the `test` set, or of all devices' `validation` examples."""
-    if part == "validation":
-        validation = study.splits[run.seed].validation
-        indices = np.concatenate([validation[name] for name in sorted(validation)])
-    else:
-        indices = np.arange(len(_dataset(study).y_test))
-    return _score(study, decode(weights)["weights"], part, indices[block * BLOCK : (block + 1) * BLOCK])
+    indices = _indices(study, run, part)[block * BLOCK : (block + 1) * BLOCK]
+    return _score(study, decode(weights)["weights"], part, indices)
 
 
 def blocks(study: Study, run: Run, part: str) -> int:
     """How many blocks `evaluate` has for this part."""
-    if part == "validation":
-        n = sum(len(indices) for indices in study.splits[run.seed].validation.values())
-    else:
-        n = len(_dataset(study).y_test)
-    return -(-n // BLOCK)
+    return -(-len(_indices(study, run, part)) // BLOCK)
+
+
+def _indices(study: Study, run: Run, part: str) -> ndarray:
+    if part == "test":
+        return np.arange(len(_dataset(study).y_test))
+    validation = study.splits[run.seed].validation
+    return np.concatenate([validation[name] for name in sorted(validation)])
 
 
 def upload_shapes(study: Study, label: str) -> dict[str, dict[str, payload.Shape]]:

@@ -9,6 +9,7 @@ personalised_participants  the same over the devices that were counted, after th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.attend import NOTHING, Attendant
-from emulator.jobs import Opening, Run, Scores, State, Trained, blocks, evaluate, request, train
+from emulator.jobs import Opening, Run, Scores, State, Trained, blocks, evaluate, personalise, request
 from emulator.study import Study
 from emulator.world import World
 
@@ -30,12 +31,6 @@ class Schedule:
 
     every: int = 1
     personalise_every: int = 0
-
-    def due(self, round: int) -> bool:
-        return self.every > 0 and (round + 1) % self.every == 0
-
-    def personalise(self, round: int) -> bool:
-        return self.personalise_every > 0 and (round + 1) % self.personalise_every == 0
 
 
 class Metrics:
@@ -60,31 +55,25 @@ class Metrics:
         correct, loss = await self._test(state)
         return {
             "accuracy": float(correct.mean()),
-            "loss": loss,
+            "loss": loss if math.isfinite(loss) else None,
             "validation": await self._validation(state),
             "initial": initial,
             "personalised_participants": participants,
         }
 
-    async def personalised(self, round: int, broadcast: State) -> float | None:
-        """What the round would have been for every device of the fleet: the pair of `initial`."""
+    async def personalised(self, round: int, broadcast: State, counted: Mapping[str, int]) -> float | None:
+        """What the round would have been for every device of the fleet: the pair of `initial`.
+
+        `counted` is each device's last counted round before this one, which its request would acknowledge.
+        """
         names = tuple(sorted(self.study.fleet))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
         opening: Opening = await self.world.uncharged(ticket)
-        tickets = [
-            self.world.submit(
-                train,
-                self.run,
-                name,
-                round,
-                opening.extra.get(name, opening.download),
-                self._memory(name),
-                True,
-            )
-            for name in names
-        ]
-        trained: list[Trained] = [await self.world.uncharged(ticket) for ticket in tickets]
-        return _mean_share(done.personalised for done in trained)
+        tickets = []
+        for name in names:
+            download, memory = opening.extra.get(name, opening.download), self._memory(name, counted)
+            tickets.append(self.world.submit(personalise, self.run, name, round, download, memory))
+        return _mean_share([await self.world.uncharged(ticket) for ticket in tickets])
 
     async def _correct(self, state: State) -> ndarray:
         if self.known is None or self.known[0] != state.weights:
@@ -113,8 +102,8 @@ class Metrics:
         shards = self.study.splits[self.run.seed].tests
         return _mean_share((int(correct[shard].sum()), len(shard)) for shard in shards.values())
 
-    def _memory(self, name: str) -> bytes:
-        return self.attendants[name].home.memory if name in self.attendants else NOTHING
+    def _memory(self, name: str, counted: Mapping[str, int]) -> bytes:
+        return self.attendants[name].home.after(counted.get(name)) if name in self.attendants else NOTHING
 
 
 def _mean_share(shares: Iterable[tuple[int, int] | None]) -> float | None:

@@ -36,6 +36,7 @@ class Play:
     began: float  # when the round before it was stamped
     closing: Signal
     broadcast: State  # the model that goes down
+    acknowledged: dict[str, int]  # device -> its last counted round before this one
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
@@ -72,6 +73,7 @@ class Server:
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
+        self.fault = ""  # of the last refused reply
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
@@ -95,13 +97,17 @@ class Server:
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
             if failures == GIVE_UP:
-                raise RunFailed(self._too_few(number))
+                raise RunFailed(self._too_few(play.round))
             number += 1
 
-    def _too_few(self, number: int) -> str:
+    def _too_few(self, last: Round) -> str:
+        advice = "allow a longer deadline_s, or ask more devices"
+        if last.refused:
+            advice = f"the last refused reply: {self.fault}; a lower lr or strength may keep it finite"
         return (
-            f"{self.run.label}, seed {self.run.seed}: rounds {number + 1 - GIVE_UP} to {number} each had fewer than "
-            f"min_replies = {self.plan.min_replies} replies; allow a longer deadline_s, or ask more devices"
+            f"{self.run.label}, seed {self.run.seed}: {GIVE_UP} rounds in a row had fewer than min_replies = "
+            f"{self.plan.min_replies} replies (the last: {len(last.late())} late, {len(last.lost)} lost, "
+            f"{len(last.refused)} refused); {advice}"
         )
 
     async def _cohort(self, number: int) -> Sequence[str]:
@@ -140,7 +146,7 @@ class Server:
 
     def _play_of(self, number: int, cohort: Sequence[str]) -> Play:
         round = Round(number, cohort, self.plan, self.world.now())
-        return Play(round, self.time, self.world.signal(), self.state, stamp=self.time)
+        return Play(round, self.time, self.world.signal(), self.state, dict(self.counted), stamp=self.time)
 
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
         play = self._play_of(number, cohort)
@@ -223,6 +229,7 @@ class Server:
         round, examples = play.round, reply.header.get("examples")
         fault = self._fault(name, reply, examples)
         if fault and round.reason is None:
+            self.fault = fault
             self.record.refused(Call(name, round.number), fault)
             round.refuse(name)
         elif not fault and round.count(name):

@@ -144,13 +144,13 @@ def read_lines(path: Path) -> Iterator[Line]:
 
     Raises ValueError naming file and line for anything else that is not an object.
     """
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, text in enumerate(file, 1):
-            if not text.endswith("\n"):
+            if not text.endswith(b"\n"):
                 return
             try:
-                line = json.loads(text)
-            except ValueError as error:
+                line = json.loads(text.decode())
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}:{number} is not JSON: {error}") from None
             if not isinstance(line, dict):
                 raise ValueError(f"{path}:{number} is not a JSON object")

@@ -59,6 +59,16 @@ class Conduct:
             Target(stop.metric, stop.value, stop.hold) if stop else None,
         )
 
+    def evaluated(self, round: int) -> bool:
+        """Whether the round's model is evaluated: when it is due, at the end, and beside `personalised`."""
+        due = (round + 1) % self.schedule.every == 0 if self.schedule.every else False
+        return due or self.personalised(round)
+
+    def personalised(self, round: int) -> bool:
+        """Whether all devices are trained for the report: every so many rounds, and at the end."""
+        every, final = self.schedule.personalise_every, round + 1 == self.plan.max
+        return self.schedule.every > 0 and (final or (every > 0 and (round + 1) % every == 0))
+
 
 @dataclass
 class Outcome:
@@ -105,7 +115,7 @@ class Stage:
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
-            measured = self.conduct.schedule.due
+            measured = self.conduct.evaluated
             self.attendants[name] = Attendant(name, self.run, self.world, self.costs, self.record, self.notes, measured)
         return self.attendants[name]
 
@@ -128,19 +138,21 @@ class Diary:
             await self.metrics.start(state)
             return self.going_on()
         values: dict[str, Any] = dict.fromkeys(NAMES)
-        schedule, stop = self.stage.conduct.schedule, self.stage.conduct.stop_at
-        final = number + 1 == self.stage.conduct.plan.max
-        if schedule.every and (schedule.due(number) or final):
+        conduct = self.stage.conduct
+        if conduct.evaluated(number):
             values |= await self.metrics.of(play.broadcast, state, self._trained(play))
-        if schedule.every and (schedule.personalise(number) or final):
-            values["personalised"] = await self.metrics.personalised(number, play.broadcast)
+        if conduct.personalised(number):
+            values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
-        enough = stop is not None and reached(self.measured, stop) is not None
+        enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
         if enough and values["personalised"] is None:
-            values["personalised"] = await self.metrics.personalised(number, play.broadcast)
+            values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, values))
         self.write_settled()
         return self.going_on() and not enough
+
+    async def _personalised(self, play: Play) -> float | None:
+        return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)
 
     def write_settled(self) -> None:
         """Rows stay in the order of rounds; a round with stragglers waits for them."""

@@ -96,9 +96,10 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
-    """Of the penalty, judged by the largest leverage that any round recorded."""
-    recorded = [row["leverage"] for rows in seeds.values() for row in rows if row["leverage"]]
-    if not recorded:
-        return []
-    largest = {key: max(leverage[key] for leverage in recorded) for key in recorded[0]}
-    return warnings(largest, momentum)
+    """Of the penalty, in the words of its first such round, and in how many rounds it was so (algorithms.md §7b)."""
+    told = [warnings(row["leverage"], momentum) for rows in seeds.values() for row in rows if row["leverage"]]
+    found: dict[str, list[str]] = {}
+    for said in told:
+        for warning in said:
+            found.setdefault(warning[:12], []).append(warning)  # alike but for the figures
+    return [f"{same[0]}, in {len(same)} of {len(told)} rounds" for same in found.values()]

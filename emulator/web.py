@@ -47,6 +47,16 @@ class WebLine(Line):
         else:
             self.waiting.append(item)
 
+    def expects(self, parcel: Parcel) -> bool:
+        """Whether this is the upload that the links have just let through: nobody else may speak for the device."""
+        flight = self.traffic.flying.get(self.name)
+        if flight is None or flight.direction != "up" or not flight.landed:
+            return False
+        if (parcel.header["round"], sum(parcel.sizes.values())) != (flight.call.round, flight.nbytes):
+            return False
+        del self.traffic.flying[self.name]  # it is answered once
+        return True
+
     async def poll(self, resting: bool) -> Any:
         """What the device is to be told next; LOST if another poll of this device takes this one's place."""
         if resting and not self.waiting:
@@ -103,6 +113,8 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
             raise web.HTTPBadRequest(text=str(refused)[:200]) from None
         except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
             return _hang_up(request)
+        if not line.expects(parcel):
+            raise web.HTTPConflict(text="nothing was asked that this answers")
         line.replied(parcel)
         return web.Response(status=204)
 
@@ -141,8 +153,9 @@ class WebEnd:
             async with self.session.post(f"{self.url}/next", params=query) as response:
                 if response.status == 204:
                     return None
-                if response.status != 200 or (response.content_length or 0) > self.largest + HEADER:
-                    raise Lost(f"the server answered {response.status} with {response.content_length} bytes")
+                length = response.content_length
+                if response.status != 200 or length is None or length > self.largest + HEADER:
+                    raise Lost(f"the server answered {response.status} with {length} bytes")
                 return _parcel(await response.read(), ("round", "counted"))
         except (aiohttp.ClientError, payload.Refused) as error:
             raise Lost(str(error)) from None

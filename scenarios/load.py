@@ -47,8 +47,10 @@ def parse(text: str, where: str) -> Scenario:
     """The scenario that a text says; `where` names it in errors.  Raises BadScenario."""
     try:
         raw = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, TypeError) as error:
         raise BadScenario(f"{where} is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise BadScenario(f"{where} is nested too deeply; a scenario has five levels at most") from None
     if not isinstance(raw, dict):
         raise BadScenario(f"{where} must be a mapping with `name:` and `fleet:`; it holds {type(raw).__name__}")
     return build(raw, where)
@@ -61,7 +63,7 @@ def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
         scenario = Scenario.model_validate_json(json.dumps(raw, default=str))
     except ValidationError as error:
         raise BadScenario(_in_one_line(where, error)) from None
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise BadScenario(f"{where}: {error}") from None
     for entry in scenario.algorithms:
         algorithm(entry, scenario.training, where)
@@ -139,10 +141,13 @@ def algorithm(entry: Entry, shared: schema.Training, where: str = "scenario") ->
     """
     kind = _kind(entry.key, where)
     options = dict(entry.options)
-    training = shared.model_dump() | dict(options.pop("training", {}) or {})
-    adapter = TypeAdapter(_strict(kind))
+    own = options.pop("training", None) or {}
     try:
-        made: Algorithm = adapter.validate_python({**options, "training": training})
+        if not isinstance(own, dict):
+            raise BadScenario(f"{where}: algorithms: {entry.name}: training has {own!r}; it must be a mapping")
+        training = schema.Training.model_validate(shared.model_dump() | own)
+        adapter = TypeAdapter(_strict(kind))
+        made: Algorithm = adapter.validate_json(json.dumps({**options, "training": training.model_dump()}))
     except ValidationError as error:
         raise BadScenario(_in_one_line(f"{where}: algorithms: {entry.name}", error)) from None
     return made
@@ -164,6 +169,8 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
     proxy = shards.proxy(len(pool), said.proxy.fraction, rng)
     if not said.proxy.overlap:
         pool = np.setdiff1d(pool, proxy)
+    if len(pool) < len(names):
+        raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
     labels = data.y[pool]
     if said.split.kind == "iid":
         held = shards.iid(labels, len(names), rng)
@@ -173,7 +180,9 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
     for name, own in zip(names, held, strict=True):
         train, validation = shards.hold_out(pool[own], said.validation, rng)
         parts["train"][name], parts["validation"][name] = train, validation
-        parts["tests"][name] = shards.test_shard(data.y[pool[own]], data.y_test, len(data.y_test) // len(names), rng)
+        size = len(data.y_test) // len(names)  # 0 in a fleet larger than the test set
+        shard = shards.test_shard(data.y[pool[own]], data.y_test, size, rng) if size else np.zeros(0, np.int64)
+        parts["tests"][name] = shard
     if min(len(train) for train in parts["train"].values()) < 1:
         raise ValueError(f"{len(labels)} examples leave a device of {len(names)} without any to train on")
     return parts
@@ -225,7 +234,7 @@ def _strict(kind: type[Any]) -> type[Any]:
     """The class as pydantic reads it: no unknown option, no silent conversion."""
     for owner in (kind, Training):
         if "__pydantic_config__" not in vars(owner):
-            setattr(owner, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010  pydantic's own hook
+            setattr(owner, "__pydantic_config__", ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))  # noqa: B010  pydantic's own hook
     return kind
 
 

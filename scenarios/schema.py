@@ -6,8 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LONG = 1e9  # s: some thirty years; beyond it seconds lose their fractions
+Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=LONG, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]  # names a folder
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
@@ -73,7 +77,7 @@ class Rounds(Part):
     max: Count = 60
     fraction: Share = 0.3  # of the fleet: so many replies close a round
     ask: Count | None = None  # devices asked; more than that is over-selection; default: just as many
-    deadline_s: Positive | None = None  # after the round opened
+    deadline_s: Seconds | None = None  # after the round opened
     min_replies: Count = 1  # with fewer the model stays
     stragglers: Literal["stop", "finish"] = "stop"  # what becomes of those who are still at it when a round closes
     targets: tuple[Target, ...] = ()
@@ -86,8 +90,8 @@ class Evaluate(Part):
 
 
 class Link(Part):
-    up_mbit_s: Positive
-    down_mbit_s: Positive
+    up_mbit_s: Rate
+    down_mbit_s: Rate
     latency_ms: NotNegative = 0.0  # one way
 
 
@@ -97,7 +101,17 @@ class Server(Part):
 
 
 class Presence(Part):
-    off: tuple[tuple[NotNegative, Annotated[float, Field(gt=0)]], ...] = ()  # [from, to) in seconds
+    off: tuple[
+        tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...
+    ] = ()  # [from, to) in seconds
+
+    @field_validator("off")
+    @classmethod
+    def _in_our_time(cls, off: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        for _, end in off:
+            if end > LONG and end != float("inf"):
+                raise ValueError(f"an absence ends at {end:g} s; it must end by {LONG:g}, or .inf for never")
+        return off
 
 
 class Group(Part):
@@ -114,11 +128,11 @@ class Entry(Part):
 
     key: str  # fedavg, fedprox, ...
     options: dict[str, Any]
-    name: str  # default: the key
+    name: Name  # default: the key
 
 
 class Scenario(Part):
-    name: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Name
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (1,)
     data: Data = Data()
     model: str = "digits-cnn"
@@ -156,9 +170,19 @@ class Scenario(Part):
                 f"rounds.min_replies is {rounds.min_replies}, but {self.needed} replies "
                 f"(fraction x devices) close a round"
             )
-        if rounds.stop_at and not self.evaluate.every:
-            raise ValueError("rounds.stop_at needs evaluate.every of at least 1")
+        for target in (*rounds.targets, *([rounds.stop_at] if rounds.stop_at else [])):
+            self._can_be_seen(target)
         return self
+
+    def _can_be_seen(self, target: Target) -> None:
+        said = f"{target.metric} {target.value:g}"
+        if not self.evaluate.every:
+            raise ValueError(f"{said} can never be seen: evaluate.every is 0; it must be 1 or more")
+        if target.metric == "validation" and not self.data.validation:
+            raise ValueError(f"{said} can never be seen: data.validation is 0; it must be above 0")
+        once = target.metric == "personalised" and not self.evaluate.personalise_every
+        if once and (target.hold > 1 or isinstance(target, Stop)):
+            raise ValueError(f"{said} is seen at the end only: give evaluate.personalise_every")
 
     @property
     def devices(self) -> int:
@@ -179,4 +203,9 @@ def _entry(entry: Any) -> Any:
     keys = [key for key in entry if key != "name"]
     if len(keys) != 1:
         raise ValueError(f"{entry} must name one algorithm, as in {{fedcl: {{strength: 0.5}}, name: mine}}")
-    return {"key": keys[0], "options": dict(entry[keys[0]] or {}), "name": entry.get("name", keys[0])}
+    options = entry[keys[0]] or {}
+    if not isinstance(options, dict):
+        raise ValueError(
+            f"{keys[0]} has {options!r}; its options must be a mapping, as in {{fedcl: {{strength: 0.5}}}}"
+        )
+    return {"key": keys[0], "options": options, "name": entry.get("name", keys[0])}

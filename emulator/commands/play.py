@@ -71,6 +71,7 @@ def play_scenario(path: str, settings: Settings) -> int:
             _stop_workers(pool)
             typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
             return INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from here on it takes milliseconds, and must be whole
     _write_host(out, time.monotonic() - began, outcomes, session)
     return _conclude(scenario, outcomes, out, session.interrupted)
 
@@ -164,9 +165,11 @@ def _folder(out: Path | None, name: str) -> Path:
             return out
         for number in range(1, 10_000):
             folder = Path("runs") / f"{name}-{number:04}"
-            if not folder.exists():
+            try:
                 folder.mkdir(parents=True)
-                return folder
+            except FileExistsError:
+                continue
+            return folder
     except OSError as error:
         raise BadScenario(f"cannot make the output folder: {error}") from None
     raise BadScenario(f"runs/ holds 9,999 runs of {name}; clear some away")

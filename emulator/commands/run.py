@@ -23,7 +23,7 @@ def run(
         typer.Option(help="virtual: time is computed. sockets: real bytes on loopback, at the links' pace."),
     ] = WorldName.virtual,
     speedup: Annotated[
-        float, typer.Option(min=0.001, help="sockets: modelled seconds that pass in one real second.")
+        float, typer.Option(min=0.001, max=1000, help="sockets: modelled seconds that pass in one real second.")
     ] = 1.0,
     workers: Workers = None,
     seed: SeedOption = None,

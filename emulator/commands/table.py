@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from scenarios.schema import Scenario
@@ -16,17 +17,17 @@ def table(scenario: Scenario, summary: dict[str, Any]) -> str:
     """Time, rounds and bytes to each target, per algorithm: the median over seeds, and [low, high]."""
     seeds = len(scenario.seeds)
     grid = Table(
-        title=f"{scenario.name}: {scenario.devices} devices, {seeds} seed{'s' * (seeds > 1)}",
+        title=f"{escape(scenario.name)}: {scenario.devices} devices, {seeds} seed{'s' * (seeds > 1)}",
         title_justify="left",
     )
     for heading in ("algorithm", "target", "reached", "time", "rounds", "MB", "time / baseline"):
         grid.add_column(heading, justify="left" if heading in ("algorithm", "target") else "right")
     for label, entry in summary["labels"].items():
         for name, target in entry["targets"].items():
-            grid.add_row(label, name, f"{target['reached']} of {target['of']}", *_figures(target))
+            grid.add_row(escape(label), name, f"{target['reached']} of {target['of']}", *_figures(target))
         final = entry["final"].get("accuracy")
         if final:
-            grid.add_row(label, "final accuracy", _spread(final, lambda v: f"{v:.3f}"), *_ends(entry))
+            grid.add_row(escape(label), "final accuracy", _spread(final, lambda v: f"{v:.3f}"), *_ends(entry))
         grid.add_section()
     text = io.StringIO()
     Console(file=text, width=120).print(grid)

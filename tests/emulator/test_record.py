@@ -192,5 +192,8 @@ def test_a_folder_means_itself_or_all_runs_in_it(tmp_path: Path) -> None:
 
 
 def test_golden_timelines_hold_no_digest() -> None:
-    lines = [{"t": 1.0, "event": "open", "model": "abc"}, {"event": "compute.end", "update": "abc", "device": "a"}]
+    lines: list[dict[str, object]] = [
+        {"t": 1.0, "event": "open", "model": "abc"},
+        {"event": "compute.end", "update": "abc", "device": "a"},
+    ]
     assert list(without_digests(lines)) == [{"t": 1.0, "event": "open"}, {"event": "compute.end", "device": "a"}]

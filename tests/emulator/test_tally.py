@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.tally import CUT, Bill, Transfer, Trip, bytes_by_kind, critical
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 amounts = st.floats(0.0, 1e5)
 bills = st.dictionaries(st.sampled_from(["train", "fisher", "omega"]), amounts)
 sizes = st.dictionaries(st.sampled_from(["weights", "importance", "frame"]), st.integers(0, 10**9), min_size=1)

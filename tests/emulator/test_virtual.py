@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from emulator.virtual import VirtualWorld
 from emulator.world import Late
 
-few = settings(max_examples=25, deadline=None, derandomize=True)
+few = settings(max_examples=15, deadline=None, derandomize=True)
 
 
 class Later:
@@ -207,7 +207,7 @@ def test_several_runs_share_one_loop_and_none_waits_for_the_computations_of_anot
     async def all_three() -> list[float]:
         worlds = [VirtualWorld(held) for _ in range(3)]
         mains = [slow(worlds[0]), quick(worlds[1], "a"), quick(worlds[2], "b")]
-        return await asyncio.gather(*(world.run(main) for world, main in zip(worlds, mains, strict=True)))
+        return list(await asyncio.gather(*(world.run(main) for world, main in zip(worlds, mains, strict=True))))
 
     assert asyncio.run(all_three()) == [2.0, 1000.0, 1000.0]
     assert order == ["a", "b", "the others are through"]
