@@ -94,6 +94,7 @@ EVENTS: dict[str, Keys] = {
     "on": END,
     "refused": {"device": TEXT, "why": TEXT},
 }
+MAY_HAVE: dict[str, Keys] = {"compute.end": {"overrun": AMOUNT}, "server.end": {"overrun": AMOUNT}}
 ROW: Keys = {
     "round": COUNT,
     "time_s": AMOUNT,
@@ -110,13 +111,12 @@ CRITICAL: Keys = {
 }
 
 
-def audit_run(folder: Path, notice: float = 0.0) -> list[str]:
+def audit_run(folder: Path) -> list[str]:
     """One sentence for each law that the record in `folder` breaks; none if it obeys them all.
 
-    `notice`: the seconds that a device may take to notice that it is off: none in virtual time, some over
-    sockets.  Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
+    Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
     """
-    timeline = Timeline(notice)
+    timeline = Timeline()
     faults: list[str] = []
     for number, body in enumerate(_objects(folder / "events.jsonl"), 1):
         wrong = list(_malformed(body))
@@ -143,7 +143,7 @@ def _malformed(body: Row) -> Iterator[str]:
     if not isinstance(event, str) or event not in EVENTS:
         yield f"the event is {reprlib.repr(event)}; it must be one of {', '.join(EVENTS)}"
         return
-    keys = COMMON | EVENTS[event]
+    keys = COMMON | EVENTS[event] | {key: kind for key, kind in MAY_HAVE.get(event, {}).items() if key in body}
     yield from _misfits(body, keys, event)
     for key in sorted(body.keys() - keys.keys()):
         yield f"{event} has the unknown key {key!r}"

@@ -33,17 +33,14 @@ def slack(t: float) -> float:
 
 
 class Timeline:
-    """The rounds of a record, put together line by line; `faults` says what broke a law.
+    """The rounds of a record, put together line by line; `faults` says what broke a law."""
 
-    `notice`: the seconds that a device may take to notice that it is off.
-    """
-
-    def __init__(self, notice: float = 0.0) -> None:
-        self.notice = notice
+    def __init__(self) -> None:
         self.rounds: dict[int, Round] = {}
         self.faults: list[str] = []
         self.latest: Line | None = None
         self.serving: Stretch | None = None  # what the server is doing
+        self.rates: dict[str, float] = {}  # of each device, and of the server under ""
         self.acknowledged: dict[str, int] = {}  # device -> its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
@@ -213,8 +210,7 @@ class Timeline:
                 )
 
     def _stops(self, line: Line, visit: Visit, stretch: Stretch) -> None:
-        back = visit.away[-1].stop if visit.away else None
-        if line.body.get("why") == "off" and not visit.off and not (back and back.t >= line.t - self.notice):
+        if line.body.get("why") == "off" and not visit.off:
             self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
         if "seconds" in stretch.start.body:
             self._duration(stretch)
@@ -223,6 +219,8 @@ class Timeline:
 
     def _roofline(self, line: Line) -> None:
         phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
+        if self.rates.setdefault(line.body.get("device", ""), rate) != rate:
+            self.fault("I6", line, f"the rate is {rate} FLOP/s; it was another before, and no machine changes its own")
         if phases.keys() != seconds.keys():
             self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but seconds for {sorted(seconds)}")
             return
@@ -233,12 +231,13 @@ class Timeline:
                 )
 
     def _duration(self, stretch: Stretch) -> None:
-        """Work lasts as charged, or longer: over sockets real training can overrun.  It never ends sooner."""
+        """Work lasts as charged, and as long as its recorded overrun: over sockets real training can take longer."""
         assert stretch.stop
         stop, passed, charged = stretch.stop, stretch.seconds, stretch.charged
         margin = slack(stop.t)
-        if stretch.whole and passed < charged * (1 - 1e-6) - margin:
-            self.fault("I6", stop, f"the work took {passed} s, less than the {charged} s charged")
+        overrun = stop.body.get("overrun", 0.0)
+        if stretch.whole and abs(passed - charged - overrun) > 1e-6 * charged + margin:
+            self.fault("I6", stop, f"the work took {passed} s; {charged} s are charged, and the overrun is {overrun} s")
         if not stretch.whole and abs(stop.body["seconds"] - passed) > 1e-6 * passed + margin:
             self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
 
@@ -287,8 +286,7 @@ class Timeline:
                     what = WORK[start.event.partition(".")[0]]
                     end = asked.get(device, now) if start.event == "off" else now
                     if stretch.stop:
-                        cut = stretch.stop.body.get("why") == "off"
-                        end = max(start.t, stretch.stop.t - self.notice) if cut else stretch.stop.t
+                        end = stretch.stop.t
                     yield device, (start.t, start.number, end, what)
                 asked[device] = round.open.t
 

@@ -6,12 +6,13 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
     down / up  .start {device, bytes: {kind: n, frame: n}, reply_to}
                .end {device}   .cut {device, bytes, why: off|closed}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate}
-               .end {device, update}   .cut {device, seconds, why}
-    server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model}
+               .end {device, update, overrun}   .cut {device, seconds, why}
+    server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, why}
 
 `reply_to` of a download is the device's last counted round (the acknowledgement that it carries), of an
-upload the round that it answers.  `model` and `update` are sha256 prefixes of the encoded tensors.
+upload the round that it answers.  `overrun` stands only in the socket world, where real training may outlast
+what is charged.  `model` and `update` are sha256 prefixes of the encoded tensors.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Record:
         self.folder = folder
         self.clock = now
         self.standing: float | None = None
+        self.began = self.served = 0.0  # the server's work: since when, and how long it is charged
         self.events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8")
         self.rounds: TextIO = (folder / "rounds.jsonl").open("w", encoding="utf-8")
         self.trips: dict[Call, Trip] = {}
@@ -83,9 +85,11 @@ class Record:
         trip.compute_start = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate)
 
     def compute_end(self, call: Call, update: str) -> None:
-        trip = self.trips[call]
-        trip.compute_seconds = self._device("compute.end", call, update=update) - trip.compute_start
-        trip.compute_share = 1.0
+        trip, t = self.trips[call], self.now()
+        trip.compute_seconds, trip.compute_share = t - trip.compute_start, 1.0
+        planned = trip.bill.total_seconds if trip.bill else 0.0
+        overrun = _overrun(trip.compute_seconds, planned)
+        self._write("compute.end", t, device=call.device, round=call.round, update=update, **overrun)
 
     def compute_cut(self, call: Call, why: str) -> None:
         trip, t = self.trips[call], self.now()
@@ -95,16 +99,21 @@ class Record:
         self._write("compute.cut", t, device=call.device, round=call.round, seconds=trip.compute_seconds, why=why)
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
+        self.served = bill.total_seconds
         charged: dict[str, Any] = {
             "phases": bill.flops,
             "seconds": bill.seconds,
             "flops": bill.total_flops,
             "rate": rate,
         }
-        return self._write("server.start", round=round, what=what, **charged)
+        self.began = self._write("server.start", round=round, what=what, **charged)
+        return self.began
 
     def server_end(self, round: int, what: str, model: str) -> float:
-        return self._write("server.end", round=round, what=what, model=model)
+        t = self.now()
+        return self._write(
+            "server.end", t, round=round, what=what, model=model, **_overrun(t - self.began, self.served)
+        )
 
     def refused(self, call: Call, why: str) -> None:
         self._device("refused", call, why=why)
@@ -137,6 +146,12 @@ class Record:
         if not self.events.closed:  # after a second Ctrl-C tasks still unwind
             self.events.write(encode({"t": t, "event": event, **details}) + "\n")
         return t
+
+
+def _overrun(passed: float, charged: float) -> dict[str, Any]:
+    """By how many seconds work outlasted its charge; nothing where that is rounding."""
+    late = passed - charged
+    return {"overrun": late} if late > 1e-6 * charged + 1e-9 else {}
 
 
 def read_lines(path: Path) -> Iterator[Line]:

@@ -40,7 +40,14 @@ class Slowly:
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        asyncio.get_running_loop().call_later(self.seconds, lambda: future.set_result(job(*args)))
+
+        def compute() -> None:
+            try:
+                future.set_result(job(*args))
+            except Exception as error:
+                future.set_exception(error)
+
+        asyncio.get_running_loop().call_later(self.seconds, compute)
         return future
 
 
@@ -61,11 +68,17 @@ class Theatre:
         return VirtualWorld(executor) if self.kind == "virtual" else SocketWorld(executor, SPEEDUP)
 
     def __call__(self, main: Main, executor: Any = None) -> Any:
+        unseen: list[dict[str, Any]] = []  # errors that nobody looked at: asyncio would print them
+
         async def conducted() -> Any:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
             world = self.world(executor or Here())
             return await world.run(main(world))
 
-        return asyncio.run(conducted())
+        try:
+            return asyncio.run(asyncio.wait_for(conducted(), 20.0))
+        finally:
+            assert unseen == []
 
     def is_time(self, found: float, expected: float) -> bool:
         """Virtual time is exact; a real clock is never early."""
@@ -567,6 +580,15 @@ def test_a_job_that_fails_fails_the_one_who_waits_and_nobody_else(play: Theatre)
         return "goes on", result
 
     assert play(main) == ("goes on", 7)
+
+
+def test_a_job_that_fails_late_fails_only_the_one_who_waits(play: Theatre) -> None:
+    async def main(world: World) -> str:
+        with pytest.raises(ValueError, match="invalid literal"):
+            await world.work(1.0, world.submit(int, "many"))
+        return "goes on"
+
+    assert play(main, Slowly(0.02)) == "goes on"
 
 
 def test_a_job_that_fails_when_nobody_waits_any_more_harms_nobody(play: Theatre) -> None:

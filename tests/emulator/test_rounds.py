@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.rounds import Plan, Round
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 NAMES = ("a", "b", "c", "d")
 PLAN = Plan(max=10, needed=4, ask=4)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from emulator.summary import round_bytes, spread, summarise, to_target
 from emulator.targets import Target
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 NEVER = None
 TARGET = Target("accuracy", 0.8)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.targets import Target, reached
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def rows(values: Sequence[float | None]) -> list[dict[str, float | None]]:

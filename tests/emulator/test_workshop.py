@@ -209,6 +209,15 @@ class Command:
             assert time.monotonic() < until, "no rounds were played"
             time.sleep(0.1)
 
+    def begins(self) -> None:
+        """Returns when the runs are about to begin, and the workers are on their way."""
+        until = time.monotonic() + 60
+        while not (self.out / "scenario.yaml").exists():
+            assert self.process.poll() is None, self.process.communicate()[0]
+            assert time.monotonic() < until, "it never began"
+            time.sleep(0.01)
+        time.sleep(0.3)
+
     @staticmethod
     def rows(folder: Path) -> int:
         return len(list(read_lines(folder / "rounds.jsonl")))
@@ -252,6 +261,17 @@ def test_ctrl_c_once_and_every_run_ends_its_round_and_all_files_are_written(tmp_
         assert rows == sum(line["event"] == "close" for line in events)
         assert entry["rounds"] == {"1": rows}
         assert (folder / "final.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_before_the_workers_are_there_does_not_break_the_pool(tmp_path: Path) -> None:  # trap 6
+    with Command(tmp_path / "out") as command:
+        command.begins()
+        command.interrupt()
+        code, text = command.ended(120)
+    assert code == 130, text
+    assert "Traceback" not in text
+    assert (command.out / "summary.json").exists()
 
 
 @pytest.mark.slow
