@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+import torch
+
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cost import PULL, PULL_PLAIN, SQUARES
 from algorithms.fedavg import FedAvg
@@ -59,12 +61,17 @@ class FedCL(FedAvg):
         return Quadratic(download["weights"], self.strength, omega)
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As FedAvg's; `keep_last` remembers Ω whatever becomes of the upload."""
+        """As FedAvg's; `keep_last` remembers Ω and its round whatever becomes of the upload, and tells its age."""
         reply = super().train(download, device)
         omega = self._omega(download, device)
         if self.fallback == "identity" or omega is None:
             return reply
-        return replace(reply, memory={"importance": omega})
+        fresh = {"round": torch.tensor(device.round)}
+        since = fresh if "importance" in download else device.memory["importance_round"]
+        age = {"age": float(device.round - int(since["round"]))}  # in rounds (algorithms.md §7b)
+        return replace(
+            reply, memory={"importance": omega, "importance_round": since}, leverage={**reply.leverage, **age}
+        )
 
     def request_work(self, load: Load) -> Work:
         """One gradient of each proxy example, when Ω is due."""

@@ -266,3 +266,12 @@ def test_the_penalty_moves_floats(
 def test_a_field_out_of_its_range_is_named(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{field} is {value!r}"):
         FedCL(ROUGH, **{field: value})  # type: ignore[arg-type]
+
+
+def test_keep_last_tells_how_old_its_importance_is() -> None:
+    """Received in round 0, used again in round 3: three rounds old (algorithms.md §7b)."""
+    algorithm, device = FedCL(ROUGH, fallback="keep_last", interval=4), party()
+    weights = {name: value.clone() for name, value in device.model.state_dict().items()}
+    fresh = algorithm.train({"weights": weights, "importance": ones(device.model)}, device)
+    later = algorithm.train({"weights": weights}, party(round=3, memory=fresh.memory))
+    assert (fresh.leverage["age"], later.leverage["age"]) == (0.0, 3.0)

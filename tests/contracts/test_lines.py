@@ -31,9 +31,9 @@ from emulator.world import Cancelled, Lost, Parcel, World
 from network import payload
 from network.link import Link
 
-SPEEDUP = 200.0
+SPEEDUP = 100.0
 RATE = 1000.0  # bytes/s, both ways
-COMPUTE = 5.0  # s
+COMPUTE = 4.0  # s
 BODY = payload.encode({"weights": {"w": np.arange(4000, dtype=np.uint8)}})
 OTHER = payload.encode({"weights": {"w": np.arange(4000, 0, -1, dtype=np.int16).view(np.uint8)[:4000]}})
 LARGEST = len(BODY) + 100  # that may be sent, either way
@@ -87,6 +87,22 @@ class Costs:
         return Bill({"train": COMPUTE * 1e6}, {"train": COMPUTE})
 
 
+class Watched(Record):
+    """A record that does something, a while after the line of an event was written."""
+
+    def __init__(self, folder: Path, world: Any) -> None:
+        super().__init__(folder, world.now)
+        self.world = world
+        self.watches: dict[str, tuple[float, Callable[[], None]]] = {}
+
+    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
+        t = super()._write(event, t, **details)
+        if event in self.watches:
+            seconds, action = self.watches.pop(event)
+            self.world.call_at(t + seconds, action)
+        return t
+
+
 @dataclass
 class Way:
     """Both ends of the way to the device `a`, and what surrounds them."""
@@ -95,7 +111,7 @@ class Way:
     world: Any
     line: Any
     end: Any
-    record: Record
+    record: Watched
     url: str = ""
     session: Any = None
 
@@ -116,16 +132,15 @@ class Way:
     def events(self) -> list[str]:
         return [line["event"] for line in self.lines()]
 
+    def then(self, event: str, seconds: float, action: Callable[[], None]) -> None:
+        """Acts so many seconds after the next line of this event."""
+        self.record.watches[event] = (seconds, action)
+
     async def after(self, event: str, seconds: float) -> None:
-        """Returns some seconds after the line of an event was written: in memory exactly so many."""
-        began = self.world.now()
-        while event not in self.events():
-            await self.world.sleep(0.5)
-        if self.kind == "memory":
-            [line] = [line for line in self.lines() if line["event"] == event]
-            seconds -= self.world.now() - line["t"]
-        assert self.world.now() - began < 1000.0
-        await self.world.sleep(seconds)
+        """Returns so many seconds after the next line of this event."""
+        signal = self.world.signal()
+        self.then(event, seconds, signal.set)
+        await signal.wait()
 
     def is_time(self, found: float, expected: float) -> bool:
         if self.kind == "memory":
@@ -153,7 +168,7 @@ class Stage:
     @asynccontextmanager
     async def way(self) -> AsyncIterator[Way]:
         world: Any = VirtualWorld(Trains()) if self.kind == "memory" else SocketWorld(Trains(), SPEEDUP)
-        record = Record(self.folder, world.now)
+        record = Watched(self.folder, world)
         link = Link(RATE, RATE, 0.0)
         traffic = Traffic(world, record, Link(1e6, 1e6, 0.0), {"a": link})
         costs: Any = Costs()
@@ -233,7 +248,7 @@ def test_several_rounds_go_over_one_line(play: Stage) -> None:
     async def main(way: Way) -> list[Any]:
         way.device_works()
         answers = []
-        for round in range(3):
+        for round in range(2):
             way.open(round)
             await way.line.send(down(round))
             reply = await way.line.receive()
@@ -241,7 +256,7 @@ def test_several_rounds_go_over_one_line(play: Stage) -> None:
             answers.append((reply.header["round"], reply.body == OTHER))
         return answers
 
-    assert play(main) == [(0, True), (1, True), (2, True)]
+    assert play(main) == [(0, True), (1, True)]
 
 
 def test_what_is_charged_is_the_length_of_what_is_sent() -> None:
@@ -257,8 +272,9 @@ def test_stop_returns_when_the_device_rests_and_the_record_says_closed(play: Sta
     async def main(way: Way) -> tuple[list[dict[str, Any]], bool, Any]:
         way.device_works()
         way.open(0)
-        await way.line.send(down(0))
-        await way.after(f"{doing}.start", 2.0)
+        asked = way.world.start(way.line.send(down(0)))
+        await way.after(f"{doing}.start", 1.0)
+        assert asked.ended
         await way.line.stop()
         cuts, rests = way.cuts(), way.line.resting
         way.open(1)
@@ -274,8 +290,8 @@ def test_stop_returns_when_the_device_rests_and_the_record_says_closed(play: Sta
         assert isinstance(cuts[0]["bytes"], int)
         assert 0 < cuts[0]["bytes"] < sum(up(0).sizes.values())
     if play.kind == "memory":
-        assert cuts[0]["t"] == pytest.approx(began + 2.0, abs=1e-9)
-        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx({"compute": 2, "up": 2000}[doing])
+        assert cuts[0]["t"] == pytest.approx(began + 1.0, abs=1e-9)
+        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx({"compute": 1, "up": 1000}[doing])
 
 
 def test_to_stop_a_device_that_rests_takes_no_time(play: Stage) -> None:
@@ -318,13 +334,10 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
             await way.line.send(down(round))
             return await way.line.receive()
 
-        async def lose() -> None:
-            await way.after(f"{doing}.start", 2.0)
-            way.line.lose()
-
         way.device_works()
         way.open(0)
-        learnt, _ = await way.world.together([outcome(ask(0)), lose()])
+        way.then(f"{doing}.start", 1.0, way.line.lose)
+        learnt = await outcome(ask(0))
         await way.line.rest()
         cuts = way.cuts()
         way.open(1)
@@ -339,8 +352,8 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
         assert isinstance(cuts[0]["bytes"], int)
         assert 0 < cuts[0]["bytes"] < sum(down(0).sizes.values())
     if play.kind == "memory":
-        assert cuts[0]["t"] == pytest.approx(began + 2.0, abs=1e-9)
-        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx(2 if doing == "compute" else 2000)
+        assert cuts[0]["t"] == pytest.approx(began + 1.0, abs=1e-9)
+        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx(1 if doing == "compute" else 1000)
 
 
 @pytest.mark.parametrize("doing", ["downloads", "computes", "uploads", "rests"])
@@ -362,14 +375,11 @@ def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
             way.open(0)
             await outcome(way.line.send(down(0)))
 
-        async def lose() -> None:
-            if doing == "uploads":
-                await way.after("up.start", 2.0)
-            else:
-                await way.world.sleep(ARRIVED + 2.0 if doing == "computes" else 2.0)
-            way.line.lose()
-
-        works = way.world.together([device(), server(), lose()])
+        if doing == "uploads":
+            way.then("up.start", 1.0, way.line.lose)
+        else:
+            way.world.call_at(ARRIVED + 1.0 if doing == "computes" else 1.0, way.line.lose)
+        works = way.world.together([device(), server()])
         return (await way.world.within(100.0, works))[0]
 
     assert play(main) == "lost"
@@ -601,7 +611,7 @@ def test_a_stray_reply_does_not_pass_for_rest(over_http: Stage) -> None:
     async def main(way: Way) -> tuple[int, list[str]]:
         way.device_works()
         way.open(0)
-        await way.line.send(down(0))
+        way.world.start(way.line.send(down(0)))
         await way.after("compute.start", 0.0)
         async with way.session.post(f"{way.url}/reply?device=a", data=payload.pack(up(7).header, OTHER)) as response:
             status = response.status
