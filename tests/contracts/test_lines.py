@@ -375,10 +375,11 @@ def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
             way.open(0)
             await outcome(way.line.send(down(0)))
 
-        if doing == "uploads":
-            way.then("up.start", 1.0, way.line.lose)
+        if doing == "rests":
+            way.world.call_at(1.0, way.line.lose)
         else:
-            way.world.call_at(ARRIVED + 1.0 if doing == "computes" else 1.0, way.line.lose)
+            event = {"downloads": "down.start", "computes": "down.end", "uploads": "up.start"}[doing]
+            way.then(event, 1.0, way.line.lose)
         works = way.world.together([device(), server()])
         return (await way.world.within(100.0, works))[0]
 
