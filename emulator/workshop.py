@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -37,7 +38,8 @@ def quiet_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    # As use_deterministic_algorithms(True), which loads a compiler that we do not use, for a second and more.
+    torch.set_deterministic_debug_mode("error")
     keep_memory()
 
 
@@ -85,6 +87,9 @@ class Processes:
             initializer=_arrive,
             initargs=(replace(study, dataset=None), shelf),
         )
+        with _ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
+            for _ in range(workers):
+                self.pool.submit(_nothing)
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +141,20 @@ def _arrive(study: Study, shelf: Shelf | None) -> None:
     )  # Ctrl-C is the main process's business; a worker's death breaks the pool
     quiet_torch()
     _study = replace(study, dataset=_take_down(shelf))
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    resource_tracker.ensure_running()  # it would let SIGINT through again while it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _nothing() -> None:
+    """A first job: it brings a worker here."""
 
 
 def _do(job: Job, *args: Any) -> Any:
