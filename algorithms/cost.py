@@ -32,13 +32,12 @@ SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read an
 PER_EXAMPLE = frozenset({"fisher", "omega"})  # phases that take the gradient of each example: importance.py
 
 
-def sgd_traffic(parameters: int, momentum: float, weight_decay: float) -> float:
+def sgd_traffic(parameters: int, momentum: float) -> float:
     """Floats that the optimiser moves in a step over `parameters` parameters.
 
     Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight
     decay is free: the fused step has the parameter at hand.
     """
-    del weight_decay
     return (5.0 if momentum else 3.0) * parameters
 
 

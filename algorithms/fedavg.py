@@ -71,7 +71,7 @@ class FedAvg:
 
     def device_work(self, load: Load) -> Work:
         """E epochs of SGD on the device's examples."""
-        moved = sgd_traffic(load.parameters, self.training.momentum, self.training.weight_decay)
+        moved = sgd_traffic(load.parameters, self.training.momentum)
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
         return (Phase("train", load.examples, batch, self.training.epochs, traffic=moved),)

@@ -69,7 +69,7 @@ def jobs(name: str, model: nn.Module, shape: tuple[int, ...], scale: float) -> l
     meter = Meter(model, shape, cross_entropy)
     weights = weights_of(model)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    optimiser = sgd_traffic(parameters, momentum=0.0, weight_decay=0.0)
+    optimiser = sgd_traffic(parameters, momentum=0.0)
     anchor = {key: value + 0.01 for key, value in weights.items()}
     penalty = Quadratic(anchor, 0.01, {key: torch.ones_like(value) for key, value in weights.items()})
 

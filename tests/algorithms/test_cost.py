@@ -245,10 +245,10 @@ def test_a_phase_that_makes_no_sense_is_refused(phase: Phase, message: str) -> N
         linear().flops(phase)
 
 
-@pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.9, 0.0), (0.0, 1e-4), (0.9, 1e-4)])
-def test_the_optimisers_traffic_is_its_operands(momentum: float, weight_decay: float) -> None:
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_optimisers_traffic_is_its_operands(momentum: float) -> None:
     operands = 2 if momentum == 0 else 3  # parameter, gradient, buffer: all read; all but the gradient written
-    assert sgd_traffic(100, momentum, weight_decay) == 100 * (operands + operands - 1)
+    assert sgd_traffic(100, momentum) == 100 * (operands + operands - 1)
 
 
 def test_the_constants_are_what_the_operations_move() -> None:

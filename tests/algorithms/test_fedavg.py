@@ -137,7 +137,7 @@ def test_the_work_of_a_round() -> None:
     algorithm = FedAvg(ROUGH)
     load = Load(round=4, examples=20, parameters=1000, kinds=("weights",), replies=6)
     assert algorithm.request_work(load) == ()
-    moved = sgd_traffic(1000, 0.9, 1e-4)
+    moved = sgd_traffic(1000, 0.9)
     assert algorithm.device_work(load) == (Phase("train", 20, batch=8, epochs=2, traffic=moved),)
     # six models are read and one is written
     assert algorithm.combine_work(load) == (Phase("combine", 0, batch=1, backward="", traffic=7000.0),)

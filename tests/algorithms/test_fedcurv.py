@@ -341,7 +341,7 @@ def test_buffers_travel_and_have_no_curvature() -> None:
 def test_the_work_of_a_round() -> None:
     algorithm = FedCurv(ROUGH, strength=0.5)
     load = Load(round=0, examples=20, parameters=1000, kinds=("weights",), replies=4)
-    plain, moved = FedAvg(ROUGH), sgd_traffic(1000, 0.9, 1e-4)
+    plain, moved = FedAvg(ROUGH), sgd_traffic(1000, 0.9)
     fisher = Phase("fisher", 20, CHUNK, traffic=1000 * SQUARES)
     train = Phase("train", 20, batch=8, epochs=2, traffic=moved)
     assert algorithm.device_work(load) == (train, fisher)

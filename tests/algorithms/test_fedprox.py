@@ -99,7 +99,7 @@ def test_as_many_bytes_as_fedavg() -> None:
 
 def test_the_spring_moves_floats_and_costs_nothing_without_mu() -> None:
     load = Load(round=0, examples=20, parameters=1000)
-    plain = sgd_traffic(1000, 0.9, 1e-4)
+    plain = sgd_traffic(1000, 0.9)
     assert FedProx(ROUGH, mu=0.4).device_work(load)[0].traffic == plain + 1000 * PULL_PLAIN
     assert FedProx(ROUGH, mu=0.0).device_work(load) == FedAvg(ROUGH).device_work(load)
 
