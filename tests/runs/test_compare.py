@@ -1,0 +1,116 @@
+"""The commands, as a person at the prompt runs them."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.audit import audit_run
+from emulator.record import run_folders
+
+pytestmark = pytest.mark.slow
+
+SAME = ("events.jsonl", "rounds.jsonl", "final.safetensors")
+
+
+def fedlapse(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "emulator", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
+    )
+
+
+def files(out):
+    """Everything that equal runs must share; host.json is the one file that may differ."""
+    paths = [path for path in out.rglob("*") if path.is_file() and path.name != "host.json"]
+    return {str(path.relative_to(out)): path.read_bytes() for path in paths}
+
+
+def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
+    for workers in ("1", "2"):
+        done = fedlapse(
+            *("compare", "quickstart", "--rounds", "6", "--workers", workers, "--out", workers, "--quiet"), cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+    one, two = files(tmp_path / "1"), files(tmp_path / "2")
+    assert one.keys() == two.keys()
+    assert len([name for name in one if name.endswith(SAME)]) == 3 * 4 * 2  # files x algorithms x seeds
+    assert {"scenario.yaml", "summary.json"} <= one.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+    assert [audit_run(folder) for folder in run_folders(tmp_path / "1")] == [[]] * 8
+
+
+def test_run_and_audit_speak_of_the_same_folder(tmp_path):
+    arguments = ("run", "quickstart", "--algorithm", "fedprox", "--rounds", "2", "--seed", "7", "--workers", "0")
+    done = fedlapse(*arguments, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "results: out" in done.stdout
+    assert done.stderr.count("round") >= 2  # progress
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"].keys() == {"fedprox"}
+    audited = fedlapse("audit", "out", cwd=tmp_path)
+    assert audited.returncode == 0
+    assert "1 of 1 records obey the laws" in audited.stdout
+    spoil(tmp_path / "out" / "fedprox-s7" / "rounds.jsonl")
+    spoiled = fedlapse("audit", "out/fedprox-s7", cwd=tmp_path)
+    assert spoiled.returncode == 1
+    assert "✗" in spoiled.stdout
+
+
+def spoil(path: Path) -> None:
+    """One more byte in one number."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["bytes"]["up"]["weights"] += 1
+    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rounds": {"ask": 99}}, "ask is 99"),
+        ({"rounds": {"max": 0}}, "rounds.max"),
+        ({"roundz": {}}, "roundz"),
+        ({"fleet": []}, "fleet"),
+        ({"fleet": [{"profile": "toaster", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]}, "toaster"),
+        ({"algorithms": ["fedavgg"]}, "fedavgg"),
+        ({"algorithms": [{"fedcl": {"intervall": 2}}]}, "intervall"),
+        ({"algorithms": ["fedavg", "fedavg"]}, "different"),
+        ({"model": "resnet"}, "resnet"),
+        ({"model": "mlp"}, "(1, 28, 28)"),
+        ({"training": {"lr": -1}}, "training.lr"),
+        ({"algorithms": [{"fedcl": 5}]}, "must be a mapping"),
+        ({"algorithms": [{"fedavg": {"training": {"batch": 0}}}]}, "batch"),
+        ({"algorithms": [{"fedavg": {"training": 5}}]}, "must be a mapping"),
+        ({"algorithms": [{"fedprox": {"mu": math.nan}}]}, "mu"),
+        ({"algorithms": [{"fedprox": {"mu": 1e300}}]}, "1e+300"),
+        ({"algorithms": [{"fedcurv": {"strength": "0.5"}}]}, "strength"),
+        ({"algorithms": [{"fedavg": {}, "name": "../../evil"}]}, "evil"),
+        ({"algorithms": [{"fedavg": {}, "name": "[/b]x"}]}, "[/b]x"),
+        ({"rounds": {"stop_at": {"value": 0.9}}, "data": {"validation": 0}}, "can never be seen"),
+        ({"rounds": {"targets": [{"value": 0.9}]}, "evaluate": {"every": 0}}, "can never be seen"),
+        ({"rounds": {"deadline_s": math.nan}}, "deadline_s"),
+        ({"server": {"link": {"up_mbit_s": 1e308, "down_mbit_s": 1}}}, "up_mbit_s"),
+        ({"data": {"proxy": {"fraction": 1, "overlap": False}}}, "too few for 4 devices"),
+        ({"data": {"set": "mnist", "root": "nowhere"}}, "nowhere"),
+        ({"data": {"split": {"kind": "dirichlet"}}}, "alpha"),
+        ({"fleet": [{"profile": "pi-4", "count": 2000, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]}, "2000"),
+    ],
+)
+def test_a_bad_scenario_is_one_line_and_exit_code_2(tmp_path, change, words):
+    link = {"up_mbit_s": 8, "down_mbit_s": 8}
+    scenario = {"name": "bad", "fleet": [{"profile": "pi-4", "count": 4, "link": link}], **change}
+    (tmp_path / "bad.yaml").write_text(json.dumps(scenario))
+    done = fedlapse("compare", "bad.yaml", "--workers", "0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_second_run_does_not_write_over_the_first(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    done = fedlapse("compare", "quickstart", "--out", "out", "--rounds", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not empty" in done.stderr

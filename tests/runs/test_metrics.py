@@ -1,0 +1,62 @@
+"""What runs say of their models."""
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HALF = {"rounds": {"max": 4, "fraction": 0.5}, "evaluate": {"personalise_every": 1}}
+
+
+def test_personalised_gives_every_device_the_memory_that_its_next_request_would_leave_it(play):
+    """With strength 0 the memory plays no part; with one device in all, its own term must be gone, whenever it was
+    asked last: the penalty is 0, and FedCurv's personalised accuracy is FedAvg's."""
+    alone = {
+        "fleet": [{"profile": "pi-4", "count": 1, "link": {"up_mbit_s": 8, "down_mbit_s": 8}}],
+        "data": {"validation": 0.9},
+        "rounds": {"max": 3},
+        "evaluate": {"personalise_every": 1},
+    }
+    curved, plain = (play(algorithm, **alone) for algorithm in ({"fedcurv": {"strength": 9.0}}, "fedavg"))
+    keys = ("accuracy", "initial", "personalised", "personalised_participants")
+    assert [[row[key] for key in keys] for row in curved.rounds] == [[row[key] for key in keys] for row in plain.rounds]
+
+
+def test_with_everyone_asked_personalised_is_personalised_participants(play):
+    """The same devices, requests and memories, but trained once more for the report."""
+    run = play({"fedcurv": {"strength": 2.0}}, rounds={"max": 3}, evaluate={"personalise_every": 1})
+    for row in run.rounds:
+        assert row["personalised"] == pytest.approx(row["personalised_participants"], abs=1e-12)
+
+
+def test_initial_of_a_round_is_the_model_that_the_round_before_left(play):
+    """iid test shards of equal size: their mean accuracy is near the whole set's, and nearer than any one round moves."""
+    run = play(rounds={"max": 4}, training={"epochs": 3, "batch": 16})
+    for before, row in zip(run.rounds, run.rounds[1:], strict=False):
+        assert row["initial"] == pytest.approx(before["accuracy"], abs=0.08)
+
+
+def test_rounds_that_are_not_due_have_no_metrics_and_the_last_has_all(play):
+    run = play(rounds={"max": 4}, evaluate={"every": 3})
+    assert [row["accuracy"] is None for row in run.rounds] == [True, True, False, False]
+    assert all(run.rounds[3][key] is not None for key in ("initial", "personalised", "personalised_participants"))
+    assert run.rounds[2]["personalised"] is None
+
+
+def test_evaluation_costs_no_virtual_time(play):
+    timelines = [play(evaluate=evaluate).events for evaluate in ({"every": 0}, {"every": 1, "personalise_every": 1})]
+    assert timelines[0] == timelines[1]
+
+
+def test_stop_at_ends_the_run_in_the_round_that_reached_it(play):
+    run = play(rounds={"max": 9, "stop_at": {"metric": "accuracy", "value": 0.3}}, training={"epochs": 5, "batch": 16})
+    assert 0 < len(run.rounds) < 9
+    assert [row["accuracy"] >= 0.3 for row in run.rounds] == [False] * (len(run.rounds) - 1) + [True]
+    assert run.rounds[-1]["personalised"] is not None
+
+
+def test_a_reply_that_is_not_finite_is_refused_counted_and_named(play):
+    run = play(rounds={"max": 5}, training={"epochs": 3, "batch": 8, "lr": 1e6, "weight_decay": 1e6})
+    assert run.of("refused")
+    assert "not finite" in run.of("refused")[0]["why"]
+    assert run.rounds[-1]["failed"]
+    assert "lower lr" in run.outcome.failure

@@ -1,0 +1,114 @@
+"""The same scenario over real sockets: the same weights, the same accounts, an audited record."""
+
+import asyncio
+
+import pytest
+
+from emulator.audit import audit_run
+from emulator.jobs import Run
+from emulator.record import read_lines
+from emulator.run import Conduct, run_virtual, study_of
+from emulator.sockets import run_sockets
+from emulator.workshop import Processes
+from scenarios.load import build, dump, load
+
+pytestmark = pytest.mark.slow
+
+
+def quickstart(**rounds):
+    raw = load("quickstart").model_dump(mode="json")
+    return raw | {"seeds": [1], "rounds": raw["rounds"] | {"targets": []} | rounds, "evaluate": {"every": 0}}
+
+
+def both(scenario, label, folder, pool, study):
+    """The run in both worlds, one after the other."""
+    run, conduct = Run(label, scenario.seeds[0]), Conduct.of(scenario)
+
+    async def played():
+        sockets = await run_sockets(study, run, conduct, pool, folder / f"{label}-sockets")
+        return sockets, await run_virtual(study, run, conduct, pool, folder / f"{label}-virtual")
+
+    return played()
+
+
+def test_ten_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time(tmp_path, capsys):
+    scenario = build(quickstart(max=10))
+    study, labels = study_of(scenario), ("fedcl-n10", "fedcurv")
+
+    async def played(pool):
+        return await asyncio.gather(*(both(scenario, label, tmp_path, pool, study) for label in labels))
+
+    with Processes(study, 2) as pool:
+        outcomes = asyncio.run(played(pool))
+    for label, (real, virtual) in zip(labels, outcomes, strict=True):
+        folders = [tmp_path / f"{label}-{world}" for world in ("sockets", "virtual")]
+        assert [audit_run(folder) for folder in folders] == [[], []]
+        models = [(folder / "final.safetensors").read_bytes() for folder in folders]
+        assert models[0] == models[1]
+        took, predicted = real.rows[-1]["time_s"], virtual.rows[-1]["time_s"]
+        with capsys.disabled():
+            print(
+                f"\nself-consistency of {label}: sockets {took:.2f} s, virtual {predicted:.2f} s, "
+                f"{took / predicted - 1:+.2%}, {len(real.overruns)} overruns"
+            )
+        for mine, theirs in zip(real.rows, virtual.rows, strict=True):
+            assert mine["bytes"] == theirs["bytes"]
+            assert mine["flops"] == theirs["flops"]
+        if not real.overruns:
+            assert took == pytest.approx(predicted, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rounds": {"max": 3, "fraction": 1.0, "deadline_s": 1.2}}, "deadline"),
+        ({"rounds": {"max": 3, "fraction": 0.5, "ask": 4}}, "first"),
+        ({"rounds": {"max": 3, "fraction": 1.0, "deadline_s": 1.2, "stragglers": "finish"}}, "deadline"),
+    ],
+)
+def test_deadlines_and_the_first_k_leave_a_clean_record(tmp_path, changes, reason):
+    scenario = small(**changes)
+    study = study_of(scenario)
+    with Processes(study, 1) as pool:
+        outcome = asyncio.run(run_sockets(study, Run("fedavg", 1), Conduct.of(scenario), pool, tmp_path / "fedavg-s1"))
+    assert audit_run(tmp_path / "fedavg-s1") == []
+    closes = [line for line in read_lines(tmp_path / "fedavg-s1" / "events.jsonl") if line["event"] == "close"]
+    assert reason in {line["reason"] for line in closes}
+    assert all(row["asked"] == row["counted"] + row["late"] + row["lost"] + row["refused"] for row in outcome.rows)
+    assert sum(row["late"] for row in outcome.rows) > 0
+
+
+@pytest.mark.parametrize("off", [0.1, 0.4, 0.9])
+def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean_record(tmp_path, off):
+    scenario = small(presence={"off": [[off, off + 1.0]]}, rounds={"max": 3, "fraction": 1.0})
+    study = study_of(scenario)
+    with Processes(study, 1) as pool:
+        outcome = asyncio.run(run_sockets(study, Run("fedavg", 1), Conduct.of(scenario), pool, tmp_path / "fedavg-s1"))
+    assert audit_run(tmp_path / "fedavg-s1") == []
+    assert outcome.rows[0]["lost"] == 2
+    lines = list(read_lines(tmp_path / "fedavg-s1" / "events.jsonl"))
+    assert {line["why"] for line in lines if line["event"].endswith(".cut") and line["round"] == 0} == {"off"}
+
+
+def small(presence=None, **changes):
+    """Two phones, and two Pis whose uplink is slow: they are the last, and the ones that vanish."""
+    link = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
+    raw = {
+        "name": "small",
+        "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
+        "training": {"epochs": 1, "batch": 64, "lr": 0.1},
+        "evaluate": {"every": 0},
+        "server": {"link": {"up_mbit_s": 1000, "down_mbit_s": 1000}},
+        "fleet": [
+            {"profile": "phone-mid", "count": 2, "link": link},
+            {"profile": "pi-4", "count": 2, "link": {**link, "up_mbit_s": 1}, "presence": presence or {}},
+        ],
+        "algorithms": ["fedavg"],
+    }
+    return build(raw | changes)
+
+
+def test_a_resolved_scenario_reads_back_as_the_same(tmp_path):
+    scenario = load("quickstart")
+    (tmp_path / "again.yaml").write_text(dump(scenario))
+    assert load(str(tmp_path / "again.yaml")) == scenario
