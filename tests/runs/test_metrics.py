@@ -29,7 +29,7 @@ def test_with_everyone_asked_personalised_is_personalised_participants(play):
 
 
 def test_initial_of_a_round_is_the_model_that_the_round_before_left(play):
-    """iid test shards of equal size: their mean accuracy is near the whole set's, and nearer than any one round moves."""
+    """iid test shards of equal size: their mean accuracy is near that of the whole set."""
     run = play(rounds={"max": 4}, training={"epochs": 3, "batch": 16})
     for before, row in zip(run.rounds, run.rounds[1:], strict=False):
         assert row["initial"] == pytest.approx(before["accuracy"], abs=0.08)
