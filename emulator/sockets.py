@@ -15,7 +15,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from emulator.jobs import Run, largest_messages
+from emulator.attend import NOTHING
+from emulator.jobs import Run, largest_messages, personalise, request, start
 from emulator.protocol import Server
 from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
 from emulator.study import Study
@@ -23,6 +24,7 @@ from emulator.web import WebEnd, WebLine, runner
 from emulator.workshop import Executor
 from emulator.world import Late, Ticket, Work
 
+WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
 GRACE = 0.02  # s of real time: later than this is an overrun, sooner is the noise of two timers
 
 
@@ -196,8 +198,13 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         await asyncio.wait(running)
 
 
-def warm(stage: Stage) -> None:
-    """Prices the work before the clock runs: the first price of each kind takes real milliseconds."""
+async def warm(stage: Stage, executor: Executor) -> None:
+    """Trains and prices once before the clock runs: the first time takes real seconds, and changes no result."""
+    run, names = stage.run, sorted(stage.study.fleet)
+    state = await asyncio.wrap_future(executor.submit(start, run))
+    opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
+    trials = [executor.submit(personalise, run, name, 0, opening.download, NOTHING) for name in names[:WARM]]
+    await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
     kinds, costs = stage.costs.algorithm.downloads, stage.costs
     for name in stage.study.fleet:
         for received in ((), kinds):
@@ -232,7 +239,7 @@ async def run_sockets(
             for line in lines.values():
                 end = WebEnd(session, f"http://{host}:{port}", line, down)
                 world.start(line.attendant.attend(end))
-            warm(stage)
+            await warm(stage, executor)
             server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
             await world.run(play(stage, server, outcome, going_on, progress))
     finally:
