@@ -31,9 +31,13 @@ class FedCL(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
 
     importance: Kind = "abs"
-    interval: int = 1  # N, in global rounds
+    """How much a weight matters: mean over the proxy examples of |gradient| (abs) or of its square (sq)."""
+    interval: int = 1
+    """N: importance is estimated and sent in every N-th round."""
     fallback: Literal["identity", "keep_last"] = "identity"
-    strength: float = 0.5  # λ
+    """What a device uses in the rounds between: 1 for all weights (identity), or the last it received (keep_last)."""
+    strength: float = 0.5
+    """λ, the weight of the penalty; 0 is FedAvg."""
 
     def __post_init__(self) -> None:
         if self.importance not in ("abs", "sq"):

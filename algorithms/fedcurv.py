@@ -53,7 +53,8 @@ class FedCurv(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", *SUMS)
     uploads: ClassVar[Collection[str]] = ("weights", *SUMS)
 
-    strength: float = 1.0  # λ
+    strength: float = 1.0
+    """λ, the weight of the penalty; 0 is FedAvg."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength <= STRONGEST:

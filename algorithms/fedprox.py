@@ -18,7 +18,8 @@ class FedProx(FedAvg):
     Raises ValueError if μ is negative.
     """
 
-    mu: float
+    mu: float = 0.1
+    """μ, how strongly a device is held to the broadcast model; 0 is FedAvg."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.mu <= STRONGEST:

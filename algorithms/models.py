@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pkgutil import resolve_name
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -83,11 +84,15 @@ MODELS: dict[str, Design] = {
 def build(name: str, seed: int) -> nn.Module:
     """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
-    Raises ValueError for an unknown name.
+    A name like `package.module:function` is a user's own: a function that returns the network.
+    Raises ValueError for an unknown name, TypeError for a function that returns something else.
     """
-    design = _design(name)
+    make = resolve_name(name) if ":" in name else _design(name).make
     seeded(seed)
-    return design.make()
+    network = make()
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
+    return network
 
 
 def input_shape(name: str) -> tuple[int, ...]:

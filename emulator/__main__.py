@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import typer
 
+from emulator.commands.algorithms import algorithms
 from emulator.commands.audit import audit
+from emulator.commands.check import check
 from emulator.commands.compare import compare
+from emulator.commands.devices import devices
+from emulator.commands.diff import diff
+from emulator.commands.new import new
+from emulator.commands.report import report
 from emulator.commands.run import run
+from emulator.commands.scenarios import scenarios
+from emulator.commands.schema import schema
+
+COMMANDS = (new, check, compare, run, report, audit, diff, scenarios, algorithms, devices, schema)
 
 app = typer.Typer(
     name="fedlapse",
-    help="How long does federated training take on my devices? Real training under a virtual clock.",
+    help="How long does federated training take on my devices? Real training under a virtual clock.\n\n"
+    "Start: `fedlapse compare` plays the quickstart; `fedlapse new NAME` writes a scenario to change.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (compare, run, audit):
+for command in COMMANDS:
     app.command()(command)
 
 
 def main() -> None:
+    sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
     app()
 
 

@@ -24,7 +24,7 @@ class Costs:
 
     @cached_property
     def meter(self) -> Meter:
-        return Meter(models.build(self.study.model, seed=0), models.input_shape(self.study.model), models.cross_entropy)
+        return Meter(models.build(self.study.model, seed=0), self.study.input_shape, models.cross_entropy)
 
     @cached_property
     def parameters(self) -> int:

@@ -27,7 +27,8 @@ from emulator.virtual import VirtualWorld
 from emulator.workshop import Executor
 from emulator.world import Call, World
 from network import payload
-from scenarios import load
+from scenarios import parts, plugins
+from scenarios.faults import BadScenario
 from scenarios.schema import Scenario
 
 Row = Mapping[str, Any]
@@ -83,22 +84,25 @@ class Outcome:
 
 def study_of(scenario: Scenario) -> Study:
     """The scenario's objects, built once for all its runs.  Raises BadScenario."""
-    data = load.dataset(scenario)
-    load.check_model(scenario, data)
-    fleet, links = load.fleet(scenario)
+    data = parts.dataset(scenario)
+    parts.check_model(scenario, data)
+    if scenario.devices > len(data.y):  # before they are made: it may be a million
+        raise BadScenario(f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples")
+    fleet, links = parts.fleet(scenario)
+    server, server_link = parts.server(scenario)
     splits = {}
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
-        splits[root] = Split(**load.split(scenario, data, sorted(fleet), rng))
+        splits[root] = Split(**parts.split(scenario, data, sorted(fleet), rng))
     return Study(
         model=scenario.model,
         dataset=data,
         splits=splits,
-        algorithms={entry.name: load.algorithm(entry, scenario.training) for entry in scenario.algorithms},
+        algorithms={entry.name: plugins.algorithm(entry, scenario.training) for entry in scenario.algorithms},
         fleet=fleet,
         links=links,
-        server=load.machine("server", scenario.server.profile),
-        server_link=load.link(scenario.server.link),
+        server=server,
+        server_link=server_link,
     )
 
 

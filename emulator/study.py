@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from numpy import ndarray
+from numpy import bincount, ndarray
 
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
@@ -33,3 +33,18 @@ class Study:
     links: Mapping[str, Link]  # by device name
     server: Device
     server_link: Link
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one example.  Raises ValueError in a worker's study before its data has arrived."""
+        if self.dataset is None:
+            raise ValueError("the study travelled without its data; executors hand it over")
+        return self.dataset.x.shape[1:]
+
+    def label_counts(self, seed: int) -> dict[str, list[int]]:
+        """Training examples of each class on each device, under one seed."""
+        if self.dataset is None:
+            raise ValueError("the study travelled without its data; executors hand it over")
+        labels, classes = self.dataset.y, self.dataset.classes
+        shards = self.splits[seed].train
+        return {name: bincount(labels[shard], minlength=classes).tolist() for name, shard in shards.items()}

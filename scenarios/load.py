@@ -1,73 +1,52 @@
-"""From a scenario file to a Scenario, and from a Scenario to the objects that it names."""
+"""From a scenario file to a Scenario, and back.  parts.py makes the objects that it names."""
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
-import math
-import os
-from collections.abc import Mapping
-from importlib import import_module, resources
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from algorithms import models
-from algorithms.algorithm import Algorithm, Training
-from devices import shards
-from devices.data.dataset import Dataset
-from devices.data.digits import digits
-from devices.data.idx import mnist
-from devices.device import Device, profiles
-from devices.presence import Presence
-from network.link import Link
-from scenarios import schema
-from scenarios.schema import Entry, Scenario
+from scenarios import sense
+from scenarios.faults import BadScenario, bad, faults_of, unreadable
+from scenarios.overrides import change
+from scenarios.schema import Scenario
+from scenarios.source import Source, Unreadable, read
+
+__all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"]
+
+LARGEST = 1_000_000  # bytes of a scenario file
 
 
-class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A scenario that cannot be run; the message says where, and what would be right."""
+def load(path: str, changes: Sequence[str] = ()) -> Scenario:
+    """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-
-def load(path: str) -> Scenario:
-    """The scenario in a YAML file; `quickstart` and the like name those that come with fedlapse.
-
-    Raises BadScenario.
+    Raises BadScenario, which tells all that is wrong and where.
     """
-    return parse(_text(path), path)
+    return parse(text_of(path), path, changes)
 
 
-def parse(text: str, where: str) -> Scenario:
+def parse(text: str, where: str, changes: Sequence[str] = ()) -> Scenario:
     """The scenario that a text says; `where` names it in errors.  Raises BadScenario."""
     try:
-        raw = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError, TypeError) as error:
-        raise BadScenario(f"{where} is not YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise BadScenario(f"{where} is nested too deeply; a scenario has five levels at most") from None
-    if not isinstance(raw, dict):
-        raise BadScenario(f"{where} must be a mapping with `name:` and `fleet:`; it holds {type(raw).__name__}")
-    return build(raw, where)
+        source = read(text, where)
+    except Unreadable as error:
+        raise unreadable(Source(where, text), str(error), error.mark) from None
+    if not isinstance(source.plain, dict):
+        held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
+        raise BadScenario(f"{where}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
+    change(source, list(changes))
+    return _checked(source)
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
     """A scenario from plain values, checked as far as it can be without reading data.  Raises BadScenario."""
-    try:
-        # JSON mode: a YAML list is what the schema calls a tuple
-        scenario = Scenario.model_validate_json(json.dumps(raw, default=str))
-    except ValidationError as error:
-        raise BadScenario(_in_one_line(where, error)) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise BadScenario(f"{where}: {error}") from None
-    for entry in scenario.algorithms:
-        algorithm(entry, scenario.training, where)
-    return scenario
+    return _checked(Source(where, plain=raw))
 
 
 def dump(scenario: Scenario) -> str:
@@ -82,168 +61,38 @@ def dump(scenario: Scenario) -> str:
     return text.getvalue()
 
 
-def dataset(scenario: Scenario) -> Dataset:
-    """The data that the scenario names.  Raises BadScenario where files are missing or damaged."""
-    if scenario.data.set == "digits":
-        return digits()
-    root = scenario.data.root or os.environ.get("FEDLAPSE_DATA") or "data"
+def shipped() -> dict[str, str]:
+    """The scenarios that come with fedlapse: name -> text."""
+    files = resources.files("scenarios").iterdir()
+    return {Path(f.name).stem: f.read_text(encoding="utf-8") for f in files if f.name.endswith(".yaml")}
+
+
+def text_of(path: str) -> str:
+    """The text of a file, or of a scenario that comes with fedlapse.  Raises BadScenario."""
+    if not Path(path).exists() and path in (known := shipped()):
+        return known[path]
     try:
-        return mnist(Path(root).expanduser(), download=scenario.data.download)
+        with Path(path).open("rb") as file:
+            data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
-        raise BadScenario(f"data: {error}") from None
-
-
-def check_model(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if there is no such model, or if it cannot take the data's examples."""
+        why = getattr(error, "strerror", None) or error
+        raise BadScenario(f"cannot read {path}: {why}; `fedlapse scenarios` lists those with a name") from None
+    if len(data) > LARGEST:
+        raise BadScenario(f"{path} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
     try:
-        shape = models.input_shape(scenario.model)
-    except ValueError as error:
-        raise BadScenario(f"model: {error}") from None
-    if shape != data.x.shape[1:]:
-        raise BadScenario(
-            f"model: {scenario.model} takes examples of shape {shape}; {data.name} has {data.x.shape[1:]}"
-        )
-
-
-def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:
-    """Devices and their links by name (profile and number), sorted."""
-    sizes: dict[str, int] = {}
-    devices: dict[str, Device] = {}
-    links: dict[str, Link] = {}
-    totals = {p: sum(g.count for g in scenario.fleet if g.profile == p) for p in {g.profile for g in scenario.fleet}}
-    for group in scenario.fleet:
-        width = len(str(totals[group.profile] - 1))
-        presence = _presence(group.presence)
-        for _ in range(group.count):
-            number = sizes[group.profile] = sizes.get(group.profile, -1) + 1
-            name = f"{group.profile}-{number:0{width}}"
-            devices[name] = machine(name, group.profile, presence)
-            links[name] = link(group.link)
-    return dict(sorted(devices.items())), dict(sorted(links.items()))
-
-
-def machine(name: str, profile: str, presence: Presence | None = None) -> Device:
-    """A device of a named profile.  Raises BadScenario for an unknown one."""
-    known = profiles()
-    if profile not in known:
-        raise BadScenario(f"there is no profile {profile!r}; the profiles are {', '.join(sorted(known))}")
-    return Device(name, known[profile], presence or Presence())
-
-
-def link(said: schema.Link) -> Link:
-    return Link.of(said.up_mbit_s, said.down_mbit_s, said.latency_ms)
-
-
-def algorithm(entry: Entry, shared: schema.Training, where: str = "scenario") -> Algorithm:
-    """The algorithm of an entry: the class in algorithms/KEY.py whose name is KEY, whatever the case.
-
-    Its options are the fields of that class; `training` overrides single values of the shared training.
-    """
-    kind = _kind(entry.key, where)
-    options = dict(entry.options)
-    own = options.pop("training", None) or {}
-    try:
-        if not isinstance(own, dict):
-            raise BadScenario(f"{where}: algorithms: {entry.name}: training has {own!r}; it must be a mapping")
-        training = schema.Training.model_validate(shared.model_dump() | own)
-        adapter = TypeAdapter(_strict(kind))
-        made: Algorithm = adapter.validate_json(json.dumps({**options, "training": training.model_dump()}))
-    except ValidationError as error:
-        raise BadScenario(_in_one_line(f"{where}: algorithms: {entry.name}", error)) from None
-    return made
-
-
-def split(scenario: Scenario, data: Dataset, names: list[str], rng: np.random.Generator) -> dict[str, Any]:
-    """Who holds what: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
-
-    Raises BadScenario for a split that cannot be made.
-    """
-    try:
-        return _split(scenario.data, data, names, rng)
-    except ValueError as error:
-        raise BadScenario(f"data: {error}") from None
-
-
-def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Generator) -> dict[str, Any]:
-    pool = np.arange(len(data.y))
-    proxy = shards.proxy(len(pool), said.proxy.fraction, rng)
-    if not said.proxy.overlap:
-        pool = np.setdiff1d(pool, proxy)
-    if len(pool) < len(names):
-        raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
-    labels = data.y[pool]
-    if said.split.kind == "iid":
-        held = shards.iid(labels, len(names), rng)
-    else:
-        held = shards.dirichlet(labels, len(names), said.split.alpha or math.nan, rng)
-    parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy}
-    for name, own in zip(names, held, strict=True):
-        train, validation = shards.hold_out(pool[own], said.validation, rng)
-        parts["train"][name], parts["validation"][name] = train, validation
-        size = len(data.y_test) // len(names)  # 0 in a fleet larger than the test set
-        shard = shards.test_shard(data.y[pool[own]], data.y_test, size, rng) if size else np.zeros(0, np.int64)
-        parts["tests"][name] = shard
-    if min(len(train) for train in parts["train"].values()) < 1:
-        raise ValueError(f"{len(labels)} examples leave a device of {len(names)} without any to train on")
-    return parts
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadScenario(f"{path} is not a text file") from None
-    except OSError as error:
-        shipped = resources.files("scenarios").joinpath(f"{path}.yaml")
-        if "/" not in path and shipped.is_file():
-            return shipped.read_text(encoding="utf-8")
-        raise BadScenario(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _presence(said: schema.Presence) -> Presence:
+def _checked(source: Source) -> Scenario:
     try:
-        return Presence(said.off)
-    except ValueError as error:
-        raise BadScenario(f"presence: {error}") from None
-
-
-def _kind(key: str, where: str) -> type[Any]:
-    known = {module: import_module(f"algorithms.{module}") for module in _modules()}
-    kinds = {name: kind for name, module in known.items() if (kind := _class(module, name))}
-    if key not in kinds:
-        raise BadScenario(f"{where}: there is no algorithm {key!r}; the algorithms are {', '.join(sorted(kinds))}")
-    return kinds[key]
-
-
-def _modules() -> list[str]:
-    return sorted(
-        Path(file.name).stem
-        for file in resources.files("algorithms").iterdir()
-        if file.name.endswith(".py") and not file.name.startswith("_")
-    )
-
-
-def _class(module: ModuleType, key: str) -> type[Any] | None:
-    for name, kind in inspect.getmembers(module, inspect.isclass):
-        if name.lower() == key and kind.__module__ == module.__name__ and name != "Algorithm":
-            return kind
-    return None
-
-
-def _strict(kind: type[Any]) -> type[Any]:
-    """The class as pydantic reads it: no unknown option, no silent conversion."""
-    for owner in (kind, Training):
-        if "__pydantic_config__" not in vars(owner):
-            setattr(owner, "__pydantic_config__", ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))  # noqa: B010  pydantic's own hook
-    return kind
-
-
-def _in_one_line(where: str, error: ValidationError) -> str:
-    faults = []
-    for fault in error.errors(include_url=False):
-        place = ".".join(str(part) for part in fault["loc"]) or "scenario"
-        message = fault["msg"].removeprefix("Value error, ")
-        given = fault.get("input")
-        shown = "" if isinstance(given, (dict, list)) or fault["type"] == "missing" else f" (it is {given!r})"
-        faults.append(f"{place}: {message}{shown}")
-    return f"{where}: " + "; ".join(faults)
+        # JSON mode: a YAML list is what the schema calls a tuple
+        scenario = Scenario.model_validate_json(json.dumps(source.plain, default=str))
+    except ValidationError as error:
+        raise bad(source, faults_of(error, Scenario)) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadScenario(f"{source.name}: {error}") from None
+    if faults := sense.faults(scenario):
+        raise bad(source, faults)
+    return scenario

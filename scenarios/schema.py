@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 LONG = 1e9  # s: some thirty years; beyond it seconds lose their fractions
 Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
@@ -13,8 +13,15 @@ Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=LONG, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]  # names a folder
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
+
+
+def says(text: str, *examples: Any, default: Any = ...) -> Any:
+    """A key of the file: what it means, and values that it may have, for editors and `fedlapse schema`."""
+    return Field(default, description=text, examples=list(examples))
 
 
 class Part(BaseModel):
@@ -23,11 +30,62 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
 
 
+class Lognormal(Part):
+    """A distribution of positive values with a long upper tail."""
+
+    median: Rate = says("Half of the devices have less.", 2.0)
+    sigma: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = says(
+        "Standard deviation of the logarithm; 0.5: two thirds lie within a factor of 1.65 of the median.", 0.5
+    )
+
+
+class Uniform(Part):
+    """All values from `low` to `high` are equally likely."""
+
+    low: NotNegative = says("The least value.", 1.0)
+    high: NotNegative = says("The largest value.", 4.0)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Uniform:
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low:g}, above high = {self.high:g}")
+        return self
+
+
+class Draw(Part):
+    """One value for each device of a group, drawn once for all seeds (see `fleet_seed`)."""
+
+    lognormal: Lognormal | None = says("A lognormal distribution.", {"median": 2, "sigma": 0.5}, default=None)
+    uniform: Uniform | None = says("A uniform distribution.", {"low": 1, "high": 4}, default=None)
+    choice: Annotated[tuple[NotNegative, ...], Field(min_length=1)] | None = says(
+        "One of these values, each equally likely; repeat a value to make it likelier.", [1, 2, 2, 8], default=None
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Draw:
+        if sum(kind is not None for kind in (self.lognormal, self.uniform, self.choice)) != 1:
+            raise ValueError("a draw is one of lognormal, uniform and choice, as {lognormal: {median: 2, sigma: 0.5}}")
+        return self
+
+
+def _kind(value: Any) -> str:
+    return "<draw>" if isinstance(value, (dict, Draw)) else "<number>"
+
+
+# A number, or what it is drawn from.  Told apart by looks, so that an error speaks of the one that was meant.
+DrawnRate = Annotated[Annotated[Rate, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]
+DrawnAmount = Annotated[Annotated[NotNegative, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]
+
+
 class Split(Part):
     """How the training set is divided among the devices, in equal shares."""
 
-    kind: Literal["iid", "dirichlet"] = "iid"
-    alpha: Positive | None = None  # dirichlet: 0.1 is very uneven, 100 nearly even
+    kind: Literal["iid", "dirichlet"] = says(
+        "iid: drawn blindly. dirichlet: each device draws its class shares from Dir(alpha, ..., alpha).",
+        "dirichlet",
+        default="iid",
+    )
+    alpha: Positive | None = says("dirichlet: 0.1 is very uneven, 100 nearly even.", 0.5, default=None)
 
     @model_validator(mode="after")
     def _alpha_goes_with_dirichlet(self) -> Split:
@@ -37,152 +95,241 @@ class Split(Part):
 
 
 class Proxy(Part):
-    """The server's own examples, a share of the training set (at least 64 examples)."""
+    """The server's own examples, on which FedCL estimates importance."""
 
-    fraction: Share = 0.05
-    overlap: bool = True  # whether devices may hold them too
+    fraction: Share = says("Share of the training set; at least 64 examples are taken.", 0.05, default=0.05)
+    overlap: bool = says("Whether devices may hold them too.", True, default=True)
 
 
 class Data(Part):
-    set: Literal["digits", "mnist"] = "digits"
-    root: str | None = None  # where the files lie; default $FEDLAPSE_DATA
-    download: bool = False  # fetch what is missing into root
-    split: Split = Split()
-    proxy: Proxy = Proxy()
-    validation: Annotated[float, Field(ge=0, lt=1)] = 0.1  # share of each device's examples that is held out
+    """What is learnt, and who holds which part of it."""
+
+    set: str = says(
+        "digits (8 x 8, comes with fedlapse), mnist, or your own as package.module:function.",
+        "digits",
+        "mnist",
+        "my_package.data:readings",
+        default="digits",
+    )
+    root: str | None = says("Where the files lie; else $FEDLAPSE_DATA, else ./data.", "~/data", default=None)
+    download: bool = says("Fetch what is missing into root.", False, default=False)
+    split: Split = says("How it is divided.", {"kind": "dirichlet", "alpha": 0.5}, default=Split())
+    proxy: Proxy = says("The server's own examples.", {"fraction": 0.05}, default=Proxy())
+    validation: BelowOne = says("Share of each device's examples that is held out, for choices.", 0.1, default=0.1)
 
 
 class Training(Part):
-    """Local training.  An algorithm may override any of these."""
+    """Local training by SGD.  An algorithm may override any of these in its own `training:`."""
 
-    epochs: Count = 5
-    batch: Count = 10
-    lr: Positive = 0.05
-    lr_decay: Share = 1.0  # a factor per round
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: NotNegative = 0.0
+    epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=5)
+    batch: Count = says("Examples in a step (B).", 10, 64, default=10)
+    lr: Positive = says("Learning rate of the first round.", 0.05, default=0.05)
+    lr_decay: Share = says("Factor by which it shrinks each round.", 0.99, default=1.0)
+    momentum: BelowOne = says("Of SGD, within a round.", 0.9, default=0.0)
+    weight_decay: NotNegative = says("Of SGD.", 0.0001, default=0.0)
 
 
 class Target(Part):
-    metric: Metric = "accuracy"
-    value: Share
-    hold: Count = 1  # evaluated rounds in a row
+    """A value that a metric shall reach; the time until then is the result."""
+
+    metric: Metric = says("What is looked at, after each evaluated round.", "accuracy", default="accuracy")
+    value: Share = says("From 0 to 1.", 0.9)
+    hold: Count = says("In so many evaluated rounds in a row.", 3, default=1)
 
 
 class Stop(Target):
-    metric: Metric = "validation"  # a choice, so it is made on held-out examples
+    """A target at which a run ends."""
+
+    metric: Metric = says("A choice, so it is made on held-out examples.", "validation", default="validation")
 
 
 class Rounds(Part):
-    max: Count = 60
-    fraction: Share = 0.3  # of the fleet: so many replies close a round
-    ask: Count | None = None  # devices asked; more than that is over-selection; default: just as many
-    deadline_s: Seconds | None = None  # after the round opened
-    min_replies: Count = 1  # with fewer the model stays
-    stragglers: Literal["stop", "finish"] = "stop"  # what becomes of those who are still at it when a round closes
-    targets: tuple[Target, ...] = ()
-    stop_at: Stop | None = None
+    """How rounds are played, and until when."""
+
+    max: Count = says("A run ends after so many rounds.", 60, default=60)
+    fraction: Share = says("Of the fleet: so many replies close a round.", 0.3, default=0.3)
+    ask: Count | None = says(
+        "Devices asked in a round; more than the fraction is over-selection. Default: just as many.", 8, default=None
+    )
+    deadline_s: Seconds | None = says("A round closes so long after it opened.", 120, default=None)
+    min_replies: Count = says("With fewer replies the model stays as it was.", 2, default=1)
+    stragglers: Literal["stop", "finish"] = says(
+        "What becomes of devices that are still at it when a round closes.", "finish", default="stop"
+    )
+    targets: tuple[Target, ...] = says(
+        "Time, rounds and bytes until these are reported.", [{"metric": "accuracy", "value": 0.9}], default=()
+    )
+    stop_at: Stop | None = says("Ends a run early.", {"value": 0.95, "hold": 3}, default=None)
 
 
 class Evaluate(Part):
-    every: Annotated[int, Field(ge=0)] = 1  # rounds; 0 never
-    personalise_every: Annotated[int, Field(ge=0)] = 0  # rounds; 0: at the end only
+    """When models are evaluated; it costs no virtual time."""
+
+    every: Annotated[int, Field(ge=0, le=1_000_000)] = says("Rounds; 0: never.", 1, default=1)
+    personalise_every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Rounds; 0: at the end only. Trains every device once more, so it takes real time.", 10, default=0
+    )
 
 
 class Link(Part):
-    up_mbit_s: Rate
-    down_mbit_s: Rate
-    latency_ms: NotNegative = 0.0  # one way
+    """What carries bytes to and from the server."""
+
+    up_mbit_s: Rate = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 100)
+    down_mbit_s: Rate = says("Download rate.", 100)
+    latency_ms: NotNegative = says("One way.", 5, default=0.0)
+
+
+class Links(Part):
+    """The links of a group of devices: numbers, or what they are drawn from."""
+
+    up_mbit_s: DrawnRate = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 2)
+    down_mbit_s: DrawnRate = says("Download rate.", 10, {"lognormal": {"median": 10, "sigma": 0.5}})
+    latency_ms: DrawnAmount = says("One way.", 40, {"uniform": {"low": 20, "high": 80}}, default=0.0)
 
 
 class Server(Part):
-    profile: str = "workstation"
-    link: Link = Link(up_mbit_s=100, down_mbit_s=100, latency_ms=5)
+    """The computer that combines, and its link, which all transfers share."""
+
+    profile: str = says("A name that `fedlapse devices` lists.", "workstation", default="workstation")
+    link: Link = says(
+        "Its own link; `down` is what devices upload into.",
+        {"up_mbit_s": 100, "down_mbit_s": 100, "latency_ms": 5},
+        default=Link(up_mbit_s=100, down_mbit_s=100, latency_ms=5),
+    )
 
 
 class Presence(Part):
-    off: tuple[
-        tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...
-    ] = ()  # [from, to) in seconds
+    """When devices are off line."""
+
+    off: tuple[tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...] = says(
+        "Stretches [from, to] in seconds since the run began; .inf for never back.", [[60, 90], [300, 330]], default=()
+    )
 
     @field_validator("off")
     @classmethod
     def _in_our_time(cls, off: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
-        for _, end in off:
+        for start, end in off:
             if end > LONG and end != float("inf"):
                 raise ValueError(f"an absence ends at {end:g} s; it must end by {LONG:g}, or .inf for never")
+            if not start < end:
+                raise ValueError(f"an absence from {start:g} to {end:g} s; it must end after it began")
         return off
 
 
 class Group(Part):
-    """So many equal devices."""
+    """So many devices of a kind.  What is drawn differs from device to device."""
 
-    profile: str
-    count: Count = 1
-    link: Link
-    presence: Presence = Presence()
+    name: Name | None = says("Their names are this and a number. Default: the profile.", "field-phones", default=None)
+    profile: str = says("A name that `fedlapse devices` lists.", "phone-mid")
+    count: Count = says("How many.", 30, default=1)
+    link: Links = says("How they are connected.", {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40})
+    presence: Presence = says("When they are off line.", {"off": [[60, 90]]}, default=Presence())
+    speed_gflop_s: DrawnRate | None = says(
+        "Effective speed in training, instead of the profile's.",
+        {"lognormal": {"median": 2, "sigma": 0.5}},
+        default=None,
+    )
+    memory_bandwidth_gb_s: DrawnRate | None = says("Instead of the profile's.", 6, default=None)
+    overhead_ms: DrawnAmount | None = says(
+        "Fixed time of each training step, instead of the profile's.", 3, default=None
+    )
+    memory_mb: DrawnRate | None = says("Instead of the profile's.", 4000, default=None)
+
+
+def entry_of(entry: Any) -> Any:
+    """The short forms of an algorithm, written out."""
+    if isinstance(entry, str):
+        return {"key": entry, "options": {}, "name": name_of(entry)}
+    if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
+        return entry
+    if "algorithm" in entry:  # {algorithm: my_package.mine:Mine, options: {...}, name: mine}
+        said = entry["algorithm"]
+        rest = {key: value for key, value in entry.items() if key != "algorithm"}
+        return {"key": said, "options": {}, "name": name_of(said), **rest}
+    keys = [key for key in entry if key != "name"]
+    if len(keys) != 1:
+        raise ValueError(f"an entry names one algorithm, as {{fedcl: {{strength: 0.5}}, name: mine}}, not {keys}")
+    options = {} if entry[keys[0]] is None else entry[keys[0]]
+    if not isinstance(options, dict):
+        raise ValueError(f"{keys[0]} has {options!r}; its options are a mapping, as {{fedcl: {{strength: 0.5}}}}")
+    return {"key": keys[0], "options": options, "name": entry.get("name", name_of(keys[0]))}
+
+
+def name_of(key: Any) -> Any:
+    """What results call an algorithm that is given no name: `fedcl`, or of `my_package.mine:Mine` `mine`."""
+    return key.rpartition(":")[2].rpartition(".")[2].lower() if isinstance(key, str) else key
 
 
 class Entry(Part):
     """An algorithm to run: `fedavg`, or `{fedcl: {strength: 0.5}, name: mine}`."""
 
-    key: str  # fedavg, fedprox, ...
-    options: dict[str, Any]
-    name: Name  # default: the key
+    key: str = says("One that `fedlapse algorithms` lists, or package.module:Class.", "fedcl", "my_package.mine:Mine")
+    options: dict[str, Any] = says("Its options.", {"strength": 0.5}, default={})
+    name: Name = says("What results call it. Default: the algorithm's name.", "fedcl-n10")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, said: Any) -> Any:
+        return entry_of(said)
+
+
+class Expect(Part):
+    """What must come out of it, as the median over seeds; else the exit code is 3."""
+
+    label: str = says("The name of one of the algorithms.", "fedavg")
+    metric: Metric = says("What is looked at.", "accuracy", default="accuracy")
+    reach: Share | None = says("A value that it must get to; without a limit, in every seed ...", 0.9, default=None)
+    hold: Count = says("... in so many evaluated rounds in a row,", 1, default=1)
+    time_s: Seconds | None = says("... within so many virtual seconds,", 60, default=None)
+    rounds: Count | None = says("... or rounds,", 20, default=None)
+    mb: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = says(
+        "... or MB both ways.", 50, default=None
+    )
+    final: Share | None = says("The least value at the end.", 0.93, default=None)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Expect:
+        limits = [name for name in ("time_s", "rounds", "mb") if getattr(self, name) is not None]
+        if limits and self.reach is None:
+            raise ValueError(f"{limits[0]} is a limit to `reach:` a value within; give reach")
+        if self.reach is None and self.final is None:
+            raise ValueError("an expectation needs `reach:` or `final:`, as {label: fedavg, reach: 0.9, time_s: 60}")
+        return self
 
 
 class Scenario(Part):
-    name: Name
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (1,)
-    data: Data = Data()
-    model: str = "digits-cnn"
-    training: Training = Training()
-    rounds: Rounds = Rounds()
-    evaluate: Evaluate = Evaluate()
-    server: Server = Server()
-    fleet: Annotated[tuple[Group, ...], Field(min_length=1)]
-    algorithms: Annotated[tuple[Entry, ...], Field(min_length=1)] = Field(
-        default=(Entry(key="fedavg", options={}, name="fedavg"),)
+    """What is run: a fleet, data, a model, and the algorithms that are compared."""
+
+    name: Name = says("Names the folder of results.", "campus")
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = says(
+        "Each is one run of every algorithm; from 5 on, ratios come with an interval.", [1, 2, 3, 4, 5], default=(1,)
     )
-
-    @field_validator("algorithms", mode="before")
-    @classmethod
-    def _short_entries(cls, entries: Any) -> Any:
-        return tuple(_entry(entry) for entry in entries) if isinstance(entries, (list, tuple)) else entries
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Scenario:
-        devices, rounds = self.devices, self.rounds
-        labels = [entry.name for entry in self.algorithms]
-        if len(set(labels)) < len(labels):
-            raise ValueError(
-                f"algorithms: the names {', '.join(labels)} are not all different; give each its own `name:`"
-            )
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds: {list(self.seeds)} holds one of them twice")
-        if rounds.ask is not None and not self.needed <= rounds.ask <= devices:
-            raise ValueError(
-                f"rounds.ask is {rounds.ask}; it must be from {self.needed} (fraction x devices) "
-                f"to {devices} (the fleet)"
-            )
-        if rounds.min_replies > self.needed:
-            raise ValueError(
-                f"rounds.min_replies is {rounds.min_replies}, but {self.needed} replies "
-                f"(fraction x devices) close a round"
-            )
-        for target in (*rounds.targets, *([rounds.stop_at] if rounds.stop_at else [])):
-            self._can_be_seen(target)
-        return self
-
-    def _can_be_seen(self, target: Target) -> None:
-        said = f"{target.metric} {target.value:g}"
-        if not self.evaluate.every:
-            raise ValueError(f"{said} can never be seen: evaluate.every is 0; it must be 1 or more")
-        if target.metric == "validation" and not self.data.validation:
-            raise ValueError(f"{said} can never be seen: data.validation is 0; it must be above 0")
-        once = target.metric == "personalised" and not self.evaluate.personalise_every
-        if once and (target.hold > 1 or isinstance(target, Stop)):
-            raise ValueError(f"{said} is seen at the end only: give evaluate.personalise_every")
+    data: Data = says("What is learnt.", {"set": "digits"}, default=Data())
+    model: str = says(
+        "digits-cnn, mlp, mnist-cnn, or your own as package.module:function.",
+        "digits-cnn",
+        "my_package.nets:tiny",
+        default="digits-cnn",
+    )
+    training: Training = says("How devices train.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training())
+    rounds: Rounds = says("How rounds are played.", {"max": 30, "fraction": 0.3}, default=Rounds())
+    evaluate: Evaluate = says("When models are evaluated.", {"every": 1}, default=Evaluate())
+    server: Server = says("The server and its link.", {"profile": "workstation"}, default=Server())
+    fleet: Annotated[tuple[Group, ...], Field(min_length=1, max_length=1000)] = says(
+        "Groups of devices.",
+        [{"profile": "phone-mid", "count": 6, "link": {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40}}],
+    )
+    fleet_seed: Seed = says("Of what groups draw: the same fleet for all seeds and algorithms.", 0, default=0)
+    algorithms: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=100)] = says(
+        "What is compared; the first is the baseline.",
+        ["fedavg", {"fedcl": {"strength": 0.5, "interval": 10}, "name": "fedcl-n10"}],
+        default=(Entry(key="fedavg", options={}, name="fedavg"),),
+    )
+    expect: tuple[Expect, ...] = says(
+        "What must come out of it, else the exit code is 3.",
+        [{"label": "fedavg", "reach": 0.9, "time_s": 60}],
+        default=(),
+    )
 
     @property
     def devices(self) -> int:
@@ -192,20 +339,3 @@ class Scenario(Part):
     def needed(self) -> int:
         """How many replies close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
         return max(1, int(self.rounds.fraction * self.devices + 0.5))
-
-
-def _entry(entry: Any) -> Any:
-    """The short forms of an algorithm, written out."""
-    if isinstance(entry, str):
-        return {"key": entry, "options": {}, "name": entry}
-    if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
-        return entry
-    keys = [key for key in entry if key != "name"]
-    if len(keys) != 1:
-        raise ValueError(f"{entry} must name one algorithm, as in {{fedcl: {{strength: 0.5}}, name: mine}}")
-    options = entry[keys[0]] or {}
-    if not isinstance(options, dict):
-        raise ValueError(
-            f"{keys[0]} has {options!r}; its options must be a mapping, as in {{fedcl: {{strength: 0.5}}}}"
-        )
-    return {"key": keys[0], "options": options, "name": entry.get("name", keys[0])}

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from emulator.commands.options import Out, Quiet, RoundsOption, SeedOption, Workers
+from emulator.commands.options import (
+    Force,
+    Format,
+    FormatOption,
+    Out,
+    Quiet,
+    RoundsOption,
+    SeedOption,
+    What,
+    Workers,
+    scenario_of,
+    told_in_one_line,
+)
 
 
 def compare(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of one that comes with fedlapse.")] = (
-        "quickstart"
-    ),
+    what: What = None,
     workers: Workers = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     out: Out = None,
+    force: Force = False,
     quiet: Quiet = False,
+    format: FormatOption = Format.text,
 ) -> None:
-    """Runs all algorithms and seeds of a scenario in virtual time, and prints when each reached its targets."""
+    """Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.
+
+    Without a scenario: the quickstart, about a minute. Leaves records, summary.json and report.html in a folder.
+    Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 interrupted.
+    """
     from emulator.commands.play import Settings, play_scenario
 
-    raise typer.Exit(play_scenario(scenario, Settings(workers, seed, rounds, out, quiet)))
+    with told_in_one_line():
+        scenario = scenario_of(what, seed=seed, rounds=rounds)
+        code = play_scenario(scenario, Settings(workers, out, force, quiet, format))
+    raise typer.Exit(code)

@@ -1,16 +1,86 @@
-"""The options that several commands share."""
+"""The arguments and options that several commands share.  Torch is not imported here, so that --help is quick."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from scenarios.schema import Scenario
+
+BAD_INPUT = 2
+QUICKSTART = "quickstart"
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+def _scenarios(incomplete: str) -> Iterator[str]:
+    """What the shell offers: scenarios that come with fedlapse, and files here."""
+    files = resources.files("scenarios").iterdir()
+    shipped = [file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")]
+    yield from (name for name in sorted(shipped) if name.startswith(incomplete))
+    yield from (str(path) for path in sorted(Path().glob("*.yaml")) if str(path).startswith(incomplete))
+
+
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SCENARIO] [PATH=VALUE]...",
+        help="A scenario file, or the name of one that comes with fedlapse (default: quickstart); then single values "
+        "to change, as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30 algorithms.fedcurv.strength=1.",
+        autocompletion=_scenarios,
+        show_default=False,
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option(min=0, help="Worker processes; 0 trains in this process. Default: one per core.")
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="This seed instead of the scenario's.")]
 RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="At most so many rounds.")]
 Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the results that --out holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
+
+
+def scenario_of(
+    what: list[str] | None, *, seed: int | None = None, rounds: int | None = None, default: str | None = QUICKSTART
+) -> Scenario:
+    """The scenario that a command line names, with its changes.  Raises BadScenario."""
+    from scenarios.load import BadScenario, load
+
+    said = list(what or [])
+    path = default
+    if said and "=" not in said[0]:
+        path = said.pop(0)
+    for word in said:
+        if "=" not in word:
+            raise BadScenario(f"{word}: one scenario is enough; after it come changes, as rounds.max=3")
+    if path is None:
+        raise BadScenario("give a scenario file, or the name of one that `fedlapse scenarios` lists")
+    if seed is not None:
+        said.append(f"seeds=[{seed}]")
+    if rounds is not None:
+        said.append(f"rounds.max={rounds}")
+    return load(path, said)
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """A bad scenario ends a command with a message that says what would be right, and exit code 2."""
+    from scenarios.faults import BadScenario
+
+    try:
+        yield
+    except BadScenario as error:
+        typer.echo(f"fedlapse: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.options import Out, Quiet, RoundsOption, SeedOption, Workers
+from emulator.commands.options import (
+    Force,
+    Format,
+    FormatOption,
+    Out,
+    Quiet,
+    RoundsOption,
+    SeedOption,
+    What,
+    Workers,
+    scenario_of,
+    told_in_one_line,
+)
+
+if TYPE_CHECKING:
+    from scenarios.schema import Scenario
 
 
 class WorldName(StrEnum):
@@ -16,8 +31,8 @@ class WorldName(StrEnum):
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="A scenario file, or the name of one that comes with fedlapse.")],
     algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Its label in the scenario, as `fedcl`.")],
+    what: What = None,
     world: Annotated[
         WorldName,
         typer.Option(help="virtual: time is computed. sockets: real bytes on loopback, at the links' pace."),
@@ -29,10 +44,27 @@ def run(
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     out: Out = None,
+    force: Force = False,
     quiet: Quiet = False,
+    format: FormatOption = Format.text,
 ) -> None:
-    """Runs one algorithm of a scenario with each of its seeds."""
+    """Runs one algorithm of a scenario with each of its seeds; else as `compare`."""
     from emulator.commands.play import Settings, play_scenario
 
-    settings = Settings(workers, seed, rounds, out, quiet, algorithm, world.value, speedup)
-    raise typer.Exit(play_scenario(scenario, settings))
+    with told_in_one_line():
+        scenario = _only(scenario_of(what, seed=seed, rounds=rounds), algorithm)
+        settings = Settings(workers, out, force, quiet, format, world.value, speedup)
+        code = play_scenario(scenario, settings)
+    raise typer.Exit(code)
+
+
+def _only(scenario: Scenario, label: str) -> Scenario:
+    """The scenario with this algorithm alone, and what is expected of it.  Raises BadScenario if it is not there."""
+    from scenarios.faults import BadScenario, did_you_mean
+
+    labels = [entry.name for entry in scenario.algorithms]
+    if label not in labels:
+        raise BadScenario(f"--algorithm {label}: the scenario has none of that name; {did_you_mean(label, labels)}")
+    chosen = tuple(entry for entry in scenario.algorithms if entry.name == label)
+    expected = tuple(each for each in scenario.expect if each.label == label)
+    return scenario.model_copy(update={"algorithms": chosen, "expect": expected})

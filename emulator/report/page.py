@@ -1,70 +1,144 @@
-"""report.html: one file that opens off line."""
+"""report.html: one file that opens off line, with everything to draw it, to read it and to run it again inside."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from emulator.report.accuracy import accuracy_chart
+import vl_convert
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
-STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; } th, td { padding: .25rem .75rem; text-align: right; border-bottom: 1px solid #8886; }
-th:first-child, td:first-child, td:nth-child(2) { text-align: left; }
-.chart { width: 100%; height: auto; font-size: 13px; } .chart text { fill: currentColor; } .chart .grid { stroke: #8884; }
-pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; }
-"""
-HEADINGS = ("algorithm", "target", "reached", "time, s", "rounds", "MB", "time / baseline")
+from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, tables, timeline
+from emulator.report.comparison import MADE_BY, Comparison, compare
+from emulator.report.figure import Chart, Figure
+from emulator.results import Results
+
+HEADLINE = 640  # width of the picture for readers without JavaScript
+HEADLINE_POINTS = 400  # as SVG each takes some hundred bytes
+SECTIONS = {  # heading of a part of the page: its charts
+    "Accuracy": ("accuracy-time", "accuracy-rounds", "accuracy-bytes"),
+    "Seconds": ("seconds", "rounds", "timeline"),
+    "Bytes": ("bytes", "wasted"),
+    "Devices": ("devices",),
+    "Penalties": ("leverage",),
+    "Split": ("split",),
+}
 
 
-def page(name: str, scenario: str, summary: Mapping[str, Any], runs: Mapping[str, Mapping[int, Sequence[Any]]]) -> str:
-    """The page of a scenario: its picture, its table, and the scenario itself (YAML text)."""
-    head = "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS)
-    rows = "\n".join(
-        _row(label, target, entry)
-        for label, said in summary["labels"].items()
-        for target, entry in said["targets"].items()
+def page(results: Sequence[Results]) -> str:
+    """The page of one or several folders; equal results give equal bytes.
+
+    Raises ValueError if there is nothing to compare, or if a record is damaged.
+    """
+    return render(compare(results))
+
+
+def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
+    """The same charts by name, as wide as what holds them."""
+    return {figure.name: figure.chart for figure in figures(compare(results))}
+
+
+def figures(all_: Comparison) -> list[Figure]:
+    """The pictures for which there is something to show, in the order of the page."""
+    runs = all_.runs
+    drawn = [
+        accuracy.against_time(runs, all_.targets),
+        accuracy.against_rounds(runs, all_.targets),
+        accuracy.against_bytes(runs, all_.targets),
+        critical.figure(runs),
+        rounds.figure(runs),
+        timeline.figure(runs, all_.events),
+        payloads.figure(runs),
+        fates.wasted(runs),
+        fates.devices(runs),
+        leverage.figure(runs),
+        *_splits(all_),
+    ]
+    return [figure for figure in drawn if figure]
+
+
+def render(all_: Comparison) -> str:
+    drawn = figures(all_)
+    specs = {figure.name: figure.chart.to_dict() for figure in drawn}
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_text("page.html")).render(
+        comparison=all_,
+        made_by=MADE_BY,
+        sentences=[*_verdicts(all_), *critical.sentences(all_.runs)],
+        to_targets=tables.to_targets(all_.summary),
+        at_the_end=tables.at_the_end(all_.summary),
+        warnings=[(label, text) for label, said in all_.summary["labels"].items() for text in said["warnings"]],
+        sections=_sections(drawn),
+        headline=_trusted(_headline(all_)),
+        commands={name: command(one) for name, one in all_.sources.items()},
+        specs=_json(specs),
+        choices=_json(timeline.choices(all_.runs)),
+        style=_trusted(_text("page.css")),
+        script=_trusted(_text("page.js")),
+        vega=_trusted(_vega()),
     )
-    warnings = "".join(
-        f"<p><strong>{escape(label)}</strong>: {escape(text)}</p>"
-        for label, said in summary["labels"].items()
-        for text in said["warnings"]
-    )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(name)} - fedlapse</title><style>{STYLE}</style></head><body>
-<h1>{escape(name)}</h1>
-{accuracy_chart(runs)}
-<p>Median over seeds, and [low, high]: the extremes below 5 seeds, else the quartiles. One line in the picture is one seed.</p>
-<table><thead><tr>{head}</tr></thead><tbody>
-{rows}
-</tbody></table>
-{warnings}
-<h2>Scenario</h2>
-<pre>{escape(scenario)}</pre>
-</body></html>
-"""
 
 
-def _row(label: str, target: str, entry: Mapping[str, Any]) -> str:
-    ratio = entry["ratio_to_baseline"]["time_s"]
-    cells = (
-        label,
-        target,
-        f"{entry['reached']} of {entry['of']}",
-        _spread(entry["time_s"], 1, 1),
-        _spread(entry["rounds"], 1, 1),
-        _spread(entry["bytes"], 1e6, 1),
-        f"{ratio:.2f}" if ratio is not None else "-",
-    )
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+def command(results: Results) -> str:
+    """How to get these results again from the scenario."""
+    if results.host.get("world") != "sockets":
+        return "fedlapse compare scenario.yaml"
+    labels = " ".join(f"--algorithm {entry.name}" for entry in results.scenario.algorithms[:1])
+    return f"fedlapse run scenario.yaml {labels} --world sockets"
 
 
-def _spread(spread: Mapping[str, float | None], unit: float, digits: int) -> str:
-    """`12.5 [11.0, 14.0]`; one that was never reached is ∞."""
-    if spread["low"] is None:
-        return "not reached"
-    shown = [f"{v / unit:.{digits}f}" if (v := spread[key]) is not None else "∞" for key in ("median", "low", "high")]
-    return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+def _verdicts(all_: Comparison) -> Iterator[str]:
+    if len(all_.sources) == 1 and all_.summary.get("sentence"):
+        yield str(all_.summary["sentence"])
+
+
+def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
+    """Figures by heading; one whose name begins like a listed one goes with it."""
+    found = {
+        heading: [figure for figure in drawn if figure.name in names or figure.name.rsplit("-", 1)[0] in names]
+        for heading, names in SECTIONS.items()
+    }
+    return {heading: listed for heading, listed in found.items() if listed}
+
+
+def _splits(all_: Comparison) -> Iterator[Figure | None]:
+    """One heat-map for each split that differs from those before."""
+    told: list[Any] = []
+    for number, (name, one) in enumerate(all_.sources.items(), 1):
+        if one.split not in told:
+            told.append(one.split)
+            several = len(all_.sources) > 1
+            yield split.figure(
+                f"split-{number}" if several else "split", one.split, f"The split of {name}" if several else "The split"
+            )
+
+
+def _headline(all_: Comparison) -> str:
+    """The first chart as SVG, for a reader without JavaScript; "" if nothing was evaluated."""
+    drawn = accuracy.against_time(all_.runs, all_.targets, points=HEADLINE_POINTS)
+    return vl_convert.vegalite_to_svg({**drawn.chart.to_dict(), "width": HEADLINE}) if drawn else ""
+
+
+def _json(value: Any) -> Markup:
+    """JSON for a script element: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _trusted(text.replace("<", "\\u003c"))
+
+
+def _trusted(text: str) -> Markup:
+    """What the template takes as it is: our own files, Vega, and JSON and SVG in which all text is escaped."""
+    return Markup(text)  # noqa: S704
+
+
+def _text(name: str) -> str:
+    return resources.files("emulator.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed; takes some seconds, so only once."""
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")

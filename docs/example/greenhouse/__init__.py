@@ -1,0 +1,1 @@
+"""An algorithm, a network and a data set of one's own."""

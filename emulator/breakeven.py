@@ -1,0 +1,129 @@
+"""What a mean round costs, and below which share of the baseline's rounds an algorithm still wins.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+Row = Mapping[str, Any]  # as in rounds.jsonl
+Parts = dict[str, float]
+
+PATH = ("down_s", "compute_s", "up_s", "server_s")  # parts of `critical` that have kinds or phases
+ALIKE = 0.005  # two rounds whose seconds differ by less are told as equal
+
+
+@dataclass(frozen=True)
+class Price:
+    """A mean round of one algorithm."""
+
+    rounds: tuple[int, int]  # the mean is over these, both included
+    seconds: float  # from one stamp to the next; its parts are the critical path's
+    setup_s: float
+    down_s: Parts  # by kind
+    compute_s: Parts  # by phase
+    up_s: Parts  # by kind
+    server_s: Parts  # by phase
+    wait_s: float
+    down_bytes: Parts  # by kind, over all devices
+    up_bytes: Parts
+    flops: float  # of devices and server
+    counted: float  # replies
+    span_s: float  # of the whole run, if no target stops it
+
+
+def price(rows: Sequence[Row], rounds: int) -> Price:
+    """The mean of the rounds played, without round 0 if there are others: it is often special.
+
+    `rounds` is how many a run has; those that were not played are taken to last as long as the mean.
+    Raises ValueError if no round was played.
+    """
+    if not rows:
+        raise ValueError("no round was played; a mean needs at least 1")
+    stamps = [0.0, *(row["time_s"] for row in rows)]
+    lengths = [after - before for before, after in pairwise(stamps)]
+    first = min(1, len(rows) - 1)
+    some, n = rows[first:], len(rows) - first
+    mean = sum(lengths[first:]) / n
+    return Price(
+        rounds=(first, len(rows) - 1),
+        seconds=mean,
+        setup_s=sum(row["critical"]["setup_s"] for row in some) / n,
+        wait_s=sum(row["critical"]["wait_s"] for row in some) / n,
+        **{part: _mean(row["critical"][part] for row in some) for part in PATH},
+        down_bytes=_mean(row["bytes"]["down"] for row in some),
+        up_bytes=_mean(row["bytes"]["up"] for row in some),
+        flops=sum(row["flops"] for row in some) / n,
+        counted=sum(row["counted"] for row in some) / n,
+        span_s=stamps[-1] + max(0, rounds - len(rows)) * mean,
+    )
+
+
+def _mean(rows: Iterable[Mapping[str, float]]) -> Parts:
+    """The mean of each key; a row that lacks it counts as 0."""
+    held = list(rows)
+    keys = sorted({key for row in held for key in row})
+    return {key: sum(row.get(key, 0.0) for row in held) / len(held) for key in keys}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A mean round of an algorithm over one of the baseline; None where the baseline has 0."""
+
+    seconds: float
+    down: float | None  # bytes
+    up: float | None
+    compute: float | None  # seconds of the device on the critical path
+    server_s: float  # seconds more on the server
+    counted: float  # replies more
+    wins_below: float  # of the baseline's rounds
+
+
+def ratio(of: Price, baseline: Price) -> Ratio:
+    seconds = of.seconds / baseline.seconds
+    return Ratio(
+        seconds=seconds,
+        down=_over(of.down_bytes, baseline.down_bytes),
+        up=_over(of.up_bytes, baseline.up_bytes),
+        compute=_over(of.compute_s, baseline.compute_s),
+        server_s=sum(of.server_s.values()) - sum(baseline.server_s.values()),
+        counted=of.counted - baseline.counted,
+        wins_below=1 / seconds,
+    )
+
+
+def _over(above: Parts, below: Parts) -> float | None:
+    total = sum(below.values())
+    return sum(above.values()) / total if total else None
+
+
+def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
+    """The break-even line; `seconds` is the mean round of the baseline."""
+    parts = [f"{part} {_about(getattr(found, part))}" for part in ("down", "up", "compute")]
+    if abs(found.server_s) > ALIKE * seconds:
+        parts.append(f"server {found.server_s:+.2g} s")
+    if abs(found.counted) > 0.05:
+        parts.append(f"replies {found.counted:+.1f}")
+    start, why = f"a {label} round costs", f"a {baseline} round here ({', '.join(parts)})"
+    if abs(found.seconds - 1) < ALIKE:
+        return f"{start} as much as {why}: the one that needs fewer rounds wins"
+    start = f"{start} {_times(found.seconds, 2)} {why}"
+    if found.seconds > 1:
+        return f"{start}: it wins only below {_percent(found.wins_below)} of {baseline}'s rounds"
+    return f"{start}: it wins even with up to {_times(found.wins_below, 2)} of {baseline}'s rounds"
+
+
+def _about(value: float | None) -> str:
+    """One decimal, and two where one would say that nothing has changed."""
+    if value is None:
+        return "-"
+    return _times(value, 2 if ALIKE <= abs(value - 1) < 0.05 else 1)
+
+
+def _times(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}x"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

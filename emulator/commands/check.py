@@ -1,0 +1,53 @@
+"""`fedlapse check`: what will it take?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from emulator.commands.options import (
+    Format,
+    FormatOption,
+    RoundsOption,
+    SeedOption,
+    What,
+    Workers,
+    scenario_of,
+    told_in_one_line,
+)
+
+if TYPE_CHECKING:
+    from scenarios.schema import Scenario
+
+
+def check(
+    what: What = None,
+    workers: Workers = None,
+    seed: SeedOption = None,
+    rounds: RoundsOption = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Says what a scenario will take, without training: devices, what a round of each algorithm costs, below which
+    share of the baseline's rounds it wins, memory, time on this computer, and who holds which labels."""
+    with told_in_one_line():
+        code = check_scenario(scenario_of(what, seed=seed, rounds=rounds), format, workers)
+    raise typer.Exit(code)
+
+
+def check_scenario(scenario: Scenario, format: Format = Format.text, workers: int | None = None) -> int:
+    """Prints the plan; the exit code.  Raises BadScenario."""
+    import json
+    import os
+
+    from emulator.commands.plan_text import text
+    from emulator.plan import plan_of
+
+    plan = plan_of(scenario, os.cpu_count() or 1 if workers is None else workers)
+    if format is Format.json:
+        typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
+    else:
+        typer.echo(text(plan))
+        for warning in plan.warnings:
+            typer.echo(f"fedlapse: {warning}", err=True)
+    return 0

@@ -1,0 +1,92 @@
+"""What a command leaves and says once its runs have ended: files, table, verdict, exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from emulator.commands.options import Format
+from emulator.commands.table import table
+from emulator.digest import digest, twin
+from emulator.expect import Judgement, judge
+from emulator.record import replace_file
+from emulator.results import Results, read
+from emulator.run import Outcome
+from emulator.verdict import sentence
+
+FAILED, UNMET, INTERRUPTED = 1, 3, 130
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the runs of a command ended."""
+
+    outcomes: Sequence[Outcome]
+    interrupted: bool
+
+    @property
+    def failures(self) -> list[str]:
+        return [outcome.failure for outcome in self.outcomes if outcome.failure]
+
+
+def conclude(out: Path, ending: Ending, format: Format) -> int:
+    """Sums the runs up from their records, as `fedlapse report` would later; the exit code."""
+    found = read(out)
+    judged = judge(found.scenario.expect, found.runs)
+    results = replace(found, summary=_summed_up(found, judged))
+    replace_file(out / "summary.json", json.dumps(results.summary, indent=1, sort_keys=True) + "\n")
+    _report(results)
+    if format == Format.json:
+        typer.echo(json.dumps({"out": str(out), **results.summary}, indent=1, sort_keys=True))
+    else:
+        _print(results, judged)
+    _warn(results.summary, ending)
+    if ending.interrupted:
+        return INTERRUPTED
+    return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
+
+
+def _summed_up(found: Results, judged: Sequence[Judgement]) -> dict[str, Any]:
+    return {
+        **found.summary,
+        "digest": digest(found.folder),
+        "sentence": sentence(found.summary, found.runs),
+        "expect": [{"ok": each.ok, "text": each.text} for each in judged],
+    }
+
+
+def _report(results: Results) -> None:
+    from emulator.report.page import page  # altair takes a second to import
+
+    replace_file(results.folder / "report.html", page([results]))
+
+
+def _print(results: Results, judged: Sequence[Judgement]) -> None:
+    typer.echo(table(results.scenario, results.summary))
+    typer.echo(results.summary["sentence"])
+    for each in judged:
+        typer.echo(str(each))
+    same = twin(results.folder, results.summary["digest"])
+    if same:
+        typer.echo(f"record identical to {same}")
+    typer.echo(f"results: {results.folder}    open {results.folder / 'report.html'}")
+
+
+def _warn(summary: Any, ending: Ending) -> None:
+    for label, entry in summary["labels"].items():
+        for warning in entry["warnings"]:
+            typer.echo(f"fedlapse: {label}: {warning}", err=True)
+    for failure in ending.failures:
+        typer.echo(f"fedlapse: {failure}", err=True)
+    for outcome in ending.outcomes:
+        if outcome.overruns:
+            typer.echo(
+                f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {len(outcome.overruns)} jobs took longer than "
+                f"their modelled time, by up to {max(outcome.overruns):.2f} s; {outcome.advice}",
+                err=True,
+            )

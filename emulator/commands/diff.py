@@ -1,0 +1,66 @@
+"""`fedlapse diff`: what differs between two records, and from when on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from emulator.parting import Difference, Pair
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(help="A folder that `compare` has left, or a run in it (LABEL-sSEED).")],
+    b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    format: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    """Says which key of the scenario changed, and from which simulated second the runs part.
+
+    Exit code 0 if the records are identical, 1 if they differ, 2 if they cannot be read.
+    """
+    from emulator.parting import difference
+
+    try:
+        found = difference(a, b)
+    except (OSError, ValueError) as error:
+        typer.echo(f"fedlapse diff: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(_json(found) if format == "json" else "\n".join(_text(found)))
+    raise typer.Exit(0 if found.identical else 1)
+
+
+def _text(found: Difference) -> Iterator[str]:
+    if found.identical:
+        yield f"records identical ({len(found.runs)} run{'s' * (len(found.runs) > 1)})"
+        return
+    for change in found.scenario:
+        yield f"scenario: {change}"
+    for run in found.runs:
+        yield from _run(run)
+    for side, names in (("A", found.only_a), ("B", found.only_b)):
+        for name in names:
+            yield f"{name}: only in {side}"
+
+
+def _run(run: Pair) -> Iterator[str]:
+    if run.identical:
+        yield f"✓ {run.name}: identical"
+        return
+    yield f"✗ {run.name}: final model {run.model}"
+    for parting in run.partings:
+        when = "" if parting.time_s is None else f", from {parting.time_s:.9g} s simulated on"
+        yield f"    {parting.file} parts at line {parting.line}{when}"
+        yield f"      A: {parting.a}"
+        yield f"      B: {parting.b}"
+
+
+def _json(found: Difference) -> str:
+    import json
+    from dataclasses import asdict
+
+    # through str: a scenario may say .inf, which JSON cannot
+    plain = json.loads(json.dumps(asdict(found), default=str), parse_constant=str)
+    return json.dumps({"identical": found.identical, **plain}, indent=1, allow_nan=False)

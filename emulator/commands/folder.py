@@ -1,0 +1,50 @@
+"""The folder of a command's results: a new one, or with --force one that is emptied of earlier results."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from scenarios.faults import BadScenario
+
+OURS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
+
+
+def folder(out: Path | None, name: str, force: bool) -> Path:
+    """The one asked for, or the next runs/NAME-NNNN.  Raises BadScenario if it holds something."""
+    try:
+        return _next(name) if out is None else _asked(out, force)
+    except OSError as error:
+        raise BadScenario(f"cannot make the output folder: {error}") from None
+
+
+def _asked(out: Path, force: bool) -> Path:
+    if out.exists() and any(out.iterdir()):
+        results = (out / "scenario.yaml").is_file()
+        if not results:
+            raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
+        if not force:
+            raise BadScenario(f"--out {out} holds another run; give a new folder, or --force to replace it")
+        _empty(out)
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _empty(out: Path) -> None:
+    """Takes away earlier results, and nothing else that lies there."""
+    for run in [path.parent for path in out.glob("*/events.jsonl")]:
+        shutil.rmtree(run)
+    for name in OURS:
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / "charts", ignore_errors=True)
+
+
+def _next(name: str) -> Path:
+    for number in range(1, 10_000):
+        folder = Path("runs") / f"{name}-{number:04}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise BadScenario(f"runs/ holds 9,999 runs of {name}; clear some away")

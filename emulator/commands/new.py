@@ -1,0 +1,48 @@
+"""`fedlapse new`: a scenario to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.options import BAD_INPUT
+
+SCHEMA = "scenario.schema.json"
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Of the scenario: campus writes campus.yaml.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
+) -> None:
+    """Writes a scenario with comments that runs at once: change the fleet to yours.
+
+    Beside it goes scenario.schema.json, by which editors complete keys and check values as you type.
+    """
+    from importlib import resources
+
+    from emulator.record import replace_file
+
+    stem = name.removesuffix(".yaml")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", stem):
+        _refuse(f"{name!r} cannot name a scenario; use letters, digits, dots, hyphens and underscores, as campus")
+    file = Path(f"{stem}.yaml")
+    if file.exists() and not force:
+        _refuse(f"{file} is there already; choose another name, or --force to replace it")
+    shelf = resources.files("scenarios")
+    template = shelf.joinpath("template.yaml.txt").read_text(encoding="utf-8")
+    try:
+        replace_file(file, template.replace("NAME", stem))
+        replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
+    except OSError as error:
+        _refuse(f"cannot write {file}: {error.strerror or error}")
+    typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
+    typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
+    typer.echo(f"then:  fedlapse compare {file}    which algorithm is soonest at the target")
+
+
+def _refuse(message: str) -> None:
+    typer.echo(f"fedlapse: {message}", err=True)
+    raise typer.Exit(BAD_INPUT)

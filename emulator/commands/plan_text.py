@@ -1,0 +1,231 @@
+"""The figures of `check`, as a person reads them in a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from emulator.breakeven import Price
+from emulator.commands.table import columns, duration
+from emulator.plan import Group, Plan, Span
+
+SHADES = " ░▒▓█"
+ROWS = 20  # devices in the heat-map
+
+
+def text(plan: Plan) -> str:
+    """All of it, without colours."""
+    width = columns()
+    parts: list[RenderableType] = [
+        filled(_opening(plan), width),
+        _devices(plan),
+        _rounds(plan),
+        _break_even(plan, width),
+        _memory(plan),
+        _host(plan, width),
+        heat_map(plan.labels, width),
+    ]
+    return printed(parts, width)
+
+
+def printed(parts: Iterable[RenderableType], width: int) -> str:
+    """Tables and plain text, one below the other."""
+    page = io.StringIO()
+    console = Console(file=page, width=width, highlight=False, markup=False)
+    for part in parts:
+        if isinstance(part, Table) and part.title:  # rich would break it where the table ends
+            console.print(filled(str(part.title), width))
+            part.title = None
+        console.print(part, soft_wrap=isinstance(part, str))
+        console.print()
+    return "\n".join(line.rstrip() for line in page.getvalue().rstrip().splitlines())
+
+
+def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
+    """A table without a frame: columns of text, then of numbers."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    for heading in texts:
+        table.add_column(escape(heading))
+    for heading in numbers:
+        table.add_column(escape(heading), justify="right")
+    return table
+
+
+def filled(line: str, width: int, indent: str = "") -> str:
+    return textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent + "  " * bool(indent))
+
+
+def _opening(plan: Plan) -> str:
+    first, last = next(iter(plan.prices.values())).rounds
+    seeds = f"{plan.seeds} seed{'s' * (plan.seeds > 1)}"
+    mean = f"means of rounds {first} to {last}" if last > first else f"those of round {first}"
+    return (
+        f"{plan.name}: {plan.devices} devices; {plan.asked} are asked in a round, {plan.needed} replies close it; "
+        f"at most {plan.rounds} rounds, {seeds}. Nothing was trained: rounds were rehearsed under seed {plan.seed}, "
+        f"and figures are {mean}."
+    )
+
+
+def _devices(plan: Plan) -> Table:
+    baseline = next(iter(plan.prices))
+    title = f"Devices, and the seconds of a {baseline} round when one is alone on the links"
+    table = grid(
+        title, "devices", numbers=("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms", "down", "compute", "up", "round")
+    )
+    table.columns[0].no_wrap = True
+    for group in plan.groups:
+        alone = group.alone[baseline]
+        table.add_row(
+            _called(group),
+            _span(group.flops_per_s, 1e9),
+            _span(group.memory_bytes, 1e6),
+            _rates(group),
+            _span(group.latency, 1e-3),
+            *(_span(alone[part]) for part in ("down", "compute", "up", "seconds")),
+        )
+    return table
+
+
+def _called(group: Group) -> str:
+    off = f"\n{group.sometimes_off} off at times" if group.sometimes_off else ""
+    return f"{group.count} {escape(group.name)}{off}"
+
+
+def _rates(group: Group) -> str:
+    down, up = (_span(rate, 1e6 / 8).replace("\n", "") for rate in (group.down, group.up))
+    return f"{down} / {up}" if len(down + up) < 8 else f"{down} /\n{up}"
+
+
+def _rounds(plan: Plan) -> Table:
+    """Per algorithm, each part of a round: how long it is on the critical path, and what it moves or computes."""
+    title = "A round: seconds on the path of the device whose reply closes it, MB of all devices"
+    table = grid(title, "algorithm", "part", "seconds", "MB", "of which")
+    for heading in (2, 3):
+        table.columns[heading].justify = "right"
+    for label, cost in plan.prices.items():
+        name = escape(label)
+        for part, seconds, way, kinds in _parts(cost):
+            moved = short(sum(way.values()) / 1e6) if way else ""
+            table.add_row(name, part, short(seconds), moved, escape(kinds))
+            name = ""
+        both = sum(cost.down_bytes.values()) + sum(cost.up_bytes.values())
+        table.add_row(name, "round", short(cost.seconds), short(both / 1e6), f"{short(cost.flops / 1e9)} GFLOP")
+        whole = f"{plan.rounds} round{'s' * (plan.rounds > 1)}"
+        table.add_row("", "run", duration(cost.span_s), "", f"{whole}, if no target stops it", end_section=True)
+    return table
+
+
+def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
+    """(part, seconds, bytes by kind, what it consists of); what is too short to be seen is left out."""
+    least = 0.005 * cost.seconds
+    parts: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [
+        ("set-up", {"": cost.setup_s}, {}),
+        ("down", cost.down_s, cost.down_bytes),
+        ("compute", cost.compute_s, {}),
+        ("up", cost.up_s, cost.up_bytes),
+        ("server", cost.server_s, {}),
+        ("waiting", {"": cost.wait_s}, {}),
+    ]
+    for part, seconds, moved in parts:
+        total = sum(seconds.values())
+        if moved or total >= least:
+            kinds = {kind: size / 1e6 for kind, size in moved.items()} or seconds
+            yield part, total, moved, _kinds(kinds, "MB" if moved else "s")
+
+
+def _kinds(parts: Mapping[str, float], unit: str) -> str:
+    """The parts that can be seen, with their sizes if there are several."""
+    total = sum(parts.values())
+    seen = {kind: value for kind, value in parts.items() if value >= 0.005 * total and value > 0}
+    if len(seen) < 2:
+        return next(iter(seen), "")
+    return ", ".join(f"{kind} {short(value)} {unit}" for kind, value in seen.items())
+
+
+def _break_even(plan: Plan, width: int) -> str:
+    if not plan.sentences:
+        return "Break-even: this is one algorithm; name others to compare it with."
+    return "\n".join(["Break-even", *(filled(line, width, "  ") for line in plan.sentences.values())])
+
+
+def _memory(plan: Plan) -> Table:
+    title = "Memory of a device that trains, MB (its runtime and its data come on top)"
+    table = grid(title, "", numbers=list(plan.memory))
+    parts = {label: {**asdict(found), "all": found.total} for label, found in plan.memory.items()}
+    for part in next(iter(parts.values())):
+        table.add_row(part, *(short(found[part] / 1e6) for found in parts.values()))
+    return table
+
+
+def _host(plan: Plan, width: int) -> str:
+    effort, host = plan.effort, plan.effort.host
+    runs = len(plan.prices) * plan.seeds
+    speed = f"{host.workers} worker{'s' * (host.workers > 1)} at {host.flops_per_s / 1e9:.1f} GFLOP/s each in training"
+    taken = f"about {short(effort.seconds / 60, 2)} minutes and {effort.memory_bytes / 1e9:.1f} GB of memory"
+    lines = [
+        f"{runs} run{'s' * (runs > 1)} take {taken}, if no target stops them",
+        f"over sockets, training keeps up with --speedup {short(effort.speedup, 2)} or so",
+    ]
+    told = [filled(line, width, "  ") for line in lines]
+    return "\n".join([filled(f"This computer: {speed}, measured just now", width), *told])
+
+
+def heat_map(labels: Mapping[str, Sequence[int]], width: int) -> str:
+    """Who holds which classes: a row per device, a column per class, darker for more examples."""
+    names = list(labels)
+    shown = _evenly(names, ROWS)
+    longest, classes = max(map(len, shown)), len(labels[names[0]])
+    room = width - longest - 14
+    wide = 2 if 2 * classes <= room else 1
+    most = max(max(counts) for counts in labels.values())
+    lines = [f"Training examples by class ({_legend(most)})"]
+    digits = "".join(str(k % 10) * wide for k in range(min(classes, room)))
+    lines.append(f"  {'':{longest}}  {digits}  examples")
+    for name in shown:
+        cells = "".join(_shade(count, most) * wide for count in labels[name][:room])
+        lines.append(f"  {name:{longest}}  {cells}  {sum(labels[name]):>8}")
+    return "\n".join([*lines, *_left_out(len(names) - len(shown), classes - room)])
+
+
+def _evenly(names: Sequence[str], count: int) -> list[str]:
+    """At most so many, spread over all."""
+    step = max(1.0, len(names) / count)
+    return [names[int(k * step)] for k in range(min(count, len(names)))]
+
+
+def _shade(count: int, most: int) -> str:
+    return SHADES[math.ceil((len(SHADES) - 1) * count / most)] if most else " "
+
+
+def _legend(most: int) -> str:
+    """The largest number of examples that each shade stands for, if it stands for any."""
+    largest = [math.floor(most * k / 4) for k in range(len(SHADES))]
+    return ", ".join(f"{SHADES[k]} up to {largest[k]}" for k in range(1, len(SHADES)) if largest[k] > largest[k - 1])
+
+
+def _left_out(devices: int, classes: int) -> Iterator[str]:
+    if devices > 0:
+        yield f"  and {devices} more devices, between these"
+    if classes > 0:
+        yield f"  and {classes} more classes"
+
+
+def _span(span: Span, unit: float = 1.0) -> str:
+    if span.low == span.high:
+        return short(span.low / unit)
+    return f"{short(span.low / unit, 2)}-\n{short(span.high / unit, 2)}"  # rich would cut it if it did not fit
+
+
+def short(value: float, digits: int = 3) -> str:
+    """As many digits as count, and all before the point up to a million."""
+    if 10**digits <= abs(value) < 1e6:
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}" if abs(value) >= 0.001 or not value else f"{value:.1g}"

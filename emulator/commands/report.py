@@ -1,0 +1,92 @@
+"""`fedlapse report`: results as a page, as Markdown, as JSON, and as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from emulator.results import Results
+
+
+class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
+    html = "html"
+    markdown = "markdown"
+    json = "json"
+
+
+def report(
+    outs: Annotated[list[Path], typer.Argument(help="Folders that `compare` or `run` wrote; several are compared.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File or folder to write. Default: OUT/report.html, or ./report.html of several."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="markdown and json go to the screen, unless --out.")] = Format.html,
+    png: Annotated[bool, typer.Option("--png", help="Also charts/NAME.svg and charts/NAME.png beside it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no report of ours.")] = False,
+) -> None:
+    """Makes the report of one folder of results, or of several side by side (the first is the baseline)."""
+    from emulator.results import read
+
+    try:
+        results = [read(folder) for folder in outs]
+        text = _made(results, format)
+        path = _path(outs, out, format)
+        if path is None:
+            typer.echo(text, nl=False)
+        else:
+            _write(path, text, force)
+        if png:
+            _draw(results, (path or Path("report")).parent / "charts")
+    except (OSError, ValueError) as error:
+        typer.echo(f"fedlapse report: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _made(results: Sequence[Results], format: Format) -> str:
+    if format is Format.html:
+        from emulator.report.page import page
+
+        return page(results)
+    if format is Format.markdown:
+        from emulator.report.markdown import markdown
+
+        return markdown(results)
+    from emulator.report.plain import plain
+
+    return plain(results)
+
+
+def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None:
+    """Where it goes; None: to the screen."""
+    name = {Format.html: "report.html", Format.markdown: "report.md", Format.json: "report.json"}[format]
+    if out is not None:
+        return out / name if out.is_dir() or not out.suffix else out
+    if format is not Format.html:
+        return None
+    return outs[0] / name if len(outs) == 1 else Path(name)
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    from emulator.record import replace_file
+    from emulator.report.comparison import MADE_BY
+
+    ours = (path.parent / "scenario.yaml").is_file()  # a folder of results
+    if path.is_file() and not force and not ours and MADE_BY not in path.read_text(errors="replace")[:2000]:
+        raise ValueError(f"{path} was not made by fedlapse; give another --out, or --force")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, text)
+    typer.echo(f"report: {path}")
+
+
+def _draw(results: Sequence[Results], folder: Path) -> None:
+    from emulator.report.pictures import pictures
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in pictures(results):
+        (folder / name).write_bytes(content)
+    typer.echo(f"charts: {folder}")

@@ -1,0 +1,68 @@
+"""`fedlapse scenarios`: what comes with fedlapse?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from emulator.commands.options import Format, FormatOption
+
+
+def scenarios(format: FormatOption = Format.text) -> None:
+    """Lists the scenarios that come with fedlapse, what each teaches, and how to run it."""
+    import json
+
+    known = read()
+    if format is Format.json:
+        typer.echo(json.dumps(known, indent=1))
+        return
+    from emulator.commands.plan_text import filled
+    from emulator.commands.table import columns
+
+    width = columns()
+    for one in known:
+        typer.echo(one["name"])
+        for line in one["says"]:
+            typer.echo(filled(line, width, "    "))
+        labels = ", ".join(one["algorithms"])
+        typer.echo(filled(f"{one['devices']} devices, {one['model']} on {one['data']}: {labels}", width, "    "))
+        typer.echo(f"    $ {one['command']}\n")
+
+
+def read() -> list[dict[str, Any]]:
+    """Those that are shipped; `says` are the sentences of the comment that opens the file."""
+    from scenarios.load import load, shipped
+
+    known = []
+    for name, text in sorted(shipped().items()):
+        scenario = load(name)
+        known.append(
+            {
+                "name": name,
+                "says": opening(text),
+                "devices": scenario.devices,
+                "data": scenario.data.set,
+                "model": scenario.model,
+                "algorithms": [entry.name for entry in scenario.algorithms],
+                "seeds": len(scenario.seeds),
+                "rounds": scenario.rounds.max,
+                "command": f"fedlapse compare {name}",
+            }
+        )
+    return known
+
+
+def opening(text: str) -> list[str]:
+    """The comment at the top, as paragraphs: each ends with a line that ends a sentence."""
+    paragraphs = [""]
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        said = line.lstrip("# ").rstrip()
+        if said.startswith("yaml-language-server"):
+            continue
+        paragraphs[-1] = f"{paragraphs[-1]} {said}".strip()
+        if not said or said.endswith("."):
+            paragraphs.append("")
+    return [paragraph for paragraph in paragraphs if paragraph]

@@ -1,0 +1,80 @@
+"""One number for all that equal runs must share, and the earlier folder that has the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+FILES = ("events.jsonl", "rounds.jsonl", "final.safetensors")
+BLOCK = 1 << 20
+
+
+def digest(out: Path) -> str:
+    """sha256 over OUT's scenario.yaml and its runs' records and final models, each with its name and length.
+
+    host.json may differ between equal runs, summary and report follow from the rest: they are no part of it.  A file
+    that a run has not left is passed over.  Raises ValueError if there is no scenario.yaml.
+    """
+    if not (out / "scenario.yaml").is_file():
+        raise ValueError(
+            f"{out} holds no scenario.yaml; a digest is taken of a folder that `fedlapse compare` has left"
+        )
+    total = hashlib.sha256()
+    for file in _files(out):
+        # the length: no byte of a file can pass for one of the next file's
+        total.update(f"{file.relative_to(out).as_posix()}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as content:
+            while block := content.read(BLOCK):
+                total.update(block)
+    return total.hexdigest()
+
+
+def _files(out: Path) -> Iterator[Path]:
+    yield out / "scenario.yaml"
+    runs = (folder for folder in out.iterdir() if (folder / "events.jsonl").is_file())
+    for folder in sorted(runs, key=lambda run: run.name):
+        yield from (folder / name for name in FILES if (folder / name).is_file())
+
+
+def twin(out: Path, digest: str) -> Path | None:
+    """The newest older folder beside `out` whose summary.json says the same digest; None if there is none.
+
+    Never raises: what cannot be read has no digest.  Age is that of summary.json; while `out` has none, all others
+    are older.
+    """
+    parent = out.parent if out.name not in ("", "..") else out.resolve().parent
+    try:
+        beside = sorted(parent.iterdir())
+    except OSError:
+        return None
+    ours = _written(out)
+    ages = {folder: _written(folder) for folder in beside if not _same(folder, out)}
+    older = [(age, folder) for folder, age in ages.items() if age is not None and (ours is None or age <= ours)]
+    return next((folder for _, folder in sorted(older, reverse=True) if _says(folder) == digest), None)
+
+
+def _written(folder: Path) -> int | None:
+    """When its summary was, in ns; None if it has none."""
+    try:
+        summary = folder / "summary.json"
+        return summary.stat().st_mtime_ns if summary.is_file() else None  # a pipe of that name would never end
+    except OSError:
+        return None
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _says(folder: Path) -> str | None:
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    said = summary.get("digest") if isinstance(summary, dict) else None
+    return said if isinstance(said, str) else None

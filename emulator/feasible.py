@@ -1,0 +1,99 @@
+"""Whether a round can be over before its deadline, on the quickest devices and with nobody else on the links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from emulator.costs import Costs
+from emulator.jobs import Run, largest_messages, start
+from emulator.study import Study
+from network.link import Link
+from scenarios.faults import BadScenario
+from scenarios.schema import Scenario
+
+REQUESTS = 100  # rounds that are looked at for one in which the server has nothing to compute first
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A round of one device that shares no link with anybody, in seconds."""
+
+    device: str
+    down: float  # latencies of both links, then the bytes at the lower of both rates
+    compute: float
+    up: float
+
+    @property
+    def seconds(self) -> float:
+        return self.down + self.compute + self.up
+
+
+def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
+    """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers, some 20 bytes
+    each, are left out, and so is the server's work."""
+    link, server = study.links[name], study.server_link
+    latency = link.latency + server.latency
+    return Alone(
+        name,
+        latency + down / min(link.down, server.up),
+        costs.device(name, 0, kinds, ()).total_seconds,
+        latency + up / min(link.up, server.down),
+    )
+
+
+def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
+    """`alone` for each device of the fleet; equal devices are looked at once."""
+    costs, (_, up) = Costs(study, label, seed), largest_messages(study, label)
+    known: dict[tuple[str, Link, int], Alone] = {}
+    found = {}
+    for name, device in study.fleet.items():
+        alike = (device.profile.name, study.links[name], len(costs.split.train[name]))
+        if alike not in known:
+            known[alike] = alone(study, costs, name, kinds, down, up)
+        found[name] = replace(known[alike], device=name)
+    return found
+
+
+def check_deadline(study: Study, scenario: Scenario) -> None:
+    """Raises BadScenario if `rounds.deadline_s` is shorter than any round could be.
+
+    That is a lower bound: the model goes down alone, the least work is done, all kinds go up, and no link is
+    shared.  A longer deadline may still be missed; a rehearsal shows that.
+    """
+    deadline, needed, seed = scenario.rounds.deadline_s, scenario.rounds.min_replies, scenario.seeds[0]
+    if deadline is None:
+        return
+    least = {}  # by label: what it takes until `needed` devices could have answered
+    for label in study.algorithms:
+        model = len(start(study, Run(label, seed)).weights)
+        devices = all_alone(study, label, seed, ("weights",), model).values()
+        last = sorted(devices, key=lambda one: (one.seconds, one.device))[needed - 1]
+        least[label] = (_least_request(study, label, seed, scenario.rounds.max), last)
+    label, (server, last) = max(least.items(), key=lambda one: one[1][0] + one[1][1].seconds)
+    if server + last.seconds > deadline:
+        raise BadScenario(_too_short(deadline, label, needed, last, server))
+
+
+def _least_request(study: Study, label: str, seed: int, rounds: int) -> float:
+    """Seconds that the server computes before a round opens on the devices, in the round that needs least."""
+    costs = Costs(study, label, seed)
+    return min(costs.request(round).total_seconds for round in range(min(rounds, REQUESTS)))
+
+
+def _too_short(deadline: float, label: str, needed: int, last: Alone, server: float) -> str:
+    nth = "" if needed == 1 else f", the last of the {needed} that answer soonest (min_replies)"
+    parts = [f"{part} {getattr(last, part):.3g} s" for part in ("down", "compute", "up")]
+    first = [f"server {server:.3g} s"] if server else []
+    total = server + last.seconds
+    return (
+        f"rounds.deadline_s is {deadline:g}; {label} needs at least {total:.3g} s even on {last.device}{nth} "
+        f"({', '.join([*first, *parts])}); allow {_above(total):g} or more"
+    )
+
+
+def _above(seconds: float) -> float:
+    """A round number of seconds that is enough: two digits, rounded up."""
+    step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return float(f"{math.ceil(seconds / step) * step:.12g}")

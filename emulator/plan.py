@@ -1,0 +1,222 @@
+"""What a scenario will take, before anything is trained: the figures of `fedlapse check`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from algorithms.algorithm import Phase
+from emulator.breakeven import Price, Ratio, price, ratio, sentence
+from emulator.costs import Costs
+from emulator.feasible import Alone, all_alone, check_deadline
+from emulator.footprint import Footprint, footprint
+from emulator.host import Host, measured
+from emulator.jobs import Run, largest_messages
+from emulator.rehearsal import Rehearsal, rehearse
+from emulator.run import Conduct, study_of
+from emulator.study import Study
+from scenarios.faults import BadScenario
+from scenarios.schema import Scenario
+
+FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
+FORWARD = 100  # examples that a model is evaluated on at a time
+
+
+@dataclass(frozen=True)
+class Span:
+    """From the least to the largest of a group."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Span:
+        held = list(values)
+        return cls(min(held), max(held))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Devices whose names differ by their number only."""
+
+    name: str
+    count: int
+    sometimes_off: int  # devices that are off line at some time
+    flops_per_s: Span
+    memory_bytes: Span
+    down: Span  # bytes/s
+    up: Span
+    latency: Span  # s, one way
+    examples: Span
+    alone: Mapping[str, Mapping[str, Span]]  # label -> {"down", "compute", "up", "seconds"}: a whole round, no sharing
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What playing the whole scenario takes on this computer; roughly."""
+
+    host: Host
+    seconds: float  # for all runs
+    memory_bytes: int
+    speedup: float  # the largest in the socket world that training keeps up with
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All figures of a check.  `ratios` and `sentences` have no entry for the baseline, the first label."""
+
+    name: str
+    seed: int  # that was rehearsed
+    seeds: int
+    rounds: int
+    devices: int
+    asked: int  # in a round
+    needed: int  # replies that close it
+    groups: Sequence[Group]
+    prices: Mapping[str, Price]
+    ratios: Mapping[str, Ratio]
+    sentences: Mapping[str, str]
+    memory: Mapping[str, Footprint]
+    labels: Mapping[str, Sequence[int]]  # device -> training examples of each class
+    effort: Effort
+    warnings: Sequence[str]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self)
+
+
+def plan_of(scenario: Scenario, workers: int) -> Plan:
+    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round would succeed."""
+    seed = scenario.seeds[0]
+    study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
+    check_deadline(study, scenario)
+    host, conduct = measured(study, seed, workers), Conduct.of(scenario)
+    rehearsals = {label: rehearse(study, Run(label, seed), conduct) for label in study.algorithms}
+    for found in rehearsals.values():
+        if all(row["failed"] for row in found.rows):
+            raise BadScenario(found.failure or "no round of it succeeds")
+    prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
+    baseline = next(iter(prices))
+    ratios = {label: ratio(cost, prices[baseline]) for label, cost in prices.items() if label != baseline}
+    groups = _groups(study, seed)
+    memory = {label: footprint(study, label, seed, found) for label, found in rehearsals.items()}
+    return Plan(
+        name=scenario.name,
+        seed=seed,
+        seeds=len(scenario.seeds),
+        rounds=conduct.plan.max,
+        devices=len(study.fleet),
+        asked=conduct.plan.ask,
+        needed=conduct.plan.needed,
+        groups=groups,
+        prices=prices,
+        ratios=ratios,
+        sentences={of: sentence(of, baseline, found, prices[baseline].seconds) for of, found in ratios.items()},
+        memory=memory,
+        labels=study.label_counts(seed),
+        effort=_effort(scenario, study, host, rehearsals, prices),
+        warnings=[*_failures(rehearsals), *_too_large(groups, memory)],
+    )
+
+
+def _groups(study: Study, seed: int) -> list[Group]:
+    alone = {
+        label: all_alone(study, label, seed, algorithm.downloads, largest_messages(study, label)[0])
+        for label, algorithm in study.algorithms.items()
+    }
+    names: dict[str, list[str]] = {}
+    for name in study.fleet:
+        names.setdefault(name.rpartition("-")[0], []).append(name)
+    return [_group(study, seed, called, members, alone) for called, members in names.items()]
+
+
+def _group(
+    study: Study, seed: int, called: str, names: Sequence[str], alone: Mapping[str, Mapping[str, Alone]]
+) -> Group:
+    devices, links = [study.fleet[name] for name in names], [study.links[name] for name in names]
+    parts = ("down", "compute", "up", "seconds")
+    return Group(
+        name=called,
+        count=len(names),
+        sometimes_off=sum(bool(device.presence.off) for device in devices),
+        flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
+        memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
+        down=Span.of(link.down for link in links),
+        up=Span.of(link.up for link in links),
+        latency=Span.of(link.latency for link in links),
+        examples=Span.of(len(study.splits[seed].train[name]) for name in names),
+        alone={
+            label: {part: Span.of(getattr(found[name], part) for name in names) for part in parts}
+            for label, found in alone.items()
+        },
+    )
+
+
+def _effort(
+    scenario: Scenario,
+    study: Study,
+    host: Host,
+    rehearsals: Mapping[str, Rehearsal],
+    prices: Mapping[str, Price],
+) -> Effort:
+    conduct, runs = Conduct.of(scenario), len(scenario.seeds)
+    trained = sum(cost.flops for cost in prices.values()) * conduct.plan.max
+    evaluated = sum(_evaluation(scenario, study, label) for label in prices)
+    asked, rounds = conduct.plan.ask, conduct.plan.max
+    ever_asked = min(len(study.fleet), asked * rounds)
+    held = sum(
+        asked * sum(found.uploaded.values()) + ever_asked * sum(found.kept.values()) for found in rehearsals.values()
+    )
+    return Effort(
+        host=host,
+        seconds=runs * (trained + evaluated) / (host.flops_per_s * host.workers),
+        memory_bytes=host.process_bytes * (1 + host.workers) + runs * held,
+        speedup=largest_speedup(host, asked, rehearsals.values()),
+    )
+
+
+def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
+    """FLOPs that the metrics of a run take: forward passes, and one training of every device for `personalised`."""
+    every, rounds, seed = scenario.evaluate.every, scenario.rounds.max, scenario.seeds[0]
+    if not every:
+        return 0.0
+    assert study.dataset
+    costs, split = Costs(study, label, seed), study.splits[seed]
+    examples = len(study.dataset.y_test) + sum(len(held) for held in split.validation.values())
+    once = costs.meter.flops(Phase("evaluate", examples, FORWARD, backward=""))
+    kinds = study.algorithms[label].downloads
+    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in study.fleet)
+    often = scenario.evaluate.personalise_every
+    personalised = 1 + (rounds - 1) // often if often else 1
+    return once * (rounds // every + 1) + everyone * personalised
+
+
+def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> float:
+    """At which no device's training outlasts its model, when all that are asked train at once on the workers."""
+    in_turn = math.ceil(asked / host.workers)
+    starts = (line for found in rehearsals for line in found.events if line["event"] == "compute.start")
+    work = ((sum(line["seconds"].values()), sum(line["phases"].values())) for line in starts)
+    return min((seconds * host.flops_per_s / (flops * in_turn) for seconds, flops in work if flops), default=FASTEST)
+
+
+def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
+    failed = [found.failure for found in rehearsals.values() if found.failure]
+    rows = {label: sum(bool(row["failed"]) for row in found.rows) for label, found in rehearsals.items()}
+    some = [
+        f"{label}: {count} of {len(rehearsals[label].rows)} rounds rehearsed fail: too few replies"
+        for label, count in rows.items()
+        if count
+    ]
+    return [*some, *failed]
+
+
+def _too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:
+    return [
+        f"{label} needs {found.total / 1e6:.3g} MB on a device; {group.name} has {group.memory_bytes.low / 1e6:.3g} MB"
+        for label, found in memory.items()
+        for group in groups
+        if found.total > group.memory_bytes.low
+    ]

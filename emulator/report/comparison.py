@@ -1,0 +1,74 @@
+"""One folder of results, or several side by side, as the report reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.results import Results, Runs, momentum, targets
+from emulator.summary import summarise
+from emulator.targets import Target
+
+MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All algorithms of all folders; of several folders they are called FOLDER/label."""
+
+    sources: Mapping[str, Results]  # by what the folder is called
+    runs: Runs
+    origin: Mapping[str, tuple[Results, str]]  # label -> where it comes from, and its label there
+    targets: Sequence[Target]
+    summary: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return " · ".join(dict.fromkeys(results.name for results in self.sources.values()))
+
+    def events(self, label: str, seed: int) -> Iterable[Mapping[str, Any]]:
+        results, own = self.origin[label]
+        return results.events(own, seed)
+
+
+def compare(results: Sequence[Results]) -> Comparison:
+    """The baseline is the first label of the first.  Raises ValueError if there is nothing to compare."""
+    if not results:
+        raise ValueError("nothing to report on: give at least one folder of results")
+    sources = dict(zip(_names(results), results, strict=True))
+    origin = {
+        f"{name}/{label}" if len(results) > 1 else label: (one, label)
+        for name, one in sources.items()
+        for label in one.runs
+    }
+    runs = {label: one.runs[own] for label, (one, own) in origin.items()}
+    aims = {target.name: target for one in results for target in targets(one.scenario)}
+    summary = results[0].summary if len(results) == 1 else _summary(origin, runs, list(aims.values()))
+    return Comparison(sources, runs, origin, list(aims.values()), _ordered(summary, list(runs), list(aims)))
+
+
+def _names(results: Sequence[Results]) -> list[str]:
+    """What the folders are called: by their last part, and numbered where two share it."""
+    names = [one.folder.resolve().name or one.name for one in results]
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    return [f"{name}#{number}" if name in twice else name for number, name in enumerate(names, 1)]
+
+
+def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[str]) -> Mapping[str, Any]:
+    """The summary with labels and targets in the order of the scenario; its file has them sorted."""
+    said = summary["labels"]
+    return {
+        **summary,
+        "labels": {
+            label: {**said[label], "targets": {aim: of for aim in aims if (of := said[label]["targets"].get(aim))}}
+            for label in labels
+            if label in said
+        },
+    }
+
+
+def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequence[Target]) -> Mapping[str, Any]:
+    drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
+    return summarise({label: seeds for label, seeds in runs.items() if seeds}, aims, drag)

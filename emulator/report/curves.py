@@ -1,0 +1,62 @@
+"""Several seeds' curves as one: a median and a band.  Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from emulator.summary import spread
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One seed: values known from `x` on, until `end`.  A model stays what it is until the next one is there."""
+
+    x: Sequence[float]  # rising
+    y: Sequence[float]
+    end: float  # what comes after it is not known
+
+    def at(self, x: float) -> float | None:
+        """The latest value; None before the first, and beyond the end."""
+        number = bisect_right(self.x, x)
+        return self.y[number - 1] if number and x <= self.end else None
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    median: float
+    low: float
+    high: float
+    seeds: int  # that have a value here
+    of: int  # so many that have one anywhere
+
+
+def merged(curves: Sequence[Curve]) -> list[Point]:
+    """Median and band at every x where any seed changes; over the seeds that have a value there.
+
+    Below 5 seeds of the algorithm the band is the extremes, from 5 on the quartiles.
+    """
+    known = [curve for curve in curves if curve.x]
+    points = []
+    for x in sorted({x for curve in known for x in (*curve.x, curve.end)}):
+        values = [value for curve in known if (value := curve.at(x)) is not None]
+        over = spread(values)
+        low, median, high = (over[key] for key in ("low", "median", "high"))
+        assert low is not None
+        assert median is not None
+        assert high is not None
+        points.append(Point(x, median, low, high, len(values), len(known)))
+    return points
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of them (2 or more), evenly spaced, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    most = max(2, most)
+    return [items[round(number * (len(items) - 1) / (most - 1))] for number in range(most)]

@@ -1,0 +1,76 @@
+"""What every picture of the report has: a name, words for those who do not see it, and a chart that fits its column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+Chart = alt.Chart | alt.LayerChart
+Row = Sequence[Any]
+TICKS = "ceil(width / 70)"  # on an axis along the width
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its heading, its caption and, where numbers say it all, the same as a table."""
+
+    name: str  # of files and anchors
+    title: str
+    caption: str
+    chart: Chart
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+
+def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
+    """A chart of these rows, not yet drawn.  `columns`: name -> string | number.
+
+    The rows stand inside the specification as CSV, and a text once only: a tenth of the size of objects.
+    """
+    texts: dict[str, dict[str, int]] = {name: {} for name, kind in columns.items() if kind == "string"}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(value, texts.get(name)) for name, value in zip(columns, row, strict=True)] for row in rows)
+    form = alt.CsvDataFormat(type="csv", parse=dict.fromkeys(columns, "number"))
+    chart = alt.Chart(alt.InlineData(values=text.getvalue(), format=form))
+    for name, known in texts.items():
+        chart = chart.transform_calculate(**{name: f"{json.dumps(list(known))}[datum.{name}]"})
+    return chart
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Sorts names with numbers as people do: phone-2 before phone-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def dressed(chart: Chart, name: str, description: str) -> Chart:
+    """The chart under its own name, as wide as its column; colours of text and lines come from the page's style."""
+    made: Chart = (
+        chart.properties(name=name, description=description, width="container", background="transparent")
+        .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
+        .configure_view(stroke=None)
+        .configure_axis(gridOpacity=0.35, labelLimit=190, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
+        .configure_axisXQuantitative(tickCount=alt.ExprRef(TICKS))
+        .configure_legend(orient="bottom", title=None, columns=4, labelLimit=220, labelFontSize=12, symbolSize=120)
+    )
+    return made
+
+
+def whole(largest: float) -> alt.Axis:
+    """An axis of whole numbers up to this one."""
+    return alt.Axis(format="d", tickMinStep=1, tickCount=alt.ExprRef(f"min({TICKS}, {max(1, int(largest))})"))
+
+
+def _cell(value: Any, known: dict[str, int] | None) -> Any:
+    """A text's number, or a number in six digits."""
+    if known is not None:
+        return known.setdefault(value, len(known))
+    return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,0 +1,50 @@
+"""The report as Markdown, for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from emulator.report import critical, tables
+from emulator.report.comparison import MADE_BY, compare
+from emulator.report.tables import Table
+from emulator.results import Results
+
+
+def markdown(results: Sequence[Results]) -> str:
+    """Verdict, tables and sentences; no pictures.  Raises ValueError if there is nothing to compare."""
+    all_ = compare(results)
+    parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
+    for name, one in all_.sources.items():
+        if len(all_.sources) == 1 and one.summary.get("sentence"):
+            parts.append(_text(str(one.summary["sentence"])))
+        said = [f"- {'✅' if each['ok'] else '❌'} {_text(each['text'])}" for each in one.summary.get("expect") or ()]
+        parts += [
+            *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),
+            *(["\n".join(said)] if said else []),
+        ]
+    to_targets = tables.to_targets(all_.summary)
+    parts += _table(to_targets) if to_targets.rows else []
+    parts += _table(tables.at_the_end(all_.summary))
+    parts += ["\n".join(f"- {_text(said)}" for said in critical.sentences(all_.runs))]
+    warnings = [(label, text) for label, said in all_.summary["labels"].items() for text in said["warnings"]]
+    parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
+    parts += [
+        f"{_text(name)}: digest {_text(str(one.summary.get('digest') or 'not recorded'))}"
+        for name, one in all_.sources.items()
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(shown: Table) -> Iterator[str]:
+    rules = [":--" if number < shown.words else "--:" for number in range(len(shown.headings))]
+    lines = [shown.headings, rules, *shown.rows]
+    yield "\n".join("| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines)
+    yield f"<sub>{_text(shown.caption)}</sub>"
+
+
+def _text(cell: str) -> str:
+    """Text that Markdown leaves as it is: no tags, no columns, no lines of its own."""
+    shown = " ".join(cell.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "\\`*_|":
+        shown = shown.replace(sign, "\\" + sign)
+    return shown.replace("](", "]\\(")

@@ -1,0 +1,70 @@
+"""Bytes by payload kind and direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import altair as alt
+
+from emulator.report import units
+from emulator.report.critical import Part, named, scale
+from emulator.report.figure import Figure, dressed, table
+from emulator.results import Row, Runs
+
+DIRECTIONS = {"down": "download", "up": "upload"}
+
+
+def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
+    """Bytes of whole runs by (direction, kind), over the seeds that have rounds."""
+    runs = [rows for rows in seeds.values() if rows]
+    total: dict[Part, float] = {}
+    for rows in runs:
+        for row in rows:
+            for direction, kinds in row["bytes"].items():
+                for kind, size in kinds.items():
+                    part = DIRECTIONS[direction], kind
+                    total[part] = total.get(part, 0.0) + size / len(runs)
+    return total
+
+
+def figure(runs: Runs) -> Figure | None:
+    """None if nothing was sent."""
+    means = {label: {p: size for p, size in mean(seeds).items() if size} for label, seeds in runs.items()}
+    means = {label: found for label, found in means.items() if found}
+    if not means:
+        return None
+    names = named(part for found in means.values() for part in found)
+    unit = units.of_bytes(sum(found.values()) for found in means.values())
+    rows = [
+        (label, part[0], name, number, found[part] / unit.size)
+        for label, found in means.items()
+        for number, (part, name) in enumerate(names.items())
+        if part in found
+    ]
+    columns = {"label": "string", "direction": "string", "part": "string", "place": "number", "size": "number"}
+    chart = (
+        table(columns, rows)
+        .mark_bar(stroke="#888888", strokeWidth=0.4)
+        .encode(
+            y=alt.Y("label:N", title=None, sort=list(means)),
+            yOffset=alt.YOffset("direction:N", sort=list(DIRECTIONS.values())),
+            x=alt.X("size:Q", title=unit.name, stack="zero"),
+            color=scale(names),
+            order=alt.Order("place:Q"),
+            tooltip=["label:N", "part:N", alt.Tooltip("size:Q", title=unit.name, format=",.4~f")],
+        )
+        .properties(height=40 * len(means))
+    )
+    totals = (f"{label} {unit.full(sum(found.values()))}." for label, found in means.items())
+    caption = (
+        "Mean over seeds of whole runs, as encoded: framing is what names, shapes and headers add; cut is what "
+        "unfinished transfers carried. Upper bar: to the devices; lower bar: from them."
+    )
+    return Figure(
+        "bytes",
+        "Bytes by kind and direction",
+        caption,
+        dressed(chart, "bytes", "Bytes sent, two stacked bars for each algorithm. In all: " + " ".join(totals)),
+        ("payload", *(f"{label}, {unit.name}" for label in means)),
+        [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in names.items()],
+    )

@@ -1,0 +1,31 @@
+"""The report's charts as SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import vl_convert
+
+from emulator.report import timeline
+from emulator.report.comparison import compare
+from emulator.report.page import figures
+from emulator.results import Results
+
+WIDTH = 760
+
+
+def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
+    """(file name, contents) of every chart, twice: NAME.svg and NAME.png; on white, with their titles.
+
+    Raises ValueError if there is nothing to compare.
+    """
+    all_ = compare(results)
+    for figure in figures(all_):
+        spec = figure.chart.to_dict()
+        title = {"text": figure.title, "anchor": "start"}
+        if figure.name in ("rounds", "timeline"):
+            run = timeline.choices(all_.runs)[0]
+            title["subtitle"] = f"{run['name']}" + f", round {run['rounds'][0]}" * (figure.name == "timeline")
+        spec |= {"width": WIDTH, "background": "white", "title": title}
+        yield f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
+        yield f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=2)

@@ -1,0 +1,87 @@
+"""Where the seconds of each round went, for one chosen run; a round is chosen by a click on its bar."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from emulator.report import units
+from emulator.report.critical import named, parts, scale
+from emulator.report.curves import thinned
+from emulator.report.figure import Figure, dressed, table
+from emulator.results import Row, Runs
+
+POINTS = 12_000
+PARTS = 10  # bars that a round is likely to have
+Run = tuple[str, int]  # label, seed
+
+
+def kept(runs: Runs) -> dict[Run, list[Row]]:
+    """The runs and rounds that fit on a page: all, or the first seed of each label, and then evenly spaced rounds."""
+    every = {(label, seed): rows for label, seeds in runs.items() for seed, rows in seeds.items() if rows}
+    if sum(map(len, every.values())) * PARTS > POINTS:
+        firsts: dict[str, Run] = {}
+        for run in every:
+            firsts.setdefault(run[0], run)
+        every = {run: every[run] for run in firsts.values()}
+    most = POINTS // PARTS // max(1, len(every))
+    return {run: thinned(rows, most) for run, rows in every.items()}
+
+
+def figure(runs: Runs) -> Figure | None:
+    shown = kept(runs)
+    if not shown:
+        return None
+    bars = [
+        (number, row["round"], part, seconds)
+        for number, rows in enumerate(shown.values())
+        for row in rows
+        for part, seconds in parts(row).items()
+        if seconds > 1e-9
+    ]
+    names = named(part for _, _, part, _ in bars)
+    unit = units.of_time(sum(parts(row).values()) for rows in shown.values() for row in rows)
+    places = {part: number for number, part in enumerate(names)}
+    rows = [(run, round, names[part], places[part], seconds / unit.size) for run, round, part, seconds in bars]
+    columns = {"run": "number", "round": "number", "part": "string", "place": "number", "time": "number"}
+    x = alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
+    here = table(columns, rows).transform_filter("datum.run == run").encode(x=x)
+    one = here.transform_aggregate(n="count()", groupby=["round"])
+    is_chosen = "datum.round == round"
+    chart = alt.LayerChart(
+        layer=[
+            one.mark_rect(color="#888888").encode(opacity=alt.condition(is_chosen, alt.value(0.35), alt.value(0.0))),
+            one.mark_point(shape="triangle-down", filled=True, size=90, color="#777777").encode(
+                y=alt.value(-7), opacity=alt.condition(is_chosen, alt.value(1), alt.value(0))
+            ),
+            here.mark_bar(stroke="#888888", strokeWidth=0.3, cursor="pointer").encode(
+                y=alt.Y("time:Q", title=f"virtual time, {unit.name}", stack="zero"),
+                color=scale(names),
+                order=alt.Order("place:Q"),
+                tooltip=["round:O", "part:N", alt.Tooltip("time:Q", title=f"time, {unit.name}", format=",.3~f")],
+            ),
+        ]
+    )
+    chart = chart.add_params(alt.param(name="run", value=0), alt.param(name="round", value=first(shown)))
+    description = "Seconds of the critical path of each round of the chosen run, stacked in the order of a round."
+    return Figure(
+        "rounds",
+        "Each round’s seconds",
+        "Choose a run and a round above, or click on a bar: its devices are shown next." + left_out(runs, shown),
+        dressed(chart.properties(height=240), "rounds", description),
+    )
+
+
+def first(shown: dict[Run, list[Row]]) -> int:
+    """The round that is chosen to begin with."""
+    return int(next(iter(shown.values()))[0]["round"])
+
+
+def left_out(runs: Runs, shown: dict[Run, list[Row]]) -> str:
+    """What the page does not hold, in words; "" if it holds all."""
+    all_runs = sum(bool(rows) for seeds in runs.values() for rows in seeds.values())
+    said = []
+    if len(shown) < all_runs:
+        said.append("the first seed of each algorithm")
+    if any(len(rows) < len(runs[label][seed]) for (label, seed), rows in shown.items()):
+        said.append(f"at most {max(map(len, shown.values()))} evenly spaced rounds of a run")
+    return f" To stay small, this page holds {' and '.join(said)}." if said else ""

@@ -1,0 +1,60 @@
+"""Seconds and bytes as people read them: one unit for all that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NEVER = "not reached"
+TIMES = "×"
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a column or an axis counts in."""
+
+    name: str
+    size: float  # in seconds or bytes
+    digits: int | None = 1  # after the point; None: as many as it takes
+
+    def show(self, value: float) -> str:
+        """`1,234.5`, without the unit."""
+        return f"{value / self.size:,g}" if self.digits is None else f"{value / self.size:,.{self.digits}f}"
+
+    def some(self, value: float) -> str:
+        """Of something that is there: `under 0.1` rather than `0.0`."""
+        least = self.size * 10.0 ** -(self.digits or 0)
+        return self.show(value) if value >= least / 2 else f"under {self.show(least)}"
+
+    def full(self, value: float) -> str:
+        return f"{self.show(value)} {self.name}"
+
+
+def of_time(values: Iterable[float | None]) -> Unit:
+    """s, min or h: the largest of which the largest value holds two."""
+    return _unit(values, (("s", 1.0), ("min", 60.0), ("h", 3600.0)), 2.0, 0.0)
+
+
+def of_bytes(values: Iterable[float | None]) -> Unit:
+    """B, kB, MB or GB, in powers of 1000."""
+    return _unit(values, (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)), 1.0, 1e6)
+
+
+def spread(values: Mapping[str, float | None], unit: Unit) -> str:
+    """`12.5 [11.0, 14.0]`; ∞ where a seed never got there; one number where all agree."""
+    low, median, high = (values[key] for key in ("low", "median", "high"))
+    if low is None:
+        return NEVER
+    shown = ["∞" if value is None else unit.show(value) for value in (median, low, high)]
+    return shown[0] if len(set(shown)) == 1 else f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+
+def ratio(value: float | None) -> str:
+    return NONE if value is None else f"{value:.2f}{TIMES}"
+
+
+def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], least: float, usual: float) -> Unit:
+    largest = max((abs(value) for value in values if value is not None), default=usual)
+    name, size = max((unit for unit in units if largest >= least * unit[1]), key=lambda unit: unit[1], default=units[0])
+    return Unit(name, size, 2 if largest < 10 * size and name != "B" else 1 if largest < 1e4 * size else 0)

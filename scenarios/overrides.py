@@ -1,0 +1,94 @@
+"""`path=value` on the command line: single values of a scenario, changed before it is checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenarios.faults import BadScenario, did_you_mean
+from scenarios.schema import entry_of
+from scenarios.source import Loc, Source, Unreadable, read
+
+
+def change(source: Source, changes: list[str]) -> None:
+    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
+
+    Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their
+    label.  What is not known as a key is found out when the scenario is checked.  Raises BadScenario.
+    """
+    for said in changes:
+        path, equals, text = said.partition("=")
+        if not equals or not path.strip(".") or not all(path.split(".")):
+            raise BadScenario(f"{said}: a change is PATH=VALUE, as rounds.max=3")
+        try:
+            value = read(text, said).plain
+        except Unreadable as error:
+            raise BadScenario(f"{said}: the value is {error}") from None
+        loc = _put(source.plain, path.split("."), value, said)
+        source.said[_as_written(source.plain, loc)] = said
+
+
+def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
+    """Puts the value in its place, which is returned."""
+    where, loc = whole, ()  # type: Any, Loc
+    if path[0] == "algorithms" and len(path) > 2:
+        _write_out_entries(whole, path, said)
+    for number, part in enumerate(path):
+        step = _index(where, part, said, ".".join(path[:number])) if isinstance(where, list) else part
+        loc = (*loc, step)
+        if number == len(path) - 1:
+            where[step] = value
+        else:
+            where = _inner(where, step, said)
+    return loc
+
+
+def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
+    """Where errors will look for it: an option stands under the name of its algorithm."""
+    if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
+        return (*loc[:2], whole["algorithms"][loc[1]]["key"], *loc[3:])
+    return loc
+
+
+def _inner(where: Any, step: str | int, said: str) -> Any:
+    """The mapping or list at `step`; a mapping that is not there yet is made."""
+    if isinstance(where, dict) and where.get(str(step)) is None:
+        where[step] = {}
+    inner = where[step]
+    if not isinstance(inner, (dict, list)):
+        raise BadScenario(f"{said}: {step} is {inner!r}; it has nothing inside that could be changed")
+    return inner
+
+
+def _index(items: list[Any], part: str, said: str, inside: str) -> int:
+    """Which item is meant: by number, name, profile or label."""
+    if part.isascii() and part.isdigit() and int(part) < len(items):
+        return int(part)
+    found = [number for number, item in enumerate(items) if part in _names(item)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadScenario(f"{said}: {inside} has {len(found)} items called {part}; give its number, from 0")
+    known = [name for item in items for name in _names(item)]
+    numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
+    hint = f"{did_you_mean(part, known)}, or {numbers}" if known else f"it takes {numbers}"
+    raise BadScenario(f"{said}: {inside} has no item {part!r}; {hint}")
+
+
+def _names(item: Any) -> list[str]:
+    if not isinstance(item, dict):
+        return []
+    name = item.get("name") or item.get("profile") or item.get("label")
+    return [name] if isinstance(name, str) else []
+
+
+def _write_out_entries(whole: dict[str, Any], path: list[str], said: str) -> None:
+    """`algorithms.fedcl.strength` means an option: entries in short form are written out first."""
+    entries = whole.get("algorithms")
+    if not isinstance(entries, list):
+        raise BadScenario(f"{said}: the scenario lists no algorithms")
+    try:
+        whole["algorithms"] = [entry_of(entry) for entry in entries]
+    except ValueError as error:
+        raise BadScenario(f"{said}: algorithms: {error}") from None
+    if path[2] not in ("name", "key", "options"):
+        path.insert(2, "options")

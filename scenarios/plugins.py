@@ -1,0 +1,137 @@
+"""What a scenario may name beyond what comes with fedlapse: own algorithms, models and data sets.
+
+By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`.  By dotted path,
+`package.module:Thing`, given on purpose: naming one imports it, which runs its code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import is_dataclass
+from functools import cache
+from importlib import import_module, resources
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from algorithms.algorithm import Algorithm, Training
+from scenarios import schema
+from scenarios.faults import Fault, did_you_mean, faults_of
+from scenarios.schema import Entry
+from scenarios.source import Loc
+
+GROUP = "fedlapse.algorithms"
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+HALVES = ("start", "cohort", "request", "train", "combine", "request_work", "device_work", "combine_work")
+
+
+class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
+    """A name that names nothing, or nothing of use; the message says what would be right."""
+
+
+@cache
+def kinds() -> dict[str, type[Any]]:
+    """The algorithms that have a name: those in `algorithms/`, and installed entry points."""
+    known = {module: import_module(f"algorithms.{module}") for module in _modules()}
+    found = {name: kind for name, module in known.items() if (kind := _class(module, name))}
+    for point in entry_points(group=GROUP):
+        if point.name not in found:  # what comes with fedlapse keeps its name
+            found[point.name] = kind_at(point.value)
+    return dict(sorted(found.items()))
+
+
+def kind(key: str) -> type[Any]:
+    """The class of an algorithm, by name or dotted path.  Raises Unknown."""
+    if ":" in key:
+        return kind_at(key)
+    if key not in kinds():
+        raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
+    return kinds()[key]
+
+
+def kind_at(path: str) -> type[Any]:
+    """The algorithm's class at a dotted path.  Raises Unknown."""
+    found = thing(path)
+    missing = [half for half in HALVES if not callable(getattr(found, half, None))]
+    if not isinstance(found, type) or not is_dataclass(found) or missing:
+        lacks = f"; it lacks {', '.join(missing)}" if missing else ""
+        raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
+    return found
+
+
+def thing(path: str) -> Any:
+    """What stands at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    try:
+        return resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Unknown(f"cannot find {path!r}: {error}; it must be package.module:name") from None
+    except Exception as error:  # its code is a user's; its message is what helps
+        raise Unknown(f"importing {path!r} failed: {type(error).__name__}: {error}") from None
+
+
+def algorithm(entry: Entry, shared: schema.Training) -> Algorithm:
+    """The algorithm of an entry, with its options; `training` overrides single values of the shared training.
+
+    Raises Unknown for an unknown key, ValidationError for options that it does not take.
+    """
+    options = dict(entry.options)
+    own = options.pop("training", None) or {}
+    training = schema.Training.model_validate(shared.model_dump() | own)
+    adapter = TypeAdapter(_strict(kind(entry.key)))
+    made: Algorithm = adapter.validate_json(json.dumps({**options, "training": training.model_dump()}))
+    return made
+
+
+def faults(entry: Entry, shared: schema.Training, loc: Loc) -> list[Fault]:
+    """What is wrong with an entry that stands at `loc`."""
+    inside = (*loc, entry.key)
+    own = entry.options.get("training") or {}
+    if not isinstance(own, dict):
+        return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
+    found = []
+    try:
+        kind(entry.key)
+        schema.Training.model_validate(shared.model_dump() | own)
+        algorithm(entry, shared)
+    except Unknown as error:
+        found.append(Fault(inside, str(error), of_key=True))
+    except ValidationError as error:
+        of_training = error.title == schema.Training.__name__
+        model, where = (schema.Training, (*inside, "training")) if of_training else (kind(entry.key), inside)
+        found.extend(faults_of(error, model, where))
+    except (ValueError, TypeError) as error:
+        found.append(Fault(inside, str(error)))
+    return found
+
+
+def options(kind: type[Any]) -> dict[str, Any]:
+    """JSON schema of an algorithm's options (an object)."""
+    return TypeAdapter(_strict(kind)).json_schema()
+
+
+def _modules() -> list[str]:
+    return sorted(
+        Path(file.name).stem
+        for file in resources.files("algorithms").iterdir()
+        if file.name.endswith(".py") and not file.name.startswith("_")
+    )
+
+
+def _class(module: ModuleType, key: str) -> type[Any] | None:
+    for name, found in inspect.getmembers(module, inspect.isclass):
+        if name.lower() == key and found.__module__ == module.__name__ and name != "Algorithm":
+            return found
+    return None
+
+
+def _strict(kind: type[Any]) -> type[Any]:
+    """The class as pydantic reads it: no unknown option, no silent conversion."""
+    for owner in (kind, Training):
+        if "__pydantic_config__" not in vars(owner):
+            setattr(owner, "__pydantic_config__", STRICT)  # noqa: B010  pydantic's own hook
+    return kind

@@ -1,0 +1,129 @@
+"""A scenario's text, read: plain values, and where in the text each of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+Loc = tuple[str | int, ...]  # as ("fleet", 0, "link", "up_mbit_s")
+Mark = tuple[int, int]  # line and column, from 0
+
+MOST_VALUES = 50_000  # in a scenario, aliases written out: a few hundred are usual
+DEEPEST = 20  # levels; a scenario has seven at most
+
+
+class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
+    """Text that is not the YAML of a scenario; `mark` says where, if known."""
+
+    def __init__(self, message: str, mark: Mark | None = None) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+@dataclass
+class Source:
+    """Plain values (dict, list, str, int, float, bool, None) and their places."""
+
+    name: str  # of the file, as errors say it
+    text: str = ""
+    plain: Any = None
+    keys: dict[Loc, Mark] = field(default_factory=dict)  # of the key of a mapping's entry
+    values: dict[Loc, Mark] = field(default_factory=dict)
+    said: dict[Loc, str] = field(default_factory=dict)  # what the command line changed, as it was typed
+
+    def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
+        """Where the value at `loc` stands, or the nearest thing around it; None if the text has nothing of it."""
+        places = (self.keys, self.values) if of_key else (self.values, self.keys)
+        for length in range(len(loc), 0, -1):
+            for found in (place.get(loc[:length]) for place in places):
+                if found is not None:
+                    return found
+        return None
+
+    def typed(self, loc: Loc) -> str | None:
+        """What was typed on the command line that put a value at `loc`, around it, or made it by going through it."""
+        made = {} if loc in self.values else {place[: len(loc)]: said for place, said in self.said.items()}
+        return made.get(loc) or next((said for place, said in self.said.items() if loc[: len(place)] == place), None)
+
+
+def read(text: str, name: str) -> Source:
+    """The values and places of a YAML text.
+
+    Raises Unreadable if it is not YAML, or if anchors loop, or if they explode to more than MOST_VALUES values.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(text)
+        source = Source(name, text)
+        if node is not None:
+            source.plain = _Reader(yaml.constructor, source).value(node, (), ())
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise Unreadable(f"not YAML: {error.problem}", (mark.line, mark.column) if mark else None) from None
+    except YAMLError as error:
+        raise Unreadable(f"not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise Unreadable(f"nested deeper than {DEEPEST} levels") from None
+    return source
+
+
+class _Reader:
+    """Walks the nodes of a document: plain values come out, places are noted on the way."""
+
+    def __init__(self, constructor: Any, source: Source) -> None:
+        self.constructor, self.source, self.count = constructor, source, 0
+
+    def value(self, node: Any, loc: Loc, around: tuple[int, ...]) -> Any:
+        """`around`: the identities of the nodes that this one stands in."""
+        mark = (node.start_mark.line, node.start_mark.column)
+        self.source.values.setdefault(loc, mark)
+        self.count += 1
+        if id(node) in around:
+            raise Unreadable("an anchor that contains itself", mark)
+        if self.count > MOST_VALUES or len(loc) > DEEPEST:
+            raise Unreadable(f"more than {MOST_VALUES} values, or nested deeper than {DEEPEST} levels", mark)
+        if node.id == "scalar":
+            return self._scalar(node, mark)
+        if node.tag not in ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            raise Unreadable(f"the tag {node.tag} means nothing here", mark)
+        inside = (*around, id(node))
+        if node.id == "sequence":
+            return [self.value(item, (*loc, number), inside) for number, item in enumerate(node.value)]
+        return self._mapping(node, loc, inside)
+
+    def _scalar(self, node: Any, mark: Mark) -> Any:
+        try:
+            value = self.constructor.construct_object(node)
+        except ValueError as error:
+            raise Unreadable(f"not YAML: {error}", mark) from None
+        return value if isinstance(value, (str, int, float, bool, type(None))) else node.value  # dates, bytes
+
+    def _mapping(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in node.value:
+            mark = (key.start_mark.line, key.start_mark.column)
+            if key.id != "scalar":
+                raise Unreadable("a key must be a word", mark)
+            if key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.value in result:
+                raise Unreadable(f"the key {key.value!r} is given twice", mark)
+            self.source.keys.setdefault((*loc, key.value), mark)
+            result[key.value] = self.value(value, (*loc, key.value), inside)
+        for merged in self._merged(node, loc, inside):
+            result = {**merged, **result}
+        return result
+
+    def _merged(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> Iterator[Mapping[str, Any]]:
+        """What `<<: *anchor` brings in; keys that stand in the mapping itself win."""
+        for key, value in node.value:
+            if key.id == "scalar" and key.tag == "tag:yaml.org,2002:merge":
+                for one in value.value if value.id == "sequence" else [value]:
+                    merged = self.value(one, loc, inside)
+                    if not isinstance(merged, dict):
+                        raise Unreadable("<< takes a mapping", (one.start_mark.line, one.start_mark.column))
+                    yield merged

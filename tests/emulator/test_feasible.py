@@ -1,0 +1,85 @@
+"""Deadlines that nobody can meet, by hand.  At 8 Mbit/s a byte takes 1 µs."""
+
+import pytest
+
+from emulator.costs import Costs
+from emulator.feasible import check_deadline
+from emulator.jobs import Run, largest_messages, start
+from emulator.run import study_of
+from scenarios.faults import BadScenario
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+pytestmark = pytest.mark.slow
+
+LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 50}
+SLOW = {"up_mbit_s": 0.8, "down_mbit_s": 8, "latency_ms": 50}
+FLEET = [{"profile": "pi-4", "count": 1, "link": LINK}, {"profile": "pi-3", "count": 2, "link": SLOW}]
+
+
+def checked(deadline, algorithms=("fedavg",), **changes):
+    rounds = {"deadline_s": deadline, **changes.pop("rounds", {})}
+    scenario = build(merged(SMALL, {"fleet": FLEET, **changes, "rounds": rounds, "algorithms": list(algorithms)}))
+    study = study_of(scenario)
+    check_deadline(study, scenario)
+    return study
+
+
+def alone(study, device, rate, label="fedavg"):
+    """Latencies twice, the model down at 1 MB/s and all kinds up at `rate` bytes/s, and the declared work."""
+    model, up = len(start(study, Run(label, 1)).weights), largest_messages(study, label)[1]
+    work = Costs(study, label, 1).device(device, 0, ("weights",), ()).total_seconds
+    return 2 * 0.05 + model / 1e6 + up / rate + work
+
+
+def test_no_deadline_can_be_missed():
+    assert checked(None)
+
+
+def test_the_quickest_device_alone_decides():
+    seconds = alone(checked(None), "pi-4-0", 1e6)
+    assert checked(seconds + 1e-6)
+    with pytest.raises(BadScenario, match="rounds.deadline_s is .* fedavg needs at least .* s even on pi-4-0 "):
+        checked(seconds - 1e-6)
+
+
+def test_with_more_replies_needed_the_slower_ones_decide():
+    seconds = alone(checked(None), "pi-3-0", 1e5)
+    rounds = {"min_replies": 2}
+    assert checked(seconds + 1e-6, rounds=rounds)
+    with pytest.raises(BadScenario, match="pi-3-0, the last of the 2 "):
+        checked(seconds - 1e-6, rounds=rounds)
+
+
+def test_the_algorithm_that_needs_longest_is_the_one_told():
+    seconds = alone(checked(None, ["fedcurv"]), "pi-4-0", 1e6, "fedcurv")
+    assert checked(seconds + 1e-6, ["fedcurv"])
+    with pytest.raises(BadScenario, match="; fedcurv needs"):
+        checked(0.1, ["fedavg", "fedcurv"])
+
+
+def test_what_the_server_computes_before_every_round_counts():
+    study = checked(None, [{"fedcl": {"interval": 1}}])
+    seconds = alone(study, "pi-4-0", 1e6, "fedcl") + Costs(study, "fedcl", 1).request(0).total_seconds
+    assert checked(seconds + 1e-6, [{"fedcl": {"interval": 1}}])
+    with pytest.raises(BadScenario, match=r"\(server "):
+        checked(seconds - 1e-6, [{"fedcl": {"interval": 1}}])
+    assert checked(seconds - 1e-6, [{"fedcl": {"interval": 2}}])  # only in every other round
+
+
+def test_the_message_says_what_would_be_right():
+    with pytest.raises(BadScenario) as error:
+        checked(0.01)
+    allowed = float(str(error.value).rpartition("allow ")[2].removesuffix(" or more"))
+    assert "\n" not in str(error.value)
+    assert checked(allowed)
+
+
+def test_a_narrow_server_is_a_bound_too():
+    """Down at 0.5 MB/s instead of 1: the model takes as long again."""
+    server = {"link": {"up_mbit_s": 4, "down_mbit_s": 1000, "latency_ms": 0}}
+    study = checked(None)
+    seconds = alone(study, "pi-4-0", 1e6) + largest_messages(study, "fedavg")[0] / 1e6
+    assert checked(seconds + 1e-6, server=server)
+    with pytest.raises(BadScenario):
+        checked(seconds - 1e-6, server=server)

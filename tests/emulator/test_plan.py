@@ -1,0 +1,148 @@
+"""The figures of a check."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from emulator.commands.plan_text import heat_map, text
+from emulator.host import Host
+from emulator.jobs import largest_messages
+from emulator.plan import largest_speedup, plan_of
+from emulator.rehearsal import Rehearsal
+from emulator.run import study_of
+from scenarios.faults import BadScenario
+from scenarios.load import build
+from tests.conftest import FAST, SMALL, merged
+
+HOST = Host(workers=2, flops_per_s=1e9, process_bytes=10**8)
+BOTH = {"algorithms": ["fedavg", {"fedcurv": {}}]}
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The plan of SMALL with changes, on a computer of known speed."""
+
+    def plan_small(**changes):
+        return plan_of(build(merged(SMALL, changes)), workers=2)
+
+    monkeypatch.setattr("emulator.plan.measured", lambda *_: HOST)
+    return plan_small
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["fedavg", {"fedcl": {"interval": 2}}, {"fedcurv": {}}], ids=str)
+def test_a_plan_tells_the_mean_round_of_the_run(play, planned, algorithm):
+    run = play(algorithm, rounds={"max": 4})
+    cost = next(iter(planned(algorithms=[algorithm], rounds={"max": 4}).prices.values()))
+    lengths = [after["time_s"] - before["time_s"] for before, after in pairwise(run.rounds)]
+    assert cost.seconds == pytest.approx(sum(lengths) / 3, rel=1e-12)
+    assert cost.span_s == run.rounds[-1]["time_s"]
+    moved = [sum(row["bytes"]["down"].values()) for row in run.rounds[1:]]
+    assert sum(cost.down_bytes.values()) == pytest.approx(sum(moved) / 3, rel=1e-12)
+    assert cost.flops == pytest.approx(sum(row["flops"] for row in run.rounds[1:]) / 3, rel=1e-12)
+    parts = (cost.down_s, cost.compute_s, cost.up_s, cost.server_s)
+    whole = cost.setup_s + cost.wait_s + sum(sum(part.values()) for part in parts)
+    assert whole == pytest.approx(cost.seconds, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_plan_compares_with_the_first_algorithm(planned):
+    plan = planned(**BOTH)
+    found = plan.ratios["fedcurv"]
+    assert plan.ratios.keys() == plan.sentences.keys() == {"fedcurv"}
+    assert found.down == pytest.approx(3, rel=0.01)  # |θ|, U and V
+    assert found.up == pytest.approx(3, rel=0.01)
+    assert found.wins_below == pytest.approx(plan.prices["fedavg"].seconds / plan.prices["fedcurv"].seconds)
+    assert plan.memory["fedcurv"].kept == 4 * plan.memory["fedavg"].parameters  # two sums in float64
+
+
+@pytest.mark.slow
+def test_groups_are_told_with_what_differs_inside_them(planned):
+    plan = planned(fleet=[{"profile": "pi-4", "count": 3, "link": {**FAST, "down_mbit_s": {"choice": [4]}}}, CLOCKED])
+    groups = {group.name: group for group in plan.groups}
+    assert [(name, group.count) for name, group in groups.items()] == [("field", 6), ("pi-4", 3)]
+    assert groups["field"].flops_per_s.low < groups["field"].flops_per_s.high
+    assert (groups["pi-4"].down.low, groups["pi-4"].down.high) == (0.5e6, 0.5e6)
+    down = largest_messages(study_of(build(SMALL)), "fedavg")[0]
+    assert groups["pi-4"].alone["fedavg"]["down"].low == pytest.approx(down / 0.5e6)
+    assert groups["field"].sometimes_off == 6
+
+
+CLOCKED = {
+    "name": "field",
+    "profile": "pi-3",
+    "count": 6,
+    "link": FAST,
+    "speed_gflop_s": {"uniform": {"low": 1, "high": 4}},
+    "presence": {"off": [[900, 901]]},
+}
+
+
+@pytest.mark.slow
+def test_minutes_are_flops_over_the_speed_of_all_workers(planned):
+    plan = planned(seeds=[1, 2, 3], evaluate={"every": 0}, rounds={"max": 40})
+    assert plan.effort.seconds == pytest.approx(3 * 40 * plan.prices["fedavg"].flops / 2e9)
+
+
+@pytest.mark.slow
+def test_evaluations_take_time_too(planned):
+    seldom, often = (planned(evaluate={"every": every}, rounds={"max": 40}).effort.seconds for every in (20, 1))
+    assert seldom < often
+
+
+def started(seconds, flops):
+    return {"event": "compute.start", "seconds": {"train": seconds}, "phases": {"train": flops}}
+
+
+def test_the_speed_up_is_what_the_last_of_those_in_turn_can_keep():
+    """2 GFLOP take this computer 2 s; of 5 devices on 2 workers the last is done after 6 s, modelled are 4 s."""
+    rehearsal = Rehearsal((), (started(40.0, 2e9), started(4.0, 2e9)), None, {}, {}, {})
+    assert largest_speedup(HOST, 5, [rehearsal]) == pytest.approx(4 / 6)
+    assert largest_speedup(HOST, 2, [rehearsal]) == pytest.approx(4 / 2)
+
+
+@pytest.mark.slow
+def test_a_device_that_is_too_small_is_named(planned):
+    plan = planned(fleet=[{"name": "tiny", "profile": "pi-4", "count": 2, "link": FAST, "memory_mb": 0.5}])
+    assert len(plan.warnings) == 1
+    assert plan.warnings[0].startswith("fedavg needs ")
+    assert "tiny has 0.5 MB" in plan.warnings[0]
+
+
+@pytest.mark.slow
+def test_a_deadline_that_is_missed_because_devices_share_a_link_is_found(planned):
+    """Alone each takes some 0.5 s for its download at 0.5 MB/s; four together four times that."""
+    narrow = {"link": {"up_mbit_s": 4, "down_mbit_s": 1000, "latency_ms": 0}}
+    changes = {"server": narrow, "fleet": [{"profile": "pi-5", "count": 4, "link": FAST}]}
+    with pytest.raises(BadScenario, match="3 rounds in a row"):
+        planned(**changes, rounds={"max": 5, "deadline_s": 1.5})
+
+
+@pytest.mark.slow
+def test_a_plan_is_json_and_text_of_80_columns(planned):
+    plan = planned(**BOTH)
+    assert json.loads(json.dumps(plan.plain(), allow_nan=False))["ratios"].keys() == {"fedcurv"}
+    page = text(plan)
+    assert max(map(len, page.splitlines())) <= 80
+    assert "it wins only below" in " ".join(page.split())
+    assert "\x1b" not in page
+
+
+def test_the_heat_map_is_darker_where_more_examples_are():
+    lines = heat_map({"a-0": [0, 1, 25, 26, 51, 76, 100]}, 80).splitlines()
+    assert lines[-1].split("  ")[2:][0] == ""  # class 0 is blank
+    assert lines[-1].replace(" ", "") == "a-0" + "░░" + "░░" + "▒▒" + "▓▓" + "██" + "██" + "279"
+
+
+def test_the_heat_map_says_what_it_leaves_out():
+    lines = heat_map({f"a-{k:02}": [1] * 200 for k in range(50)}, 80).splitlines()
+    assert len([line for line in lines if line.startswith("  a-")]) == 20
+    assert "  and 30 more devices, between these" in lines
+    shown = len(lines[2].split()[1])
+    assert f"  and {200 - shown} more classes" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_an_empty_heat_map_is_blank():
+    assert "█" not in heat_map({"a-0": [0, 0]}, 80).splitlines()[-1]

@@ -1,0 +1,95 @@
+"""`fedlapse report`: where things go, and what it refuses."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.__main__ import app
+from emulator.report.comparison import MADE_BY
+
+SCENARIO = """
+name: trial
+rounds: {max: 1, fraction: 1.0}
+fleet: [{profile: phone-mid, count: 1, link: {up_mbit_s: 1, down_mbit_s: 1}}]
+"""
+ROW = {
+    "round": 0,
+    "time_s": 3.0,
+    "accuracy": 0.5,
+    "initial": 0.5,
+    "personalised": None,
+    "bytes": {"down": {"weights": 100}, "up": {"weights": 50}},
+    "asked": 1,
+    "counted": 1,
+    "late": 0,
+    "lost": 0,
+    "refused": 0,
+    "wasted_bytes": 0,
+    "leverage": {},
+    "critical": {
+        "device": "phone-mid-1",
+        "setup_s": 0.0,
+        "down_s": {"weights": 1.0},
+        "compute_s": {"train": 1.0},
+        "up_s": {"weights": 1.0},
+        "server_s": {},
+        "wait_s": 0.0,
+    },
+}
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "out" / "fedavg-s1"
+    run.mkdir(parents=True)
+    (run.parent / "scenario.yaml").write_text(SCENARIO)
+    (run / "rounds.jsonl").write_text(json.dumps(ROW) + "\n")
+    return run.parent
+
+
+def report(*words):
+    return CliRunner().invoke(app, ["report", *map(str, words)])
+
+
+def test_markdown_and_json_go_to_the_screen(out):
+    assert report(out, "--format", "markdown").stdout.startswith(f"<!-- {MADE_BY} -->\n## trial")
+    assert json.loads(report(out, "--format", "json").stdout)["critical_s"]["fedavg"]["compute train"] == 1.0
+    assert not (out / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_the_page_goes_into_the_folder_of_one_and_beside_several(out, tmp_path):
+    assert report(out).exit_code == 0
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    assert report(out, out).exit_code == 0
+    assert "out#2/fedavg" in (tmp_path / "report.html").read_text()
+    assert report(out, out).exit_code == 0  # its own page it replaces
+
+
+def test_a_file_of_someone_else_is_not_overwritten_unless_told(out, tmp_path):
+    theirs = tmp_path / "notes.md"
+    theirs.write_text("dear diary")
+    refused = report(out, "--format", "markdown", "--out", theirs)
+    assert refused.exit_code == 2
+    assert "was not made by fedlapse" in refused.stderr
+    assert theirs.read_text() == "dear diary"
+    assert report(out, "--format", "markdown", "--out", theirs, "--force").exit_code == 0
+    assert MADE_BY in theirs.read_text()
+
+
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path):
+    refused = report(tmp_path / "nowhere")
+    assert refused.exit_code == 2
+    assert refused.stderr.count("\n") == 1
+    assert "scenario.yaml is missing" in refused.stderr
+
+
+@pytest.mark.slow
+def test_pictures_are_svg_and_png_of_every_chart(out):
+    assert report(out, "--format", "markdown", "--out", out / "report.md", "--png").exit_code == 0
+    names = {file.name for file in (out / "charts").iterdir()}
+    assert {"accuracy-time.svg", "accuracy-time.png", "seconds.svg", "seconds.png", "bytes.png"} <= names
+    assert (out / "charts" / "seconds.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "charts" / "seconds.svg").read_text().startswith("<svg")

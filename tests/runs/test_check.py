@@ -1,0 +1,118 @@
+"""`check`, `algorithms`, `devices` and `scenarios`, as a person at the prompt runs them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+QUICK = ("quickstart", "--seed", "1", "--rounds", "3")
+
+
+def fedlapse(*arguments, cwd):
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "emulator", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def told(*arguments, cwd):
+    done = fedlapse(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_check_tells_what_it_will_take_and_trains_nothing(tmp_path):
+    page = told("check", *QUICK, cwd=tmp_path)
+    for words in ("6 phone-mid", "weights", "GFLOP", "Memory of a device", "This computer", "--speedup", "█"):
+        assert words in page
+    assert "a fedcurv round costs" in page
+    assert "it wins only below" in page
+    assert max(map(len, page.splitlines())) <= 80
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_tells_programs_the_same(tmp_path):
+    plan = json.loads(told("check", *QUICK, "--format", "json", cwd=tmp_path))
+    assert plan["prices"].keys() == {"fedavg", "fedprox", "fedcl-n10", "fedcurv"}
+    assert {"groups", "ratios", "sentences", "memory", "labels", "effort", "warnings"} <= plan.keys()
+    assert sum(group["count"] for group in plan["groups"]) == len(plan["labels"]) == 16
+
+
+def test_check_and_the_run_agree_about_bytes_and_seconds(tmp_path):
+    changes = ("quickstart", "--seed", "1", "--rounds", "2")
+    plan = json.loads(told("check", *changes, "--format", "json", cwd=tmp_path))
+    told("run", *changes, "--algorithm", "fedcurv", "--workers", "0", "--out", "out", cwd=tmp_path)
+    row = json.loads((tmp_path / "out" / "fedcurv-s1" / "rounds.jsonl").read_text().splitlines()[1])
+    assert plan["prices"]["fedcurv"]["up_bytes"] == row["bytes"]["up"]
+    assert plan["prices"]["fedcurv"]["span_s"] == row["time_s"]
+
+
+@pytest.mark.parametrize("command", [("check",), ("compare", "--workers", "0"), ("run", "--algorithm", "fedavg")])
+def test_a_deadline_that_nobody_can_meet_is_one_line_and_exit_code_2(tmp_path, command):
+    done = fedlapse(command[0], "quickstart", "rounds.deadline_s=0.5", *command[1:], cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedlapse: rounds.deadline_s is 0.5; ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["check", "algorithms"])
+def test_a_bad_scenario_is_told_and_exit_code_2(tmp_path, command):
+    done = fedlapse(command, "quickstart", "rounds.fraction=2", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fedlapse: ")
+    assert "rounds.fraction" in done.stderr
+
+
+def test_algorithms_tells_payloads_work_and_state(tmp_path):
+    known = {one["name"]: one for one in json.loads(told("algorithms", "--format", "json", cwd=tmp_path))}
+    assert {"fedavg", "fedprox", "fedcl", "fedcurv"} <= known.keys()
+    curv, cl = known["fedcurv"]["cost"], known["fedcl"]["cost"]
+    assert (curv["down"], curv["up"]) == (pytest.approx(3, rel=0.01), pytest.approx(3, rel=0.01))
+    assert curv["kept_models"] == 4  # two sums of the model's size, in float64
+    assert curv["device_flops"] == pytest.approx(1 / 5)  # a gradient of each example beside five epochs
+    assert (cl["down"], cl["up"], cl["device_flops"]) == (pytest.approx(2, rel=0.01), 1, 0)
+    # 72 proxy examples once, beside 5 devices with 81 examples and five epochs
+    assert cl["server_flops"] == pytest.approx(72 / (5 * 81 * 5))
+    assert {k: known["fedavg"]["cost"][k] for k in ("down", "up", "kept_bytes")} == {
+        "down": 1,
+        "up": 1,
+        "kept_bytes": 0,
+    }
+    assert {option["name"]: option["default"] for option in known["fedcl"]["options"]}["interval"] == 1
+
+
+def test_algorithms_says_the_same_to_people(tmp_path):
+    page = told("algorithms", cwd=tmp_path)
+    assert "FedCurv (Shoham et al. 2019)" in page
+    assert "interval: integer, default 1" in page
+    assert "3.00x 3.00x +20.0 %" in " ".join(page.split())
+
+
+def test_devices_tells_who_measured_what(tmp_path):
+    page = told("devices", cwd=tmp_path)
+    assert "phone-mid" in page
+    assert "~4000" in page  # assumed
+    assert "Redmi Note 7 0.588 s per batch" in " ".join(page.split())
+    known = json.loads(told("devices", "--format", "json", cwd=tmp_path))
+    assert known["phone-mid"]["speed"]["measured"]
+    assert not known["phone-mid"]["memory"]["measured"]
+    assert known["phone-mid"]["memory"]["unit"] == "MB"
+
+
+def test_scenarios_tells_what_each_teaches_and_how_to_run_it(tmp_path):
+    page = told("scenarios", cwd=tmp_path)
+    assert "What it teaches: how long four algorithms take" in " ".join(page.split())
+    assert "$ fedlapse compare quickstart" in page
+    known = {one["name"]: one for one in json.loads(told("scenarios", "--format", "json", cwd=tmp_path))}
+    assert known["quickstart"]["devices"] == 16
+    assert known["fedcl-mnist"]["command"] == "fedlapse compare fedcl-mnist"

@@ -1,0 +1,79 @@
+"""The JSON schema of scenario files."""
+
+import json
+from importlib import resources
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from scenarios.describe import json_schema
+from scenarios.load import shipped
+
+SCHEMA = json_schema(own=False)
+
+
+def valid(text):
+    return jsonschema.Draft7Validator(SCHEMA).is_valid(YAML(typ="safe", pure=True).load(text))
+
+
+def test_it_is_a_draft_7_schema():
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert "$defs" not in json.dumps(SCHEMA)
+    assert "prefixItems" not in json.dumps(SCHEMA)
+
+
+def test_the_committed_copy_is_fresh():
+    copy = resources.files("scenarios").joinpath("scenario.schema.json").read_text(encoding="utf-8")
+    hint = "write it anew: python -m emulator schema > scenarios/scenario.schema.json"
+    assert copy == json.dumps(SCHEMA, indent=1) + "\n", hint
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_scenarios_that_come_along_are_valid(name):
+    assert valid(shipped()[name])
+
+
+def test_the_template_of_new_is_valid():
+    assert valid(resources.files("scenarios").joinpath("template.yaml.txt").read_text(encoding="utf-8"))
+
+
+LINK = "{up_mbit_s: 1, down_mbit_s: {uniform: {low: 1, high: 2}}}"
+
+
+@pytest.mark.parametrize(
+    ("rest", "right"),
+    [
+        ("", True),
+        ("algorithms: [fedavg, my.mine:Mine, {fedcl: {interval: 3}, name: x}, {my.mine:Mine: {a: 1}}]", True),
+        ("algorithms: [{algorithm: my.mine:Mine, options: {a: 1}, name: y}]", True),
+        ("algorithms: [fedavgg]", False),
+        ("algorithms: [{fedcl: {intervall: 3}}]", False),
+        ("algorithms: [{fedcl: {training: {lr: 0.1}}}]", True),
+        ("algorithms: [{fedcl: {training: {lrr: 0.1}}}]", False),
+        ("rounds: {max: 0}", False),
+        ("unknown: 1", False),
+        ("expect: [{label: fedavg, reach: 0.9, time_s: 3}]", True),
+        ("fleet_seed: -1", False),
+    ],
+)
+def test_it_takes_what_the_scenario_takes(rest, right):
+    assert valid(f"name: x\nfleet: [{{profile: pi-4, link: {LINK}}}]\n{rest}") is right
+
+
+def fields(node, path=()):
+    """Every described key: (path, its schema)."""
+    if isinstance(node, dict):
+        properties = node.get("properties")
+        if isinstance(properties, dict):
+            yield from ((".".join(map(str, (*path, key))), spec) for key, spec in properties.items())
+        for key, inner in node.items():
+            yield from fields(inner, (*path, key))
+    elif isinstance(node, list):
+        for number, inner in enumerate(node):
+            yield from fields(inner, (*path, number))
+
+
+def test_every_field_has_a_description_and_an_example():
+    bare = [path for path, spec in fields(SCHEMA) if not spec.get("description") or not spec.get("examples")]
+    assert bare == []

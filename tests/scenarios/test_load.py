@@ -1,0 +1,171 @@
+"""Scenario files: what is wrong is said at once, where it stands, with what would be right."""
+
+import re
+
+import pytest
+
+from scenarios.load import BadScenario, build, dump, load, parse, shipped
+from tests.conftest import SMALL, merged
+
+GOOD = """\
+name: t
+fleet:
+  - {profile: pi-4, count: 4, link: {up_mbit_s: 1, down_mbit_s: 1}}
+algorithms: [fedavg, {fedcl: {interval: 2}, name: two}]
+"""
+
+
+def faults(text, changes=()):
+    with pytest.raises(BadScenario) as caught:
+        parse(text, "t.yaml", changes)
+    return str(caught.value)
+
+
+def test_all_faults_are_told_at_once_with_their_places():
+    said = faults(
+        "name: t\nseeds: [1]\nrounds: {maxx: 3, fraction: 2}\nfleet:\n"
+        "  - {profile: pi-4, count: -1, link: {up_mbit_s: x, down_mbit_s: 1}}\n"
+    )
+    assert re.findall(r"^t\.yaml:(\d+:\d+): ([\w.]+):", said, re.MULTILINE) == [
+        ("3:10", "rounds.maxx"),
+        ("3:29", "rounds.fraction"),
+        ("5:28", "fleet.0.count"),
+        ("5:50", "fleet.0.link.up_mbit_s"),
+    ]
+
+
+def test_the_caret_stands_under_the_fault():
+    lines = faults("name: t\nfleeet: []\n").splitlines()
+    at = next(number for number, line in enumerate(lines) if "fleeet: unknown" in line)
+    shown, caret = lines[at + 1 : at + 3]
+    assert shown[caret.index("^") :].startswith("fleeet")
+    assert "did you mean fleet?" in lines[at]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("seeds: []", "seeds: it must not be empty"),
+        ("seeds: [1, 1]", "holds one of them twice"),
+        ("seeds: [-1]", "greater than or equal to 0"),
+        ("name: a b", "begin with a letter or digit"),
+        ("name: 3", "a valid string, not 3"),
+        ("model: mnist_cnn", "did you mean mnist-cnn?"),
+        ("model: no.such:thing", None),
+        ("data: {set: mnst}", "did you mean mnist?"),
+        ("data: {split: {kind: dirichlet}}", "alpha belongs to a dirichlet split"),
+        ("data: {split: {kind: dirichlet, alpha: .nan}}", "finite"),
+        ("server: {profile: workstatoin}", "did you mean workstation?"),
+        ("rounds: {ask: 5}", "5 devices are asked, but the fleet has 4"),
+        ("rounds: {fraction: 1.0, ask: 2}", "2 devices are asked, but 4 replies"),
+        ("rounds: {min_replies: 2}", "it is 2, but 1 replies"),
+        ("rounds: {deadline_s: -3}", "greater than 0, not -3"),
+        ("rounds: {deadline_s: .inf}", "finite number, not inf"),
+        ("rounds: {max: 0}", "greater than or equal to 1, not 0"),
+        ("rounds: {stragglers: wait}", "'wait' is not known"),
+        ("rounds: {targets: [{value: 0.9}]}\nevaluate: {every: 0}", "evaluate.every is 0"),
+        ("rounds: {stop_at: {value: 0.9}}\ndata: {validation: 0}", "data.validation is 0"),
+        ("expect: [{label: fedagv, reach: 0.9}]", "did you mean fedavg?"),
+        ("expect: [{label: fedavg}]", "an expectation needs"),
+        ("expect: [{label: fedavg, time_s: 3}]", "time_s is a limit to `reach:`"),
+    ],
+)
+def test_bad_values_are_named_with_what_would_be_right(line, message):
+    text = re.sub(r"^name: t\n", "", GOOD) if line.startswith("name") else GOOD
+    if message is None:
+        assert parse(text + line, "t.yaml").model == "no.such:thing"  # found out when it is built
+    else:
+        assert message in faults(text + line)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("fedcurvv", "did you mean fedcurv?"),
+        ("{fedcl: {intervall: 3}}", "unknown key 'intervall'; did you mean interval?"),
+        ("{fedcl: {importance: squared}}", "'squared' is not known"),
+        ("{fedcl: {strength: .nan}}", "finite"),
+        ("{fedcl: {strength: -1}}", "strength is -1"),
+        ("{fedcl: {strength: '1'}}", "valid number"),
+        ("{fedcl: 3}", "its options are a mapping"),
+        ("{fedcl: {}, fedavg: {}}", "names one algorithm"),
+        ("{fedcl: {training: 3}}", "it must be a mapping"),
+        ("{fedcl: {training: {lrr: 1}}}", "did you mean lr?"),
+        ("fedavg", "two algorithms have the name 'fedavg'"),
+        ("{fedprox: {}, name: ../x}", "begin with a letter or digit"),
+        ("no.such.module:Thing", "No module named"),
+        ("json:JSONEncoder", "frozen dataclass"),
+        ("json:nothing", "cannot find"),
+        ("7", "mapping"),
+    ],
+)
+def test_bad_algorithms_are_named_with_what_would_be_right(entry, message):
+    assert message in faults(GOOD.replace("{fedcl: {interval: 2}, name: two}", entry))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds nothing"),
+        ("- 1\n- 2", "holds a list"),
+        ("just words", "holds a str"),
+        ("name: [t", "not YAML"),
+        ("a: &a [*a]", "contains itself"),
+    ],
+)
+def test_what_is_no_mapping_is_refused_in_one_line(text, message):
+    said = faults(text)
+    assert message in said
+    assert said.startswith("t.yaml:")
+
+
+def test_a_list_that_holds_a_bad_item_is_not_called_empty():
+    assert "must not be empty" not in faults("name: t\nfleet: [{profile: 3}]")
+
+
+def test_groups_of_equal_names_are_refused():
+    group = "{name: a, profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}"
+    assert "two groups have the name 'a'" in faults(f"name: t\nfleet: [{group}, {group}]")
+
+
+def test_a_missing_file_and_a_binary_one_are_refused_in_one_line(tmp_path):
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00binary")
+    for path, message in [("nothing.yaml", "cannot read"), ("b.yaml", "not a text file"), (".", "cannot read")]:
+        with pytest.raises(BadScenario, match=message) as caught:
+            load(str(tmp_path / path))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_scenario_that_comes_along_loads_and_survives_being_written_out(name):
+    scenario = load(name)
+    assert parse(dump(scenario), "again") == scenario
+    assert shipped()[name].startswith("# yaml-language-server: $schema=scenario.schema.json\n")
+
+
+def test_draws_survive_being_written_out():
+    drawn = {"lognormal": {"median": 2.0, "sigma": 0.5}}
+    scenario = build(merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "speed_gflop_s": drawn}]}))
+    assert parse(dump(scenario), "again") == scenario
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        ({}, "a draw is one of"),
+        ({"lognormal": {"median": 1, "sigma": 1}, "uniform": {"low": 1, "high": 2}}, "a draw is one of"),
+        ({"uniform": {"low": 2, "high": 1}}, "low is 2, above high = 1"),
+        ({"lognorml": {"median": 1, "sigma": 1}}, "did you mean lognormal?"),
+        ({"lognormal": {"median": -1, "sigma": 1}}, "greater than or equal to"),
+        ({"choice": []}, "must not be empty"),
+    ],
+)
+def test_bad_draws_are_named(draw, message):
+    with pytest.raises(BadScenario, match=re.escape(message)):
+        build(merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "speed_gflop_s": draw}]}))
+
+
+@pytest.mark.parametrize("entry", ["fedcl", {"fedcl": None}, {"fedcl": {}}, {"algorithm": "fedcl"}])
+def test_the_forms_of_an_entry_mean_the_same(entry):
+    plain = build(merged(SMALL, {"algorithms": ["fedcl"]}))
+    assert build(merged(SMALL, {"algorithms": [entry]})) == plain
