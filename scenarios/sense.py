@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from algorithms.models import MODELS
@@ -41,17 +40,19 @@ def _names(scenario: Scenario) -> Iterator[Fault]:
 
 def _labels(scenario: Scenario) -> Iterator[Fault]:
     """Two of the same name, where names must differ."""
-    labels = Counter(entry.name for entry in scenario.algorithms)
+    labels: list[str] = []
     for number, entry in enumerate(scenario.algorithms):
-        if labels[entry.name] > 1:
-            message = f"two algorithms have the name {entry.name!r}; give each its own `name:`"
+        if entry.name in labels:
+            message = f"{entry.name!r} is another algorithm's name already; give this one its own `name:`"
             yield Fault(("algorithms", number), message)
-    groups = Counter(group.name for group in scenario.fleet if group.name)
+        labels.append(entry.name)
+    groups: list[str] = []
     for number, group in enumerate(scenario.fleet):
-        if group.name and groups[group.name] > 1:
-            yield Fault(("fleet", number, "name"), f"two groups have the name {group.name!r}; names must differ")
+        if group.name in groups:
+            yield Fault(("fleet", number, "name"), f"{group.name!r} is another group's name already; names must differ")
         elif any(group.name == other.profile and not other.name for other in scenario.fleet if other is not group):
             yield Fault(("fleet", number, "name"), f"{group.name!r} is what another group is called, after its profile")
+        groups.extend([group.name] if group.name else [])
     if len(set(scenario.seeds)) < len(scenario.seeds):
         yield Fault(("seeds",), f"{list(scenario.seeds)} holds one of them twice")
 

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from hypothesis import settings
+from typer.testing import CliRunner
 
+from emulator.__main__ import app
 from emulator.audit import audit_run
 from emulator.jobs import Run
 from emulator.record import read_lines
@@ -82,6 +85,28 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
         return Played(folder, outcome)
 
     return play_small
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def fedlapse(monkeypatch, tmp_path):
+    """The command line, in this process: a new one would import torch each time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
+
+    def call(*arguments):
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="fedlapse")
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,7 @@ def _write_host(out: Path, seconds: float, outcomes: list[Outcome], session: Ses
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         "real_seconds": seconds,
         "world": session.settings.world,
+        **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),
         "overruns": {f"{o.run.label}-s{o.run.seed}": o.overruns for o in outcomes if o.overruns},
     }
     replace_file(out / "host.json", json.dumps(host, indent=1) + "\n")

@@ -50,7 +50,12 @@ def compare(results: Sequence[Results]) -> Comparison:
 
 
 def _names(results: Sequence[Results]) -> list[str]:
-    """What the folders are called: by their last part, and numbered where two share it."""
+    """What the folders are called: by their last part, and numbered where two share it.
+
+    A single one goes by its scenario: the page must not depend on where equal results lie.
+    """
+    if len(results) == 1:
+        return [results[0].name]
     names = [one.folder.resolve().name or one.name for one in results]
     twice = {name for name, count in Counter(names).items() if count > 1}
     return [f"{name}#{number}" if name in twice else name for number, name in enumerate(names, 1)]

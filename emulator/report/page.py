@@ -87,13 +87,16 @@ def command(results: Results) -> str:
     """How to get these results again from the scenario."""
     if results.host.get("world") != "sockets":
         return "fedlapse compare scenario.yaml"
-    labels = " ".join(f"--algorithm {entry.name}" for entry in results.scenario.algorithms[:1])
-    return f"fedlapse run scenario.yaml {labels} --world sockets"
+    speedup = results.host.get("speedup", 1.0)
+    faster = f" --speedup {speedup:g}" if speedup != 1 else ""
+    label = results.scenario.algorithms[0].name  # `run` plays one
+    return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
 
 
 def _verdicts(all_: Comparison) -> Iterator[str]:
-    if len(all_.sources) == 1 and all_.summary.get("sentence"):
-        yield str(all_.summary["sentence"])
+    for name, one in all_.sources.items():
+        if said := one.summary.get("sentence"):
+            yield f"{name}: {said}" if len(all_.sources) > 1 else str(said)
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:

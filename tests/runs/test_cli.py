@@ -5,38 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from emulator.__main__ import COMMANDS, app
+from emulator.__main__ import COMMANDS
 
 pytestmark = pytest.mark.slow
 
 QUICK = ("--workers", "0", "-q", "rounds.max=1", "seeds=[1]")
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def fedlapse(monkeypatch, tmp_path):
-    """The command line, in this process: a new one would import torch each time."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
-
-    def call(*arguments):
-        done = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="fedlapse")
-        if done.exception and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return Done(done.exit_code, done.stdout, done.stderr)
-
-    return call
 
 
 def refused(done):

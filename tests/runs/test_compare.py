@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 SAME = ("events.jsonl", "rounds.jsonl", "final.safetensors")
 
 
-def fedlapse(*arguments, cwd):
+def fedlapse_alone(*arguments, cwd):
     return subprocess.run(
         [sys.executable, "-m", "emulator", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
     )
@@ -30,7 +30,7 @@ def files(out):
 
 def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
     for workers in ("1", "2"):
-        done = fedlapse(
+        done = fedlapse_alone(
             *("compare", "quickstart", "--rounds", "6", "--workers", workers, "--out", workers, "--quiet"), cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
@@ -44,16 +44,16 @@ def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
 
 def test_run_and_audit_speak_of_the_same_folder(tmp_path):
     arguments = ("run", "quickstart", "--algorithm", "fedprox", "--rounds", "2", "--seed", "7", "--workers", "0")
-    done = fedlapse(*arguments, "--out", "out", cwd=tmp_path)
+    done = fedlapse_alone(*arguments, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "results: out" in done.stdout
     assert done.stderr.count("round") >= 2  # progress
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"].keys() == {"fedprox"}
-    audited = fedlapse("audit", "out", cwd=tmp_path)
+    audited = fedlapse_alone("audit", "out", cwd=tmp_path)
     assert audited.returncode == 0
     assert "1 of 1 records obey the laws" in audited.stdout
     spoil(tmp_path / "out" / "fedprox-s7" / "rounds.jsonl")
-    spoiled = fedlapse("audit", "out/fedprox-s7", cwd=tmp_path)
+    spoiled = fedlapse_alone("audit", "out/fedprox-s7", cwd=tmp_path)
     assert spoiled.returncode == 1
     assert "✗" in spoiled.stdout
 
@@ -68,18 +68,18 @@ def spoil(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rounds": {"ask": 99}}, "ask is 99"),
+        ({"rounds": {"ask": 99}}, "99 devices are asked"),
         ({"rounds": {"max": 0}}, "rounds.max"),
         ({"roundz": {}}, "roundz"),
         ({"fleet": []}, "fleet"),
         ({"fleet": [{"profile": "toaster", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]}, "toaster"),
         ({"algorithms": ["fedavgg"]}, "fedavgg"),
         ({"algorithms": [{"fedcl": {"intervall": 2}}]}, "intervall"),
-        ({"algorithms": ["fedavg", "fedavg"]}, "different"),
+        ({"algorithms": ["fedavg", "fedavg"]}, "name already"),
         ({"model": "resnet"}, "resnet"),
         ({"model": "mlp"}, "(1, 28, 28)"),
         ({"training": {"lr": -1}}, "training.lr"),
-        ({"algorithms": [{"fedcl": 5}]}, "must be a mapping"),
+        ({"algorithms": [{"fedcl": 5}]}, "are a mapping"),
         ({"algorithms": [{"fedavg": {"training": {"batch": 0}}}]}, "batch"),
         ({"algorithms": [{"fedavg": {"training": 5}}]}, "must be a mapping"),
         ({"algorithms": [{"fedprox": {"mu": math.nan}}]}, "mu"),
@@ -97,20 +97,22 @@ def spoil(path: Path) -> None:
         ({"fleet": [{"profile": "pi-4", "count": 2000, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]}, "2000"),
     ],
 )
-def test_a_bad_scenario_is_one_line_and_exit_code_2(tmp_path, change, words):
+def test_a_bad_scenario_is_one_message_with_its_place_and_exit_code_2(fedlapse, tmp_path, change, words):
     link = {"up_mbit_s": 8, "down_mbit_s": 8}
     scenario = {"name": "bad", "fleet": [{"profile": "pi-4", "count": 4, "link": link}], **change}
     (tmp_path / "bad.yaml").write_text(json.dumps(scenario))
-    done = fedlapse("compare", "bad.yaml", "--workers", "0", cwd=tmp_path)
+    done = fedlapse("compare", "bad.yaml", "--workers", "0")
     assert done.returncode == 2
     assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 or (len(lines) == 3 and lines[2].strip("| ") == "^")  # the message; the line, and a caret
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_second_run_does_not_write_over_the_first(tmp_path):
+def test_a_second_run_does_not_write_over_the_first(fedlapse, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep")
-    done = fedlapse("compare", "quickstart", "--out", "out", "--rounds", "1", cwd=tmp_path)
+    done = fedlapse("compare", "quickstart", "--out", "out", "--rounds", "1")
     assert done.returncode == 2
-    assert "not empty" in done.stderr
+    assert "give a new folder" in done.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]

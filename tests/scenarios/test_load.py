@@ -91,7 +91,7 @@ def test_bad_values_are_named_with_what_would_be_right(line, message):
         ("{fedcl: {}, fedavg: {}}", "names one algorithm"),
         ("{fedcl: {training: 3}}", "it must be a mapping"),
         ("{fedcl: {training: {lrr: 1}}}", "did you mean lr?"),
-        ("fedavg", "two algorithms have the name 'fedavg'"),
+        ("fedavg", "'fedavg' is another algorithm's name already"),
         ("{fedprox: {}, name: ../x}", "begin with a letter or digit"),
         ("no.such.module:Thing", "No module named"),
         ("json:JSONEncoder", "frozen dataclass"),
@@ -125,7 +125,7 @@ def test_a_list_that_holds_a_bad_item_is_not_called_empty():
 
 def test_groups_of_equal_names_are_refused():
     group = "{name: a, profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}"
-    assert "two groups have the name 'a'" in faults(f"name: t\nfleet: [{group}, {group}]")
+    assert "another group's name already" in faults(f"name: t\nfleet: [{group}, {group}]")
 
 
 def test_a_missing_file_and_a_binary_one_are_refused_in_one_line(tmp_path):
