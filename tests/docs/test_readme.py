@@ -1,0 +1,105 @@
+"""The code blocks of README.md and docs/, run in order as a reader would, cut short."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from scenarios.load import parse
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHORT = {"compare": ["--workers", "0", "-q"], "run": ["--workers", "0", "-q"]}
+KINDS = {"console", "yaml", "python", "text", "bibtex"}
+
+pytestmark = pytest.mark.slow
+
+
+def blocks(text):
+    return [(kind, body) for kind, body in BLOCK.findall(text)]
+
+
+def commands(body):
+    """The lines after `$ `, without what is said about them."""
+    return [shlex.split(line[2:], comments=True) for line in body.splitlines() if line.startswith("$ ")]
+
+
+def test_every_block_of_the_readme_has_a_kind_that_is_tested():
+    assert {kind for kind, _ in blocks(README)} <= KINDS
+
+
+def test_the_readme_runs_as_it_is_read(fedlapse, tmp_path):
+    """Files are written, then commands run in the folder that holds them; cut to one round of one seed."""
+    ran = []
+    for kind, body in blocks(README):
+        named = re.match(r"# (\S+\.(?:yaml|py))\n", body)
+        if kind in ("yaml", "python"):
+            assert named, f"a block that names no file: {body[:40]}"
+            (tmp_path / named[1]).write_text(body, encoding="utf-8")
+        for command in commands(body) if kind == "console" else []:
+            if command[0] == "make":  # what CI runs
+                assert f"{command[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+                continue
+            assert command[0] == "fedlapse"
+            done = fedlapse(*command[1:], *cut(command[1], command))
+            assert done.returncode in ((0, 1) if command[1] == "diff" else (0, 3)), (command, done.stderr)
+            ran.append(command[1])
+    assert {"new", "check", "compare", "run", "report", "diff", "audit"} <= set(ran)
+
+
+def cut(name, command):
+    rounds = [] if "--rounds" in command else ["--rounds", "1"]
+    short = [*SHORT[name], *rounds, "--seed", "1"] if name in SHORT else []
+    return [*short, "--speedup", "3"] if "sockets" in command else short
+
+
+def test_the_scenario_of_the_readme_shows_what_it_explains():
+    text = next(body for kind, body in blocks(README) if kind == "yaml")
+    scenario = parse(text, "README.md")
+    assert scenario.fleet[1].presence.off
+    assert scenario.fleet[0].link.down_mbit_s.lognormal
+    assert scenario.expect
+
+
+def test_strength_0_of_the_readmes_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp_path):
+    text = next(body for kind, body in blocks(README) if kind == "python")
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    both = 'algorithms=[fedavg, {"mine:Mine": {strength: 0.0}, name: zero}, {"mine:Mine": {strength: 5.0}, name: five}]'
+    done = fedlapse("compare", both, *SHORT["compare"], "--rounds", "1", "--seed", "1", "--out", "o")
+    assert done.returncode == 0, done.stderr
+    models = {name: (tmp_path / "o" / f"{name}-s1" / "final.safetensors").read_bytes() for name in ("fedavg", "zero")}
+    assert models["zero"] == models["fedavg"]
+    assert (tmp_path / "o" / "five-s1" / "final.safetensors").read_bytes() != models["fedavg"]
+
+
+def test_links_lead_somewhere():
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_blocks_of_docs_are_what_they_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "example"))
+    seen = 0
+    for page in (ROOT / "docs").glob("*.md"):
+        for kind, body in blocks(page.read_text(encoding="utf-8")):
+            if kind == "toml":
+                assert tomllib.loads(body)["project"]["entry-points"]["fedlapse.algorithms"]
+                seen += 1
+            if kind == "yaml":
+                entries = YAML(typ="safe", pure=True).load(body)["algorithms"]
+                named = [entry for entry in entries if entry != "holdhead"]  # that one needs the package installed
+                fleet = "fleet: [{profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}]"
+                assert len(parse(f"name: x\n{fleet}\nalgorithms: {named}\n", str(page)).algorithms) == 3
+                seen += 1
+    assert seen == 2
+
+
+def test_the_pictures_are_pictures():
+    for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README):
+        assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
+        assert (ROOT / name).stat().st_size < 500_000
