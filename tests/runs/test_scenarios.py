@@ -1,0 +1,24 @@
+"""Every scenario that comes along runs, cut to one round of one seed, and leaves a sound record."""
+
+import pytest
+
+from emulator.audit import audit_run
+from emulator.record import run_folders
+from scenarios.load import load, shipped
+
+pytestmark = pytest.mark.slow
+
+SHORT = ("--rounds", "1", "--seed", "1", "--workers", "0", "-q", "--out", "out")
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_scenario_that_comes_along_runs(name, fedlapse, tmp_path, monkeypatch, request):
+    scenario = load(name)
+    if scenario.data.set != "digits":
+        monkeypatch.setenv("FEDLAPSE_DATA", str(request.getfixturevalue("shared_data")))
+    done = fedlapse("compare", name, *SHORT)
+    assert done.returncode == 0, done.stderr
+    folders = run_folders(tmp_path / "out")
+    assert {folder.name for folder in folders} == {f"{entry.name}-s1" for entry in scenario.algorithms}
+    assert [fault for folder in folders for fault in audit_run(folder)] == []
+    assert (tmp_path / "out" / "report.html").stat().st_size < 2_000_000
