@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from scenarios.source import Loc, Mark, Source
 
 MOST = 20  # faults that are shown
+LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
+GAP = " [...] "
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,20 @@ class Fault:
 
 
 class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A scenario that cannot be run; the message says where, and what would be right."""
+    """A scenario that cannot be run; the message says where, and what would be right.
+
+    Its lines are short and can be printed, whatever the scenario's own words are.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("\n".join(in_one_line(line) for line in message.split("\n")))
+
+
+def in_one_line(text: str, longest: int = LONGEST) -> str:
+    """The text on one line, with what a terminal would obey written out; the middle of a long one is left out."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    half = (longest - len(GAP)) // 2
+    return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
 
 
 def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
@@ -39,7 +54,7 @@ def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
 
 def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
     """The error of a text that is no scenario at all."""
-    return BadScenario(_placed(source, message, mark))
+    return BadScenario(_placed(source, in_one_line(message), mark))
 
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
@@ -68,30 +83,35 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
     message, given = said["msg"].removeprefix("Value error, "), said.get("input")
     if said["type"] == "literal_error":
         known = [word.strip("'") for word in _words(said["ctx"]["expected"])]
-        return Fault(loc, f"{_short(given)} is not known; {did_you_mean(str(given), known)}")
+        return Fault(loc, f"{short(given)} is not known; {did_you_mean(str(given), known)}")
     if said["type"] == "string_pattern_mismatch":
         message = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
-    elif said["type"] == "too_short":
+    elif said["type"] in ("too_short", "string_too_short"):
         message = "it must not be empty"
+    elif said["type"] == "too_long":
+        message = f"it has {said['ctx']['actual_length'] or 'more'} items; it may have {said['ctx']['max_length']}"
+    elif said["type"] == "string_too_long":
+        message = f"it may have at most {said['ctx']['max_length']} characters"
     elif said["type"] == "value_error":
         return Fault(loc, message)  # our own words, which name the value
     elif message.startswith("Input should be"):
         message = "it must be" + message.removeprefix("Input should be")
     message = re.sub(r"\b(an object|a valid (array|tuple|list|dictionary))\b", _in_yaml, message)
-    return Fault(loc, f"{message}{_given(given)}")
+    return Fault(loc, f"{message}{_given(given, message)}")
 
 
 def _in_yaml(match: re.Match[str]) -> str:
     return "a mapping" if match[0] in ("an object", "a valid dictionary") else "a list"
 
 
-def _given(value: Any) -> str:
-    if isinstance(value, (dict, list, tuple, BaseModel)):
-        return ""
-    return f", not {_short(value)}"
+def _given(value: Any, message: str) -> str:
+    if not isinstance(value, (dict, list, tuple, BaseModel)):
+        return f", not {short(value)}"
+    kind = "a list" if isinstance(value, (list, tuple)) else "a mapping"
+    return "" if kind in message or not message.startswith("it must be") else f", not {kind}"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -111,7 +131,7 @@ def _keys(model: type[Any], loc: Sequence[str | int]) -> list[str]:
 def _fields(model: type[Any]) -> dict[str, Any]:
     if issubclass(model, BaseModel):
         return {name: info.annotation for name, info in model.model_fields.items()}
-    return dict(getattr(model, "__dataclass_fields__", {}))
+    return {field.name: field.type for field in fields(model) if field.init} if is_dataclass(model) else {}
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
@@ -124,23 +144,23 @@ def _model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _shown(source: Source, fault: Fault) -> str:
-    path = ".".join(map(str, fault.loc))
+    path, said = ".".join(map(str, fault.loc)), in_one_line(fault.message)
     typed = source.typed(fault.loc)
     if typed is not None:
-        return f"{typed}: {path}: {fault.message}"
-    message = f"{path}: {fault.message}" if path else fault.message
+        return in_one_line(f"{typed}: {path}: {said}")
+    message = in_one_line(f"{path}: {said}" if path else said)
     return _placed(source, message, source.mark(fault.loc, fault.of_key))
 
 
 def _placed(source: Source, message: str, mark: Mark | None) -> str:
     """`file:line:col: message`, and under it the line with a caret."""
-    lines = source.text.splitlines()
+    lines, name = source.text.splitlines(), in_one_line(source.name)
     if mark is None or mark[0] >= len(lines):
-        return f"{source.name}: {message}"
+        return f"{name}: {message}"
     line, column = mark
     text, indent = lines[line], ""
     if column > 100:  # a long line is shown around the place
         text, column, indent = text[column - 40 :], 40, "..."
     text = "".join(letter if letter.isprintable() else " " for letter in text[:140])
     caret = " " * (len(indent) + column) + "^"
-    return f"{source.name}:{line + 1}:{mark[1] + 1}: {message}\n{line + 1:>6} | {indent}{text}\n       | {caret}"
+    return f"{name}:{line + 1}:{mark[1] + 1}: {message}\n{line + 1:>6} | {indent}{text}\n       | {caret}"

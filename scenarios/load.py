@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from scenarios import sense
-from scenarios.faults import BadScenario, bad, faults_of, unreadable
+from scenarios import names, sense
+from scenarios.faults import BadScenario, bad, faults_of, in_one_line, unreadable
 from scenarios.overrides import change
 from scenarios.schema import Scenario
 from scenarios.source import Source, Unreadable, read
@@ -39,7 +39,7 @@ def parse(text: str, where: str, changes: Sequence[str] = ()) -> Scenario:
         raise unreadable(Source(where, text), str(error), error.mark) from None
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
-        raise BadScenario(f"{where}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
+        raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
     change(source, list(changes))
     return _checked(source)
 
@@ -69,30 +69,32 @@ def shipped() -> dict[str, str]:
 
 def text_of(path: str) -> str:
     """The text of a file, or of a scenario that comes with fedlapse.  Raises BadScenario."""
-    if not Path(path).exists() and path in (known := shipped()):
-        return known[path]
+    name = in_one_line(path)
     try:
+        if not Path(path).exists() and path in (known := shipped()):
+            return known[path]
         with Path(path).open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise BadScenario(f"cannot read {path}: {why}; `fedlapse scenarios` lists those with a name") from None
+        raise BadScenario(f"cannot read {name}: {why}; `fedlapse scenarios` lists those with a name") from None
     if len(data) > LARGEST:
-        raise BadScenario(f"{path} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
+        raise BadScenario(f"{name} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadScenario(f"{path} is not a text file") from None
+        raise BadScenario(f"{name} is not a text file") from None
 
 
 def _checked(source: Source) -> Scenario:
+    unknown = names.faults(source.plain)
     try:
         # JSON mode: a YAML list is what the schema calls a tuple
         scenario = Scenario.model_validate_json(json.dumps(source.plain, default=str))
     except ValidationError as error:
-        raise bad(source, faults_of(error, Scenario)) from None
+        raise bad(source, [*faults_of(error, Scenario), *unknown]) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise BadScenario(f"{source.name}: {error}") from None
-    if faults := sense.faults(scenario):
+    if faults := [*unknown, *sense.faults(scenario)]:
         raise bad(source, faults)
     return scenario

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.faults import BadScenario, did_you_mean
+from scenarios.faults import BadScenario, did_you_mean, in_one_line, short
 from scenarios.schema import entry_of
-from scenarios.source import Loc, Source, Unreadable, read
+from scenarios.source import DEEPEST, Loc, Source, Unreadable, read
+
+LONGEST_SAID = 100  # characters of a change, as errors show it
 
 
 def change(source: Source, changes: list[str]) -> None:
@@ -15,10 +17,13 @@ def change(source: Source, changes: list[str]) -> None:
     Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their
     label.  What is not known as a key is found out when the scenario is checked.  Raises BadScenario.
     """
-    for said in changes:
-        path, equals, text = said.partition("=")
+    for typed in changes:
+        path, equals, text = typed.partition("=")
+        said = in_one_line(typed, LONGEST_SAID)
         if not equals or not path.strip(".") or not all(path.split(".")):
             raise BadScenario(f"{said}: a change is PATH=VALUE, as rounds.max=3")
+        if path.count(".") >= DEEPEST:
+            raise BadScenario(f"{said}: a path of {path.count('.') + 1} names; a scenario is at most {DEEPEST} deep")
         try:
             value = read(text, said).plain
         except Unreadable as error:
@@ -45,7 +50,7 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
 def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
     """Where errors will look for it: an option stands under the name of its algorithm."""
     if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
-        return (*loc[:2], whole["algorithms"][loc[1]]["key"], *loc[3:])
+        return (*loc[:2], str(whole["algorithms"][loc[1]]["key"]), *loc[3:])
     return loc
 
 
@@ -55,7 +60,7 @@ def _inner(where: Any, step: str | int, said: str) -> Any:
         where[step] = {}
     inner = where[step]
     if not isinstance(inner, (dict, list)):
-        raise BadScenario(f"{said}: {step} is {inner!r}; it has nothing inside that could be changed")
+        raise BadScenario(f"{said}: {step} is {short(inner)}; it has nothing inside that could be changed")
     return inner
 
 

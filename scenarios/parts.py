@@ -38,9 +38,13 @@ def dataset(scenario: Scenario) -> Dataset:
         return digits()
     root = said.root or os.environ.get("FEDLAPSE_DATA") or "data"
     try:
-        return mnist(Path(root).expanduser(), download=said.download)
+        folder = Path(root).expanduser()
+    except RuntimeError:
+        raise BadScenario(f"data.root is {root!r}; there is no such home folder") from None
+    try:
+        return mnist(folder, download=said.download)
     except (OSError, ValueError, RuntimeError) as error:
-        raise BadScenario(f"data: {error}") from None
+        raise BadScenario(f"data: {' '.join(str(error).split())}") from None
 
 
 def check_model(scenario: Scenario, data: Dataset) -> None:
@@ -52,7 +56,7 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         module = models.build(name, seed=0)
         with torch.no_grad():
             outputs = module(torch.zeros(2, *shape))  # (2, classes)
-    except Exception as error:  # a user's own code may raise anything; its message is what helps
+    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"model: {name} on 2 examples of shape {shape}: {type(error).__name__}: {said}") from None
     if tuple(outputs.shape) != (2, data.classes) or not _learns(module):
@@ -136,8 +140,9 @@ def _own_dataset(path: str) -> Dataset:
         made = found() if callable(found) else found
     except Unknown as error:
         raise BadScenario(f"data.set: {error}") from None
-    except Exception as error:  # a user's own code may raise anything; its message is what helps
-        raise BadScenario(f"data.set: {path}() failed: {type(error).__name__}: {error}") from None
+    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+        said = " ".join(str(error).split())
+        raise BadScenario(f"data.set: {path}() failed: {type(error).__name__}: {said}") from None
     if not isinstance(made, Dataset):
         raise BadScenario(f"data.set: {path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}")
     return made

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from algorithms.algorithm import Algorithm, Training
 from scenarios import schema
-from scenarios.faults import Fault, did_you_mean, faults_of
+from scenarios.faults import Fault, did_you_mean, faults_of, short
 from scenarios.schema import Entry
 from scenarios.source import Loc
 
@@ -36,12 +36,17 @@ class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
 
 @cache
 def kinds() -> dict[str, type[Any]]:
-    """The algorithms that have a name: those in `algorithms/`, and installed entry points."""
+    """The algorithms that have a name: those in `algorithms/`, and installed entry points.
+
+    An entry point that is broken is left out: it must not stop a run that does not name it; `kind` says why.
+    """
     known = {module: import_module(f"algorithms.{module}") for module in _modules()}
     found = {name: kind for name, module in known.items() if (kind := _class(module, name))}
     for point in entry_points(group=GROUP):
-        if point.name not in found:  # what comes with fedlapse keeps its name
-            found[point.name] = kind_at(point.value)
+        try:
+            found.setdefault(point.name, kind_at(point.value))  # what comes with fedlapse keeps its name
+        except Unknown:
+            continue
     return dict(sorted(found.items()))
 
 
@@ -50,6 +55,8 @@ def kind(key: str) -> type[Any]:
     if ":" in key:
         return kind_at(key)
     if key not in kinds():
+        for point in entry_points(group=GROUP, name=key):
+            return kind_at(point.value)  # which raises what is wrong with it
         raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
     return kinds()[key]
 
@@ -69,9 +76,9 @@ def thing(path: str) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"cannot find {path!r}: {error}; it must be package.module:name") from None
-    except Exception as error:  # its code is a user's; its message is what helps
-        raise Unknown(f"importing {path!r} failed: {type(error).__name__}: {error}") from None
+        raise Unknown(f"cannot find {short(path)}: {_words(error)}; it must be package.module:name") from None
+    except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
+        raise Unknown(f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}") from None
 
 
 def algorithm(entry: Entry, shared: schema.Training) -> Algorithm:
@@ -112,6 +119,10 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc) -> list[Fault]:
 def options(kind: type[Any]) -> dict[str, Any]:
     """JSON schema of an algorithm's options (an object)."""
     return TypeAdapter(_strict(kind)).json_schema()
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def _modules() -> list[str]:

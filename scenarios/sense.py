@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from algorithms.models import MODELS
-from devices.device import profiles
-from scenarios import plugins
 from scenarios.faults import Fault, did_you_mean
 from scenarios.schema import Scenario, Stop, Target
 from scenarios.source import Loc
 
-DATASETS = ("digits", "mnist")
-
 
 def faults(scenario: Scenario) -> list[Fault]:
     """All that is wrong with it as a whole, without reading data."""
-    return [*_names(scenario), *_labels(scenario), *_rounds(scenario), *_targets(scenario), *_expected(scenario)]
-
-
-def _names(scenario: Scenario) -> Iterator[Fault]:
-    """Profiles, model, data set and algorithms that there are not."""
-    known = profiles()
-    said: list[tuple[Loc, str]] = [(("fleet", n, "profile"), group.profile) for n, group in enumerate(scenario.fleet)]
-    for loc, profile in [*said, (("server", "profile"), scenario.server.profile)]:
-        if profile not in known:
-            yield Fault(loc, f"there is no profile {profile!r}; {did_you_mean(profile, known)}")
-    if ":" not in scenario.model and scenario.model not in MODELS:
-        own = "; your own is package.module:function"
-        yield Fault(("model",), f"there is no model {scenario.model!r}; {did_you_mean(scenario.model, MODELS)}{own}")
-    if ":" not in scenario.data.set and scenario.data.set not in DATASETS:
-        near = did_you_mean(scenario.data.set, DATASETS)
-        yield Fault(
-            ("data", "set"), f"there is no data set {scenario.data.set!r}; {near}; your own is package.module:function"
-        )
-    for number, entry in enumerate(scenario.algorithms):
-        yield from plugins.faults(entry, scenario.training, ("algorithms", number))
+    return [*_labels(scenario), *_rounds(scenario), *_targets(scenario), *_expected(scenario)]
 
 
 def _labels(scenario: Scenario) -> Iterator[Fault]:
