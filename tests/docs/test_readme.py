@@ -36,7 +36,7 @@ def test_the_readme_runs_as_it_is_read(fedlapse, tmp_path):
     """Files are written, then commands run in the folder that holds them; cut to one round of one seed."""
     ran = []
     for kind, body in blocks(README):
-        named = re.match(r"# (\S+\.(?:yaml|py))\n", body)
+        named = re.search(r"^# (\S+\.(?:yaml|py))$", body, re.MULTILINE)
         if kind in ("yaml", "python"):
             assert named, f"a block that names no file: {body[:40]}"
             (tmp_path / named[1]).write_text(body, encoding="utf-8")

@@ -37,7 +37,8 @@ def test_all_faults_are_told_at_once_with_their_places():
 def test_wrong_names_and_wrong_numbers_are_told_together():
     said = faults(
         "name: t\nmodel: digits_cnn\nrounds: {max: 0}\nserver: {profile: workstatoin}\n"
-        "fleet: [{profile: pi4, link: {up_mbit_s: 1, down_mbit_s: 1}}]\nalgorithms: [fedavgg, {fedcl: {intervall: 2}}]\n"
+        "fleet: [{profile: pi4, link: {up_mbit_s: 1, down_mbit_s: 1}}]\n"
+        "algorithms: [fedavgg, {fedcl: {intervall: 2}}]\n"
     )
     for word in ("digits-cnn?", "rounds.max", "workstation?", "pi-4?", "fedavg?", "interval?"):
         assert word in said
