@@ -169,6 +169,8 @@ class Progress:
     def frame(self) -> Group:
         """The runs as they stand, in order of name; if they are too many, those that changed last."""
         paces = self.paces
+        if not paces:
+            return Group(Text("starting the workers and the first rounds ...", style="dim"))
         room = max(1, min(LINES, self.console.height - 2))
         latest = list(paces)[-room:]
         runs = {run: paces[run] for run in sorted(latest, key=lambda run: (run.label, run.seed))}
