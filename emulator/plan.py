@@ -14,13 +14,15 @@ from emulator.feasible import Alone, all_alone, check_deadline
 from emulator.footprint import Footprint, footprint
 from emulator.host import Host, measured
 from emulator.jobs import Run, largest_messages
-from emulator.rehearsal import Rehearsal, rehearse
+from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
+from emulator.rounds import Plan as Rounds
 from emulator.run import Conduct, study_of
 from emulator.study import Study
 from scenarios.faults import BadScenario
 from scenarios.schema import Scenario
 
 FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
+REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
 FORWARD = 100  # examples that a model is evaluated on at a time
 
 
@@ -94,7 +96,8 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
-    rehearsals = {label: rehearse(study, Run(label, seed), conduct) for label in study.algorithms}
+    rounds = min(ROUNDS, max(2, REQUESTS // conduct.plan.ask))
+    rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
     for found in rehearsals.values():
         if all(row["failed"] for row in found.rows):
             raise BadScenario(found.failure or "no round of it succeeds")
@@ -118,7 +121,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         memory=memory,
         labels=study.label_counts(seed),
         effort=_effort(scenario, study, host, rehearsals, prices),
-        warnings=[*_failures(rehearsals), *_too_large(groups, memory)],
+        warnings=[*_cut_short(rounds, conduct.plan), *_failures(rehearsals), *_too_large(groups, memory)],
     )
 
 
@@ -200,6 +203,13 @@ def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> 
     starts = (line for found in rehearsals for line in found.events if line["event"] == "compute.start")
     work = ((sum(line["seconds"].values()), sum(line["phases"].values())) for line in starts)
     return min((seconds * host.flops_per_s / (flops * in_turn) for seconds, flops in work if flops), default=FASTEST)
+
+
+def _cut_short(rounds: int, plan: Rounds) -> list[str]:
+    if rounds >= min(ROUNDS, plan.max):
+        return []
+    why = f"{plan.ask} devices are asked in each"
+    return [f"only {rounds} rounds were rehearsed, as {why}; what is done in every so many rounds may be missing"]
 
 
 def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:

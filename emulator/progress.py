@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -25,6 +25,7 @@ Seen = tuple[float, float]  # (real seconds since the command began, value)
 BARS = "▁▂▃▄▅▆▇█"
 FLAT = 0.05  # accuracy: curves that span less do not fill the height, or else noise would look like progress
 POINTS = 10  # of a sparkline
+FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that a slope is taken from
 LINES = 12
 SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than that their ends are cut off
@@ -50,7 +51,7 @@ def eta(seen: Sequence[Seen], value: float) -> float | None:
     A value that the last one has reached is 0 seconds away: it only waits to be held.
     """
     last = seen[-RECENT:]
-    if len(last) < 2:
+    if len(last) < FEWEST:
         return None
     mean_t, mean_v = (sum(numbers) / len(last) for numbers in zip(*last, strict=True))
     spread = sum((t - mean_t) ** 2 for t, _ in last)
@@ -119,6 +120,7 @@ class Progress:
         targets: Sequence[Target],
         max_rounds: int,
         *,
+        labels: Iterable[str] = (),
         quiet: bool = False,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -130,6 +132,7 @@ class Progress:
         self.clock, self.today = clock, today
         self.began = clock()
         self.paces: dict[Run, Pace] = {}
+        self.labels: list[str] = list(labels)
         self.live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -173,7 +176,7 @@ class Progress:
             return Group(Text("starting the workers and the first rounds ...", style="dim"))
         room = max(1, min(LINES, self.console.height - 2))
         latest = list(paces)[-room:]
-        runs = {run: paces[run] for run in sorted(latest, key=lambda run: (run.label, run.seed))}
+        runs = {run: paces[run] for run in sorted(latest, key=self._place)}
         for without in SHORTER:
             lines = self._lines(runs, without)
             if all(len(line) <= self.console.width for line in lines):
@@ -182,6 +185,10 @@ class Progress:
         if rest:
             lines.append(Text(f"and {rest} more run{'s' * (rest > 1)}", style="dim"))
         return Group(*lines)
+
+    def _place(self, run: Run) -> tuple[int, int]:
+        """Where its line stands: labels in the scenario's order."""
+        return self.labels.index(run.label) if run.label in self.labels else len(self.labels), run.seed
 
     def _lines(self, runs: Mapping[Run, Pace], without: Set[str]) -> list[Text]:
         width = max((len(_name(run)) for run in runs), default=0)
@@ -211,7 +218,7 @@ class Progress:
             f"{clock_face(row['time_s'])} simulated",
             f"{clock_face(real)} real",
             _speed(row["time_s"], real),
-            f"{round_bytes(row) / 1e6:.1f} MB",
+            f"{round_bytes(row) / 1e6:.1f} MB in this round",
             "" if row["accuracy"] is None else f"accuracy {row['accuracy']:.3f}",
         ]
         return " · ".join(part for part in parts if part)

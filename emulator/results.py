@@ -78,6 +78,23 @@ def targets(scenario: Scenario) -> list[Target]:
     return [Target(said.metric, said.value, said.hold) for said in scenario.rounds.targets]
 
 
+def facts(scenario: Scenario) -> str:
+    """What was run, in a line."""
+    parts = [
+        _counted(scenario.devices, "device"),
+        _counted(len(scenario.algorithms), "algorithm"),
+        _counted(len(scenario.seeds), "seed"),
+        f"at most {_counted(scenario.rounds.max, 'round')}",
+        f"{scenario.data.set}, {scenario.data.split.kind} split",
+        scenario.model,
+    ]
+    return " · ".join(parts)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def momentum(scenario: Scenario) -> dict[str, float]:
     """Of each algorithm, by label."""
     usual = scenario.training.momentum

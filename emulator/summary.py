@@ -12,6 +12,7 @@ Rows = Sequence[Mapping[str, Any]]
 Spread = dict[str, float | None]  # median, low, high; None stands for never
 
 MEASURES = ("time_s", "rounds", "bytes")
+FATES = ("asked", "counted", "late", "lost", "refused")
 FEW = 5  # seeds; below it the range is shown, from it on the quartiles
 
 
@@ -78,6 +79,7 @@ def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float
         },
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
+        "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
         "warnings": _warnings(seeds, momentum),
     }
 
@@ -102,4 +104,4 @@ def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
     for said in told:
         for warning in said:
             found.setdefault(warning[:12], []).append(warning)  # alike but for the figures
-    return [f"{same[0]}, in {len(same)} of {len(told)} rounds" for same in found.values()]
+    return [f"in {len(same)} of {len(told)} rounds {same[0]}" for same in found.values()]

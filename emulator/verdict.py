@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from emulator.commands.table import duration
 from emulator.summary import FEW, Rows
+from emulator.units import duration
 
 Summary = Mapping[str, Any]
 Runs = Mapping[str, Mapping[int, Rows]]
@@ -77,6 +77,19 @@ def sentence(summary: Summary, runs: Runs) -> str:
     if best["of"] < FEW or best["time_s"]["median"] is None:
         return _values(entries, runs, found[-1])
     return _ranked(summary, runs, found[-1], order)
+
+
+def with_intervals(summary: Summary, runs: Runs) -> dict[str, Any]:
+    """The summary with `paired` at each target: the ratio of times to the baseline's, seed by seed, if known."""
+    baseline = summary["baseline"]
+    labels = dict(summary["labels"])
+    for label in labels:
+        targets = dict(labels[label]["targets"])
+        for name in targets if label != baseline else ():
+            ratio = paired(summary, runs, name, label, baseline)
+            targets[name] = {**targets[name], "paired": asdict(ratio) if ratio else None}
+        labels[label] = {**labels[label], "targets": targets}
+    return {**summary, "labels": labels}
 
 
 def paired(summary: Summary, runs: Runs, target: str, label: str, baseline: str) -> Ratio | None:

@@ -46,8 +46,10 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
 
 def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
     """The error that tells all faults, with file:line:col, the line and a caret."""
-    ordered = sorted(dict.fromkeys(faults), key=lambda fault: source.mark(fault.loc, fault.of_key) or (0, 0))
-    shown = [_shown(source, fault) for fault in ordered]
+    marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
+    # what stands once in the text, and is used in several places by an anchor, is wrong once
+    once = {(mark or fault.loc, fault.message): (mark or (0, 0), fault) for mark, fault in reversed(marked)}
+    shown = [_shown(source, fault) for _, fault in sorted(once.values(), key=lambda said: said[0])]
     more = [f"and {len(shown) - MOST} more"] if len(shown) > MOST else []
     return BadScenario("\n".join([*shown[:MOST], *more]))
 
@@ -97,7 +99,20 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
     elif message.startswith("Input should be"):
         message = "it must be" + message.removeprefix("Input should be")
     message = re.sub(r"\b(an object|a valid (array|tuple|list|dictionary))\b", _in_yaml, message)
-    return Fault(loc, f"{message}{_given(given, message)}")
+    return Fault(loc, f"{message}{_given(given, message)}{_hint(said, given)}")
+
+
+def _hint(said: Any, given: Any) -> str:
+    """What was probably meant."""
+    if "<number>" in said["loc"] and isinstance(given, (list, str)):
+        return "; a range is {uniform: {low: 0.5, high: 2}}"
+    if "off" in said["loc"]:
+        return "; absences are pairs, as [[30, 60]]"
+    if said["type"] == "tuple_type" and isinstance(given, (int, float, str)):
+        return f"; as [{given}]"
+    if said.get("ctx", {}).get("le") == 1 and isinstance(given, (int, float)) and 1 < given <= 100:
+        return f"; {given:g} % is {given / 100:g}"
+    return ""
 
 
 def _in_yaml(match: re.Match[str]) -> str:

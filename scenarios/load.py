@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,10 @@ def text_of(path: str) -> str:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise BadScenario(f"cannot read {name}: {why}; `fedlapse scenarios` lists those with a name") from None
+        here = [str(file) for file in Path().glob("*.yaml")]
+        near = get_close_matches(path, [*shipped(), *here], n=1)
+        hint = f"did you mean {near[0]}?" if near else "`fedlapse scenarios` lists those with a name"
+        raise BadScenario(f"cannot read {name}: {why}; {hint}") from None
     if len(data) > LARGEST:
         raise BadScenario(f"{name} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
     try:

@@ -65,10 +65,8 @@ def _length(plain: Any, key: str) -> int:
 
 def _at(plain: Any, loc: Loc) -> Any:
     for step in loc:
-        if (isinstance(plain, dict) and step in plain) or (
-            isinstance(plain, list) and isinstance(step, int) and step < len(plain)
-        ):
+        if isinstance(plain, list) and isinstance(step, int) and step < len(plain):
             plain = plain[step]
         else:
-            return None
+            plain = plain.get(step) if isinstance(plain, dict) else None
     return plain

@@ -20,7 +20,7 @@ def change(source: Source, changes: list[str]) -> None:
     for typed in changes:
         path, equals, text = typed.partition("=")
         said = in_one_line(typed, LONGEST_SAID)
-        if not equals or not path.strip(".") or not all(path.split(".")):
+        if not equals or not all(map(str.strip, path.split("."))) or not path.isprintable():
             raise BadScenario(f"{said}: a change is PATH=VALUE, as rounds.max=3")
         if path.count(".") >= DEEPEST:
             raise BadScenario(f"{said}: a path of {path.count('.') + 1} names; a scenario is at most {DEEPEST} deep")
@@ -75,7 +75,7 @@ def _index(items: list[Any], part: str, said: str, inside: str) -> int:
         raise BadScenario(f"{said}: {inside} has {len(found)} items called {part}; give its number, from 0")
     known = [name for item in items for name in _names(item)]
     numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
-    hint = f"{did_you_mean(part, known)}, or {numbers}" if known else f"it takes {numbers}"
+    hint = f"{did_you_mean(part, known)} It may also be {numbers}" if known else f"it takes {numbers}"
     raise BadScenario(f"{said}: {inside} has no item {part!r}; {hint}")
 
 

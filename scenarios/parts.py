@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from scenarios.plugins import Unknown, thing
 from scenarios.schema import Draw, Scenario
 
 LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
+MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
+MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
 
 
 def dataset(scenario: Scenario) -> Dataset:
@@ -67,7 +70,11 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
 
 
 def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:
-    """Devices and their links by name (of the group or profile, and a number), sorted."""
+    """Devices and their links by name (of the group or profile, and a number), sorted.
+
+    Raises BadScenario for more of them than this computer can play.
+    """
+    _check_size(scenario)
     devices: dict[str, Device] = {}
     links: dict[str, Link] = {}
     for name, group in _named(scenario):
@@ -96,7 +103,7 @@ def machine(name: str, group: schema.Group, seed: int) -> Device:
             values[quantity] = _value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    return Device(name, _profile(name, group.profile, values), Presence(group.presence.off))
+    return Device(name, _profile(name, group.profile, values), _presence(group.presence.off))
 
 
 def split(scenario: Scenario, data: Dataset, names: list[str], rng: np.random.Generator) -> dict[str, Any]:
@@ -132,6 +139,21 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
     if min(len(train) for train in parts["train"].values()) < 1:
         raise ValueError(f"{len(labels)} examples leave a device of {len(names)} without any to train on")
     return parts
+
+
+def _check_size(scenario: Scenario) -> None:
+    devices, seeds, rounds = scenario.devices, len(scenario.seeds), scenario.rounds
+    asked, key = (rounds.ask, "ask") if rounds.ask else (scenario.needed, "fraction")
+    if asked > MOST_ASKED:
+        raise BadScenario(f"rounds.{key}: {asked} devices are asked in a round; it must be {MOST_ASKED} at most")
+    if devices * seeds > MOST_SHARES:
+        raise BadScenario(f"seeds: {seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most")
+
+
+@lru_cache(maxsize=16)
+def _presence(off: tuple[tuple[float, float], ...]) -> Presence:
+    """One for all devices of a group: its stretches may be thousands."""
+    return Presence(off)
 
 
 def _own_dataset(path: str) -> Dataset:

@@ -89,8 +89,10 @@ class Split(Part):
 
     @model_validator(mode="after")
     def _alpha_goes_with_dirichlet(self) -> Split:
-        if (self.kind == "dirichlet") != (self.alpha is not None):
-            raise ValueError("alpha belongs to a dirichlet split, and to no other")
+        if self.kind == "dirichlet" and self.alpha is None:
+            raise ValueError("a dirichlet split needs alpha, as {kind: dirichlet, alpha: 0.5}")
+        if self.kind != "dirichlet" and self.alpha is not None:
+            raise ValueError(f"alpha belongs to a dirichlet split; this one is {self.kind}")
         return self
 
 

@@ -63,12 +63,20 @@ def read(text: str, name: str) -> Source:
             source.plain = _Reader(yaml.constructor, source).value(node, (), ())
     except MarkedYAMLError as error:
         mark = error.problem_mark
-        raise Unreadable(f"not YAML: {error.problem}", (mark.line, mark.column) if mark else None) from None
+        place = (mark.line, mark.column) if mark else None
+        raise Unreadable(f"not YAML: {error.problem}; {_likely(str(error.problem))}", place) from None
     except YAMLError as error:
         raise Unreadable(f"not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise Unreadable(f"nested deeper than {DEEPEST} levels") from None
     return source
+
+
+def _likely(problem: str) -> str:
+    """What most often leads to a problem of the parser, which sees it late."""
+    if "'\\t'" in problem:
+        return "indent with spaces, not tabs"
+    return "look for a colon, quote or bracket that is missing here or in the line before"
 
 
 class _Reader:
@@ -98,8 +106,12 @@ class _Reader:
     def _scalar(self, node: Any, mark: Mark) -> Any:
         try:
             value = self.constructor.construct_object(node)
-        except ValueError as error:
-            raise Unreadable(f"not YAML: {error}", mark) from None
+        except YAMLError:
+            raise
+        except Exception:  # such as IndexError, for !!int of nothing
+            kind = node.tag.rpartition(":")[2]
+            raise Unreadable(f"not YAML: {node.value[:60]!r} is not of the kind {kind}", mark) from None
+        _check_characters(node.value, mark)
         return value if isinstance(value, (str, int, float, bool, type(None))) else node.value  # dates, bytes
 
     def _mapping(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> dict[str, Any]:
@@ -110,8 +122,10 @@ class _Reader:
                 raise Unreadable("a key must be a word", mark)
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
+            _check_characters(key.value, mark)
             if key.value in result:
-                raise Unreadable(f"the key {key.value!r} is given twice", mark)
+                first = self.source.keys[*loc, key.value][0] + 1
+                raise Unreadable(f"the key {key.value!r} is given twice, first in line {first}", mark)
             self.source.keys.setdefault((*loc, key.value), mark)
             result[key.value] = self.value(value, (*loc, key.value), inside)
         for merged in self._merged(node, loc, inside):
@@ -127,3 +141,10 @@ class _Reader:
                     if not isinstance(merged, dict):
                         raise Unreadable("<< takes a mapping", (one.start_mark.line, one.start_mark.column))
                     yield merged
+
+
+def _check_characters(text: str, mark: Mark) -> None:
+    """Halves of characters, as "\\ud83d", are in no text that can be written."""
+    half = next((letter for letter in text if "\ud800" <= letter <= "\udfff"), None)
+    if half:
+        raise Unreadable(f"{half!r} is half a character; write the character itself", mark)

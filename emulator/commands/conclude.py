@@ -17,7 +17,7 @@ from emulator.expect import Judgement, judge
 from emulator.record import replace_file
 from emulator.results import Results, read
 from emulator.run import Outcome
-from emulator.verdict import sentence
+from emulator.verdict import sentence, with_intervals
 
 FAILED, UNMET, INTERRUPTED = 1, 3, 130
 
@@ -30,15 +30,20 @@ class Ending:
     interrupted: bool
 
     @property
-    def failures(self) -> list[str]:
-        return [outcome.failure for outcome in self.outcomes if outcome.failure]
+    def failures(self) -> dict[str, list[str]]:
+        """What ended runs early, by label."""
+        found: dict[str, list[str]] = {}
+        for outcome in self.outcomes:
+            if outcome.failure:
+                found.setdefault(outcome.run.label, []).append(outcome.failure)
+        return found
 
 
 def conclude(out: Path, ending: Ending, format: Format) -> int:
     """Sums the runs up from their records, as `fedlapse report` would later; the exit code."""
     found = read(out)
     judged = judge(found.scenario.expect, found.runs)
-    results = replace(found, summary=_summed_up(found, judged))
+    results = replace(found, summary=_summed_up(found, judged, ending))
     replace_file(out / "summary.json", json.dumps(results.summary, indent=1, sort_keys=True) + "\n")
     _report(results)
     if format == Format.json:
@@ -51,13 +56,26 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
 
 
-def _summed_up(found: Results, judged: Sequence[Judgement]) -> dict[str, Any]:
+def _summed_up(found: Results, judged: Sequence[Judgement], ending: Ending) -> dict[str, Any]:
+    summary = with_intervals(found.summary, found.runs)
+    labels = summary["labels"]
+    for label, failures in ending.failures.items():
+        labels[label] = {**labels[label], "warnings": [*labels[label]["warnings"], *failures]}
     return {
-        **found.summary,
+        **summary,
         "digest": digest(found.folder),
-        "sentence": sentence(found.summary, found.runs),
+        "sentence": _said(ending) + sentence(summary, found.runs),
         "expect": [{"ok": each.ok, "text": each.text} for each in judged],
+        "interrupted": ending.interrupted,
     }
+
+
+def _said(ending: Ending) -> str:
+    """What a verdict must not hide: that runs are not what the scenario says."""
+    if ending.interrupted:
+        rounds = sorted(len(outcome.rows) for outcome in ending.outcomes)
+        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result: "
+    return f"Some runs ended early ({', '.join(ending.failures)}): " if ending.failures else ""
 
 
 def _report(results: Results) -> None:
@@ -80,9 +98,8 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
 def _warn(summary: Any, ending: Ending) -> None:
     for label, entry in summary["labels"].items():
         for warning in entry["warnings"]:
-            typer.echo(f"fedlapse: {label}: {warning}", err=True)
-    for failure in ending.failures:
-        typer.echo(f"fedlapse: {failure}", err=True)
+            named = warning if warning.startswith(label) else f"{label}: {warning}"
+            typer.echo(f"fedlapse: {named}", err=True)
     for outcome in ending.outcomes:
         if outcome.overruns:
             typer.echo(

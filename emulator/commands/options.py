@@ -64,7 +64,9 @@ def scenario_of(
         path = said.pop(0)
     for word in said:
         if "=" not in word:
-            raise BadScenario(f"{word}: one scenario is enough; after it come changes, as rounds.max=3")
+            raise BadScenario(
+                f"{word}: a scenario comes first, and one is enough; after it come changes, as rounds.max=3"
+            )
     if path is None:
         raise BadScenario("give a scenario file, or the name of one that `fedlapse scenarios` lists")
     if seed is not None:

@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from emulator.breakeven import Price
-from emulator.commands.table import columns, duration
+from emulator.commands.table import columns
 from emulator.plan import Group, Plan, Span
+from emulator.units import duration
 
 SHADES = " ░▒▓█"
 ROWS = 20  # devices in the heat-map

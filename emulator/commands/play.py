@@ -82,7 +82,9 @@ class Session:
         self.scenario, self.study, self.settings = scenario, study, settings
         self.out, self.pool = out, pool
         self.conduct = Conduct.of(scenario)
-        self.progress = Progress(targets(scenario), self.conduct.plan.max, quiet=settings.quiet)
+        self.progress = Progress(
+            targets(scenario), self.conduct.plan.max, labels=study.algorithms, quiet=settings.quiet
+        )
         self.interrupted = False
 
     async def play(self) -> list[Outcome]:

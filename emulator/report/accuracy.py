@@ -7,7 +7,8 @@ from itertools import accumulate
 
 import altair as alt
 
-from emulator.report import palette, units
+from emulator import units
+from emulator.report import palette
 from emulator.report.curves import Curve, Point, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
 from emulator.results import Row, Runs

@@ -10,6 +10,7 @@ from typing import Any
 from emulator.results import Results, Runs, momentum, targets
 from emulator.summary import summarise
 from emulator.targets import Target
+from emulator.verdict import with_intervals
 
 MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
 
@@ -76,4 +77,5 @@ def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[s
 
 def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequence[Target]) -> Mapping[str, Any]:
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
-    return summarise({label: seeds for label, seeds in runs.items() if seeds}, aims, drag)
+    played = {label: seeds for label, seeds in runs.items() if seeds}
+    return with_intervals(summarise(played, aims, drag), played)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import altair as alt
 
-from emulator.report import palette, units
+from emulator import units
+from emulator.report import palette
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import Row, Runs
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from emulator.report import critical, tables
+from emulator import tables
+from emulator.report import critical
 from emulator.report.comparison import MADE_BY, compare
-from emulator.report.tables import Table
-from emulator.results import Results
+from emulator.results import Results, facts
+from emulator.tables import Table
 
 
 def markdown(results: Sequence[Results]) -> str:
@@ -15,8 +16,10 @@ def markdown(results: Sequence[Results]) -> str:
     all_ = compare(results)
     parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
     for name, one in all_.sources.items():
-        if len(all_.sources) == 1 and one.summary.get("sentence"):
-            parts.append(_text(str(one.summary["sentence"])))
+        named = f"**{_text(name)}**: " if len(all_.sources) > 1 else ""
+        parts.append(f"{named}{_text(facts(one.scenario))}")
+        if one.summary.get("sentence"):
+            parts.append(named + _text(str(one.summary["sentence"])))
         said = [f"- {'✅' if each['ok'] else '❌'} {_text(each['text'])}" for each in one.summary.get("expect") or ()]
         parts += [
             *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),

@@ -12,10 +12,11 @@ import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, tables, timeline
+from emulator import tables
+from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, Comparison, compare
 from emulator.report.figure import Chart, Figure
-from emulator.results import Results
+from emulator.results import Results, facts
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 HEADLINE_POINTS = 400  # as SVG each takes some hundred bytes
@@ -67,6 +68,7 @@ def render(all_: Comparison) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(_text("page.html")).render(
         comparison=all_,
+        facts=facts,
         made_by=MADE_BY,
         sentences=[*_verdicts(all_), *critical.sentences(all_.runs)],
         to_targets=tables.to_targets(all_.summary),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from emulator.report import units
+from emulator import units
 from emulator.report.critical import Part, named, scale
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import Row, Runs

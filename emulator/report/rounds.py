@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from emulator.report import units
+from emulator import units
 from emulator.report.critical import named, parts, scale
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table

@@ -8,7 +8,8 @@ from typing import Any
 
 import altair as alt
 
-from emulator.report import palette, rounds, units
+from emulator import units
+from emulator.report import palette, rounds
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, natural, table
 from emulator.results import Row, Runs

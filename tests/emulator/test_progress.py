@@ -88,7 +88,11 @@ def test_without_a_rise_there_is_no_time_of_arrival(seen: list[tuple[float, floa
 
 
 def test_a_value_that_only_waits_to_be_held_is_not_in_the_past() -> None:
-    assert eta([(0, 0.8), (10, 0.9)], 0.85) == 0.0
+    assert eta([(0, 0.7), (10, 0.8), (20, 0.9)], 0.85) == 0.0
+
+
+def test_two_rounds_are_too_few_to_say_when() -> None:
+    assert eta([(0, 0.1), (10, 0.8)], 0.85) is None
 
 
 @pytest.mark.parametrize(
@@ -119,8 +123,9 @@ def test_elsewhere_a_round_is_a_dated_line() -> None:
         made.tell(Run("fedcl", 2), row(0, 9.5, None))
     noon = "2026-11-21T12:00:00+00:00"
     assert text().splitlines() == [
-        f"{noon} fedcl seed 1 · round 12/50 · 0:41:07 simulated · 0:00:19 real · 130x · 2.5 MB · accuracy 0.712",
-        f"{noon} fedcl seed 2 · round 1/50 · 0:00:09 simulated · 0:00:19 real · 0.5x · 2.5 MB",
+        f"{noon} fedcl seed 1 · round 12/50 · 0:41:07 simulated · 0:00:19 real · 130x · 2.5 MB in this round"
+        " · accuracy 0.712",
+        f"{noon} fedcl seed 2 · round 1/50 · 0:00:09 simulated · 0:00:19 real · 0.5x · 2.5 MB in this round",
     ]
 
 
@@ -181,7 +186,7 @@ def test_the_next_target_is_the_easiest_that_is_not_reached() -> None:
         made.tell(Run("a", 1), row(number, 1.0, accuracy, validation=validation))
         ahead.append(frame(made)[0].split(" · ")[-1])
     # 0.9 from 0.5, by the slope of 0.4, 0.5, 0.5, 1 / 200 s: 80 s; then from 0.8, by that of all four, 6 / 500 s
-    assert ahead == ["0.5 in -", "validation 0.6 in ~10 s", "0.9 in ~1 min", "0.9 in ~8 s"]
+    assert ahead == ["0.5 in -", "validation 0.6 in -", "0.9 in ~1 min", "0.9 in ~8 s"]
 
 
 @few

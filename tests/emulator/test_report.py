@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, tables, timeline, units
+from emulator import tables, units
+from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
@@ -234,7 +235,7 @@ def test_devices_are_sorted_by_their_numbers():
 
 
 def test_units_are_those_of_the_largest():
-    assert (units.of_time([3600.0 * 2]).name, units.of_time([119.0]).name, units.of_time([120.0]).name) == (
+    assert (units.of_time([3600.0 * 10]).name, units.of_time([599.0]).name, units.of_time([600.0]).name) == (
         "h",
         "s",
         "min",
@@ -242,6 +243,14 @@ def test_units_are_those_of_the_largest():
     assert [units.of_bytes([size]).name for size in (999, 1000, 999_999, 1e6, 1e9)] == ["B", "kB", "kB", "MB", "GB"]
     assert units.Unit("kB", 1e3, 1).full(1_234_567) == "1,234.6 kB"
     assert units.spread({"median": None, "low": 4.0, "high": None}, units.Unit("s", 1.0)) == "∞ [4.0, ∞]"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(41.24, "41.2 s"), (131.4, "131 s"), (726, "12.1 min"), (11_520, "192.0 min"), (36_000, "10.0 h")],
+)
+def test_one_time_by_itself(seconds, text):
+    assert units.duration(seconds) == text
 
 
 def test_the_table_says_when_a_target_was_reached_by_how_many_and_how_much_later(make):

@@ -21,7 +21,8 @@ TARGET = Target("accuracy", 0.8)
 def row(round: int, time: float, accuracy: float, down: int = 100, up: int = 50, **more: Any) -> dict[str, Any]:
     kinds = {"down": {"weights": down - 10, "frame": 10}, "up": {"weights": up - 10, "frame": 10}}
     metrics = {"accuracy": accuracy, "initial": None, "personalised": None}
-    return {"round": round, "time_s": time, "bytes": kinds, "leverage": {}, **metrics, **more}
+    fates = {"asked": 3, "counted": 2, "late": 1, "lost": 0, "refused": 0}
+    return {"round": round, "time_s": time, "bytes": kinds, "leverage": {}, **metrics, **fates, **more}
 
 
 def run(*accuracies: float, pace: float = 2.0) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def test_the_caret_stands_under_the_fault():
         ("model: mnist_cnn", "did you mean mnist-cnn?"),
         ("model: no.such:thing", None),
         ("data: {set: mnst}", "did you mean mnist?"),
-        ("data: {split: {kind: dirichlet}}", "alpha belongs to a dirichlet split"),
+        ("data: {split: {kind: dirichlet}}", "a dirichlet split needs alpha"),
         ("data: {split: {kind: dirichlet, alpha: .nan}}", "finite"),
         ("server: {profile: workstatoin}", "did you mean workstation?"),
         ("rounds: {ask: 5}", "5 devices are asked, but the fleet has 4"),

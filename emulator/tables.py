@@ -1,16 +1,18 @@
-"""The report's tables, as rows of text."""
+"""The tables of results, as rows of text: for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.report import units
-from emulator.report.units import Unit
+from emulator import units
+from emulator.summary import FATES
+from emulator.units import Unit
 
 MEASURES = ("time_s", "rounds", "bytes")
-METRICS = {"accuracy": "accuracy", "initial": "initial", "personalised": "personalised"}
+METRICS = ("accuracy", "initial", "personalised")
+BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,15 @@ def to_targets(summary: Mapping[str, Any]) -> Table:
         (label, name, f"{target['reached']} of {target['of']}", *_figures(target, shown))
         for label, name, target in entries
     ]
-    headings = ("algorithm", "target", "reached", f"time, {time.name}", "ratio", "rounds", "ratio")
+    against = f"/ {summary['baseline']}"
+    headings = ("algorithm", "target", "reached", f"time, {time.name}", against, "rounds", against)
+    several = any(target.get("paired") for _, _, target in entries)
+    pairs = " Of time: the median over pairs of seeds, and its 95 % bootstrap interval." if several else ""
     caption = (
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
-        f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}."
+        f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}"
     )
-    return Table(caption, (*headings, size.name, "ratio"), rows, 2)
+    return Table(caption, (*headings, size.name, against), rows, 2)
 
 
 def at_the_end(summary: Mapping[str, Any]) -> Table:
@@ -47,6 +52,7 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
     time, size = _units(ended)
     metrics = [metric for metric in METRICS if any(said["final"].get(metric) for said in ended)]
     share = Unit("", 1.0, 3)
+    fates = [fate for fate in FATES if fate != "asked" and _differs(labels.values(), fate)]
     rows = []
     for label, said in labels.items():
         counts = sorted(said["rounds"].values())
@@ -59,13 +65,29 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
                 units.spread(said["time_s"], time) if said["time_s"] else units.NONE,
                 units.spread(said["bytes"], size),
                 *(units.spread(final, share) if final else units.NONE for final in finals),
+                *(
+                    f"{100 * said['device_rounds'][fate] / max(1, said['device_rounds']['asked']):.3g} %"
+                    for fate in fates
+                ),
             )
         )
     caption = (
         "Initial: the global model on each device’s own test shard, mean over devices; "
         "personalised: the same after one local training."
     )
-    return Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics), rows, 1)
+    if fates:
+        caption += f" {', '.join(fates).capitalize()}: of the devices asked, over all rounds and seeds."
+    return Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
+
+
+def _percent(fates: Mapping[str, int], fate: str) -> str:
+    return f"{100 * fates[fate] / max(1, fates['asked']):.3g} %"
+
+
+def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
+    """Whether a column has something to tell: not all were counted, or some were late, lost or refused."""
+    rounds = [said["device_rounds"] for said in labels]
+    return any(one[fate] != one["asked"] if fate == "counted" else one[fate] > 0 for one in rounds)
 
 
 def _units(entries: Sequence[Mapping[str, Any]]) -> tuple[Unit, Unit]:
@@ -74,7 +96,17 @@ def _units(entries: Sequence[Mapping[str, Any]]) -> tuple[Unit, Unit]:
 
 
 def _figures(target: Mapping[str, Any], shown: Sequence[Unit]) -> list[str]:
+    if target["time_s"]["low"] is None:  # not in any seed
+        return [units.NEVER, *[units.NONE] * 5]
     cells = []
     for measure, unit in zip(MEASURES, shown, strict=True):
-        cells += [units.spread(target[measure], unit), units.ratio(target["ratio_to_baseline"][measure])]
+        pairs = target.get("paired") if measure == "time_s" else None
+        ratio = _paired(pairs) if pairs else units.ratio(target["ratio_to_baseline"][measure])
+        cells += [units.spread(target[measure], unit), ratio]
     return cells
+
+
+def _paired(ratio: Mapping[str, Any]) -> str:
+    """`2.47× [2.17, 3.01]`"""
+    high = "∞" if ratio["high"] is None else f"{ratio['high']:.2f}"
+    return f"{BOUNDS[ratio['bound']]}{units.ratio(ratio['median'])} [{ratio['low']:.2f}, {high}]"

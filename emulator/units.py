@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+CLOCK = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 NEVER = "not reached"
 TIMES = "×"
 NONE = "–"
@@ -32,8 +33,8 @@ class Unit:
 
 
 def of_time(values: Iterable[float | None]) -> Unit:
-    """s, min or h: the largest of which the largest value holds two."""
-    return _unit(values, (("s", 1.0), ("min", 60.0), ("h", 3600.0)), 2.0, 0.0)
+    """s, min or h: the largest of which the largest value holds ten."""
+    return _unit(values, CLOCK, 10.0, 0.0)
 
 
 def of_bytes(values: Iterable[float | None]) -> Unit:
@@ -58,3 +59,9 @@ def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], le
     largest = max((abs(value) for value in values if value is not None), default=usual)
     name, size = max((unit for unit in units if largest >= least * unit[1]), key=lambda unit: unit[1], default=units[0])
     return Unit(name, size, 2 if largest < 10 * size and name != "B" else 1 if largest < 1e4 * size else 0)
+
+
+def duration(seconds: float) -> str:
+    """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
+    unit = of_time([seconds])
+    return f"{seconds:.0f} s" if unit.name == "s" and seconds >= 99.95 else f"{seconds / unit.size:.1f} {unit.name}"
