@@ -103,3 +103,17 @@ def test_the_pictures_are_pictures():
     for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README):
         assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
         assert (ROOT / name).stat().st_size < 500_000
+
+
+@pytest.mark.parametrize(("path", "off"), [("clipped:Clipped", "{norm: 0.0}"), ("partway:PartWay", "{step: 1.0}")])
+def test_an_algorithm_of_the_docs_does_something_and_can_be_switched_off(path, off, fedlapse, tmp_path):
+    for kind, body in blocks((ROOT / "docs" / "extending.md").read_text(encoding="utf-8")):
+        if kind == "python":
+            (tmp_path / re.search(r"^# (\S+\.py)$", body, re.MULTILINE)[1]).write_text(body, encoding="utf-8")
+    both = f'algorithms=[fedavg, {{"{path}": {off}, name: off}}, {{"{path}": {{}}, name: on}}]'
+    done = fedlapse("compare", both, *SHORT["compare"], "--rounds", "1", "--seed", "1", "--out", "o")
+    assert done.returncode == 0, done.stderr
+    models = {
+        name: (tmp_path / "o" / f"{name}-s1" / "final.safetensors").read_bytes() for name in ("fedavg", "off", "on")
+    }
+    assert models["off"] == models["fedavg"] != models["on"]

@@ -121,11 +121,10 @@ def test_elsewhere_a_round_is_a_dated_line() -> None:
         clock.time += 19
         made.tell(Run("fedcl", 1), row(11, 2467.0, 0.7119))
         made.tell(Run("fedcl", 2), row(0, 9.5, None))
-    noon = "2026-11-21T12:00:00+00:00"
+    noon, size = "2026-11-21T12:00:00+00:00", "2.5 MB in this round"
     assert text().splitlines() == [
-        f"{noon} fedcl seed 1 · round 12/50 · 0:41:07 simulated · 0:00:19 real · 130x · 2.5 MB in this round"
-        " · accuracy 0.712",
-        f"{noon} fedcl seed 2 · round 1/50 · 0:00:09 simulated · 0:00:19 real · 0.5x · 2.5 MB in this round",
+        f"{noon} fedcl seed 1 · round 12/50 · 0:41:07 simulated · 0:00:19 real · 130x · {size} · accuracy 0.712",
+        f"{noon} fedcl seed 2 · round 1/50 · 0:00:09 simulated · 0:00:19 real · 0.5x · {size}",
     ]
 
 
