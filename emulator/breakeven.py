@@ -11,7 +11,7 @@ from typing import Any
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
 
-FATES = ("asked", "counted", "late", "lost", "refused")
+FATES = ("late", "lost", "refused")  # of a reply that is not counted
 PATH = ("down_s", "compute_s", "up_s", "server_s")  # parts of `critical` that have kinds or phases
 ALIKE = 0.005  # two rounds whose seconds differ by less are told as equal
 FEWER = 0.1  # of the replies: rounds that count so many fewer cannot be compared by their seconds
@@ -64,7 +64,11 @@ def price(rows: Sequence[Row], rounds: int) -> Price:
         down_bytes=_mean(row["bytes"]["down"] for row in some),
         up_bytes=_mean(row["bytes"]["up"] for row in some),
         flops=sum(row["flops"] for row in some) / n,
-        **{fate: sum(row[fate] for row in some) / n for fate in FATES},
+        asked=sum(row["asked"] for row in some) / n,
+        counted=sum(row["counted"] for row in some) / n,
+        late=sum(row["late"] for row in some) / n,
+        lost=sum(row["lost"] for row in some) / n,
+        refused=sum(row["refused"] for row in some) / n,
         failed=sum(bool(row["failed"]) for row in some),
         wasted=_share(sum(row["wasted_bytes"] for row in some), sum(map(_bytes, some))),
         span_s=stamps[-1] + max(0, rounds - len(rows)) * mean,
@@ -176,7 +180,7 @@ def fewer(of: Price, than: Price) -> bool:
 
 def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:
     """What is said instead of a break-even line; `enough` is a deadline that lets the replies in, if known."""
-    fates = [f"{getattr(of, fate):.1f} {fate}" for fate in FATES[2:] if getattr(of, fate)]
+    fates = [f"{getattr(of, fate):.1f} {fate}" for fate in FATES if getattr(of, fate)]
     first, last = of.rounds
     within = f" within the deadline of {deadline:g} s" if deadline is not None else ""
     said = (
@@ -203,7 +207,7 @@ def longest(events: Iterable[Mapping[str, Any]]) -> float | None:
             opened = line["t"]
         if line["event"] == "close" and line["reason"] != "too_few":
             lengths.append(line["t"] - opened)
-    return _above(max(lengths)) if lengths else None
+    return _above(max(lengths)) if any(lengths) else None
 
 
 def _above(seconds: float) -> float:

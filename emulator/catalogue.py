@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from devices.presence import Presence
 from emulator.breakeven import price
 from emulator.jobs import Run
+from emulator.plan import REQUESTS
 from emulator.record import Line
-from emulator.rehearsal import Rehearsal, rehearse
+from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.run import Conduct, study_of
 from scenarios import plugins
 from scenarios.load import load
@@ -45,33 +47,67 @@ class Cost:
 
 @dataclass(frozen=True)
 class Known:
-    """An algorithm that a scenario may name."""
+    """An algorithm that a scenario names, or may name."""
 
-    name: str
+    name: str  # the label
+    key: str  # as algorithms are named: fedcl, or my_package.mine:Mine
     says: str
     options: Sequence[Option]
-    given: Mapping[str, Any]  # options without a default, and what was taken for them
+    given: Mapping[str, Any]  # as the scenario sets them; without one, what was taken where there is no default
     cost: Cost | None
     why_not: str  # there is no cost
 
 
 def catalogue(scenario: Scenario) -> list[Known]:
-    """All known algorithms, priced by rehearsals on the scenario's model, data and fleet.  Raises BadScenario."""
+    """All known algorithms with default options, on the scenario's model, data and fleet.  Raises BadScenario."""
     kinds = plugins.kinds()
     taken = {name: _taken(name, kind, scenario) for name, kind in kinds.items()}
     refused = {name: _refusal(Entry(key=name, options=said, name=name), scenario) for name, said in taken.items()}
     entries = tuple(Entry(key=n, options=said, name=n) for n, said in taken.items() if not refused[n])
-    seed = scenario.seeds[0]
-    study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
-    conduct = Conduct.of(scenario)
-    conduct = replace(conduct, plan=replace(conduct.plan, deadline=None, finish_stragglers=False))
-    found = {entry.name: rehearse(study, Run(entry.name, seed), conduct) for entry in entries}
-    baseline = found[BASELINE]
-    costs = {name: _cost(rehearsal, baseline) for name, rehearsal in found.items()}
+    costs = _costs(entries, BASELINE, scenario)
     return [
-        Known(name, about(kind), options(kind), taken[name], costs.get(name), refused[name])
+        Known(name, name, about(kind), options(kind), taken[name], costs.get(name), refused[name])
         for name, kind in kinds.items()
     ]
+
+
+def chosen(scenario: Scenario) -> list[Known]:
+    """The scenario's own algorithms, with their options, beside plain FedAvg.  Raises BadScenario."""
+    entries = scenario.algorithms
+    plain = next((entry for entry in entries if entry.key == BASELINE and not entry.options), None)
+    if plain is None:
+        name, taken = BASELINE, {entry.name for entry in entries}
+        while name in taken:
+            name = f"plain-{name}"
+        plain = Entry(key=BASELINE, options={}, name=name)
+        entries = (plain, *entries)
+    costs = _costs(entries, plain.name, scenario)
+    kinds = {entry.key: plugins.kind(entry.key) for entry in entries}
+    return [
+        Known(
+            entry.name,
+            entry.key,
+            about(kinds[entry.key]),
+            options(kinds[entry.key]),
+            entry.options,
+            costs[entry.name],
+            "",
+        )
+        for entry in entries
+    ]
+
+
+def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dict[str, Cost]:
+    """By label: rounds in which all who are asked answer."""
+    seed = scenario.seeds[0]
+    study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
+    study = replace(study, fleet={name: replace(device, presence=Presence()) for name, device in study.fleet.items()})
+    conduct = Conduct.of(scenario)
+    ask = conduct.plan.ask
+    conduct = replace(conduct, plan=replace(conduct.plan, needed=ask, deadline=None, finish_stragglers=False))
+    rounds = min(ROUNDS, max(2, REQUESTS // ask))
+    found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
+    return {label: _cost(rehearsal, found[baseline]) for label, rehearsal in found.items()}
 
 
 def about(kind: type[Any]) -> str:

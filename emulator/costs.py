@@ -11,13 +11,14 @@ from algorithms.cost import Meter
 from devices.device import Device
 from emulator.study import Study
 from emulator.tally import Bill
+from emulator.vetted import Faulty
 
 
 class Costs:
     """The prices of one algorithm under one study.  Equal work on equal profiles is priced once."""
 
     def __init__(self, study: Study, label: str, seed: int) -> None:
-        self.study = study
+        self.study, self.label = study, label
         self.algorithm = study.algorithms[label]
         self.split = study.splits[seed]
         self.bills: dict[tuple[str, Work], Bill] = {}
@@ -47,7 +48,10 @@ class Costs:
     def _bill(self, device: Device, work: Work) -> Bill:
         key = (device.profile.name, work)
         if key not in self.bills:
-            self.bills[key] = self._price(device, work)
+            try:
+                self.bills[key] = self._price(device, work)
+            except ValueError as error:
+                raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
         return self.bills[key]
 
     def _price(self, device: Device, work: Iterable[Phase]) -> Bill:

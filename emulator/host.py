@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from resource import RUSAGE_SELF, getrusage
+from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
 from emulator.attend import NOTHING
@@ -14,6 +16,9 @@ from emulator.jobs import Run, start, train
 from emulator.study import Split, Study
 from emulator.workshop import quiet_torch
 
+Result = TypeVar("Result")
+
+TIMERS = 0.01  # s: what is over so soon ends in time; over sockets 0.02 are forgiven (sockets.GRACE)
 SECONDS = 0.2  # of measuring
 STEPS = 8  # training steps in a job that is measured
 
@@ -54,3 +59,9 @@ def _rate(study: Study, seed: int) -> float:
         train(plain, run, name, 0, weights, NOTHING, False)
         jobs += 1
     return jobs * flops / (time.perf_counter() - began)
+
+
+def timed(job: Callable[[], Result]) -> tuple[Result, float]:
+    """What the job returns, and the seconds that it took here."""
+    began = time.perf_counter()
+    return job(), time.perf_counter() - began

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from algorithms.algorithm import Phase
-from emulator.breakeven import Price, Ratio, price, ratio, sentence
+from emulator.breakeven import (
+    Price,
+    Ratio,
+    fewer,
+    longest,
+    no_match,
+    price,
+    ratio,
+    sentence,
+    shortage,
+    too_late,
+    work,
+)
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
 from emulator.footprint import Footprint, footprint
-from emulator.host import Host, measured
+from emulator.host import TIMERS, Host, measured
 from emulator.jobs import Run, largest_messages
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.rounds import Plan as Rounds
@@ -45,7 +57,8 @@ class Group:
 
     name: str
     count: int
-    sometimes_off: int  # devices that are off line at some time
+    sometimes_off: int  # devices that are off line at some time,
+    never_on: int  # and always
     flops_per_s: Span
     memory_bytes: Span
     down: Span  # bytes/s
@@ -62,12 +75,17 @@ class Effort:
     host: Host
     seconds: float  # for all runs
     memory_bytes: int
-    speedup: float  # the largest in the socket world that training keeps up with
+    speedup: float  # the largest in the socket world at which devices' training ends in time
+    server_speedup: float  # and the server's work
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All figures of a check.  `ratios` and `sentences` have no entry for the baseline, the first label."""
+    """All figures of a check.
+
+    `ratios` has an entry for each label but the first, the baseline, whose rounds get about as many replies;
+    `sentences` has one for each that is compared, and for any label of which too few replies come in time.
+    """
 
     name: str
     seed: int  # that was rehearsed
@@ -102,8 +120,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         if all(row["failed"] for row in found.rows):
             raise BadScenario(found.failure or "no round of it succeeds")
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
-    baseline = next(iter(prices))
-    ratios = {label: ratio(cost, prices[baseline]) for label, cost in prices.items() if label != baseline}
+    compared, said = _compared(study, seed, conduct, rehearsals, prices)
     groups = _groups(study, seed)
     memory = {label: footprint(study, label, seed, found) for label, found in rehearsals.items()}
     return Plan(
@@ -116,13 +133,45 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         needed=conduct.plan.needed,
         groups=groups,
         prices=prices,
-        ratios=ratios,
-        sentences={of: sentence(of, baseline, found, prices[baseline].seconds) for of, found in ratios.items()},
+        ratios=compared,
+        sentences=said,
         memory=memory,
         labels=study.label_counts(seed),
         effort=_effort(scenario, study, host, rehearsals, prices),
-        warnings=[*_cut_short(rounds, conduct.plan), *_failures(rehearsals), *_too_large(groups, memory)],
+        warnings=[
+            *_cut_short(rounds, conduct.plan),
+            *_failures(rehearsals),
+            *_absent(study, max(cost.span_s for cost in prices.values())),
+            *_too_large(groups, memory),
+        ],
     )
+
+
+def _compared(
+    study: Study, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+) -> tuple[dict[str, Ratio], dict[str, str]]:
+    """Ratios to the baseline, where replies are about as many, and what is said about each label."""
+    plan, baseline, ratios, said = conduct.plan, next(iter(prices)), {}, {}
+    theirs = prices[baseline]
+    works = {label: work(found.events) for label, found in rehearsals.items()}
+    for label, cost in prices.items():
+        late = too_late(cost, plan.needed, plan.deadline)
+        if late or fewer(cost, theirs):
+            rounds = len(rehearsals[label].rows)
+            enough = _enough(study, Run(label, seed), conduct, rounds) if late else None
+            said[label] = shortage(label, cost, plan.needed, plan.deadline, enough)
+        elif label != baseline and (baseline in said or fewer(theirs, cost)):
+            said[label] = no_match(label, cost, baseline, theirs)
+        elif label != baseline:
+            ratios[label] = ratio(cost, theirs, works[label], works[baseline])
+            said[label] = sentence(label, baseline, ratios[label], theirs.seconds)
+    return ratios, said
+
+
+def _enough(study: Study, run: Run, conduct: Conduct, rounds: int) -> float | None:
+    """A deadline that no round needs to be cut for: it is rehearsed once more, without."""
+    patient = replace(conduct, plan=replace(conduct.plan, deadline=None))
+    return longest(rehearse(study, run, patient, max(2, rounds)).events)
 
 
 def _groups(study: Study, seed: int) -> list[Group]:
@@ -145,6 +194,7 @@ def _group(
         name=called,
         count=len(names),
         sometimes_off=sum(bool(device.presence.off) for device in devices),
+        never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices),
         flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
         down=Span.of(link.down for link in links),
@@ -178,6 +228,7 @@ def _effort(
         seconds=runs * (trained + evaluated) / (host.flops_per_s * host.workers),
         memory_bytes=host.process_bytes * (1 + host.workers) + runs * held,
         speedup=largest_speedup(host, asked, rehearsals.values()),
+        server_speedup=server_speedup(host, rehearsals.values()),
     )
 
 
@@ -201,8 +252,31 @@ def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> 
     """At which no device's training outlasts its model, when all that are asked train at once on the workers."""
     in_turn = math.ceil(asked / host.workers)
     starts = (line for found in rehearsals for line in found.events if line["event"] == "compute.start")
-    work = ((sum(line["seconds"].values()), sum(line["phases"].values())) for line in starts)
-    return min((seconds * host.flops_per_s / (flops * in_turn) for seconds, flops in work if flops), default=FASTEST)
+    jobs = ((sum(line["seconds"].values()), in_turn * _training(host, line)) for line in starts)
+    return _keeps(jobs)
+
+
+def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
+    """At which the server's work ends in time, though it may have to wait for the training of one that is late."""
+    jobs = []
+    for found in rehearsals:
+        trainings = [_training(host, line) for line in found.events if line["event"] == "compute.start"]
+        wait = max(trainings, default=0.0) if any(row["late"] for row in found.rows) else 0.0
+        for line in found.events:
+            if line["event"] == "server.start":
+                own = found.combining if line["what"] == "combine" else line["flops"] / host.flops_per_s
+                jobs.append((sum(line["seconds"].values()), own + wait))
+    return _keeps(jobs)
+
+
+def _training(host: Host, start: Mapping[str, Any]) -> float:
+    """Seconds that it really takes here."""
+    return float(sum(start["phases"].values())) / host.flops_per_s
+
+
+def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
+    """As sockets.py advises afterwards: the least (modelled seconds) / (real seconds) of a job that could be late."""
+    return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)
 
 
 def _cut_short(rounds: int, plan: Rounds) -> list[str]:
@@ -221,6 +295,19 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
         if count
     ]
     return [*some, *failed]
+
+
+def _absent(study: Study, span: float) -> Iterator[str]:
+    """Groups of whom nobody is ever on line, or not in `span` seconds."""
+    groups: dict[str, float] = {}
+    for name, device in study.fleet.items():
+        called = name.rpartition("-")[0]
+        groups[called] = min(groups.get(called, math.inf), device.presence.next_on(0.0))
+    for called, begins in groups.items():
+        if begins == math.inf:
+            yield f"group {called} is never on line; look at its `presence: off`"
+        elif begins >= span:
+            yield f"group {called} is off line until {begins:g} s, and the longest run takes some {span:.3g} s"
 
 
 def _too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:

@@ -17,11 +17,13 @@ from typing import Any
 
 from algorithms.algorithm import Load, Work
 from emulator.attend import NOTHING
+from emulator.host import timed
 from emulator.jobs import Run, Trained, combine, request, train
 from emulator.metrics import Schedule
 from emulator.record import Line, read_lines
 from emulator.run import Conduct, Row, run_virtual
 from emulator.study import Split, Study
+from emulator.vetted import Vetted
 from emulator.workshop import Inline, Job
 from network import payload
 
@@ -43,10 +45,11 @@ class Rehearsal:
     downloaded: Mapping[str, int]  # bytes of tensors by kind in the largest download,
     uploaded: Mapping[str, int]  # in the largest upload,
     kept: Mapping[str, int]  # and in the most that a device keeps between rounds
+    combining: float = 0.0  # s that the longest combine takes here: it differs from time to time
 
 
 def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
-    """Plays at most so many rounds.  What is not a user's mistake, such as an algorithm's own error, is raised."""
+    """Plays at most so many rounds.  Raises Faulty for an algorithm's own mistake."""
     short = replace(
         conduct, plan=replace(conduct.plan, max=min(rounds, conduct.plan.max)), schedule=Schedule(0, 0), stop_at=None
     )
@@ -54,8 +57,10 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
     with tempfile.TemporaryDirectory(prefix="fedlapse-") as folder:
         outcome = asyncio.run(run_virtual(study, run, short, understudy, Path(folder)))
         events = list(read_lines(Path(folder) / "events.jsonl"))
-    largest = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))
-    return Rehearsal(outcome.rows, events, outcome.failure, *largest)
+    if outcome.fault:
+        raise outcome.fault
+    down, up, kept = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))
+    return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
 
 
 class Understudy(Inline):
@@ -70,6 +75,7 @@ class Understudy(Inline):
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
         self.seen: dict[bytes, Sizes] = {}
         self.downloaded = self.uploaded = self.kept = NOTHING  # the largest
+        self.combining = 0.0
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         cut: dict[Job, Job] = {train: self._train, combine: self._combine, request: self._request}
@@ -102,7 +108,9 @@ class Understudy(Inline):
         work = study.algorithms[run.label].combine_work(Load(round, len(self.proxy), 0, replies=len(replies)))
         most = max(1, MOST // max(len(upload) for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
-        return combine(self._served(study, run, work), run, round, state, some)
+        done, seconds = timed(lambda: combine(self._served(study, run, work), run, round, state, some))
+        self.combining = max(self.combining, seconds * len(replies) / len(some))
+        return done
 
     def _served(self, study: Study, run: Run, work: Work) -> Study:
         proxy = self.proxy[:FEW] if any(phase.examples or phase.second_order for phase in work) else self.proxy
@@ -133,6 +141,8 @@ def _with_few(study: Study, seed: int) -> Study:
 
 def _idle(algorithm: Any) -> Any:
     """The algorithm, training once and hardly moving; as it is, if it is made in another way than ours."""
+    if isinstance(algorithm, Vetted):
+        return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:
         return algorithm
     made: Any = algorithm

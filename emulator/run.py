@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from emulator.costs import Costs
 from emulator.jobs import Run, State, Trained
 from emulator.line import MemoryLine
 from emulator.metrics import NAMES, Metrics, Schedule
-from emulator.protocol import Play, RunFailed, Server
+from emulator.protocol import After, Play, RunFailed, Server
 from emulator.record import Record
 from emulator.rounds import Plan
 from emulator.seeds import seed as derive
@@ -23,13 +23,14 @@ from emulator.study import Split, Study
 from emulator.tally import bytes_by_kind, critical
 from emulator.targets import Target, reached
 from emulator.traffic import Traffic
+from emulator.vetted import Faulty, Vetted
 from emulator.virtual import VirtualWorld
 from emulator.workshop import Executor
 from emulator.world import Call, World
 from network import payload
 from scenarios import parts, plugins
 from scenarios.faults import BadScenario
-from scenarios.schema import Scenario
+from scenarios.schema import Entry, Scenario
 
 Row = Mapping[str, Any]
 Progress = Callable[[Run, Row], None]
@@ -78,6 +79,7 @@ class Outcome:
     run: Run
     rows: list[Row] = field(default_factory=list)
     failure: str | None = None  # why it could not go on
+    fault: Faulty | None = None  # the algorithm's own, if that is why
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
 
@@ -98,12 +100,16 @@ def study_of(scenario: Scenario) -> Study:
         model=scenario.model,
         dataset=data,
         splits=splits,
-        algorithms={entry.name: plugins.algorithm(entry, scenario.training) for entry in scenario.algorithms},
+        algorithms={entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms},
         fleet=fleet,
         links=links,
         server=server,
         server_link=server_link,
     )
+
+
+def _algorithm(entry: Entry, scenario: Scenario) -> Any:
+    return Vetted(entry.name, plugins.algorithm(entry, scenario.training))
 
 
 class Stage:
@@ -199,13 +205,21 @@ def _largest(leverages: list[Mapping[str, float]]) -> dict[str, float]:
     return {key: max(each[key] for each in leverages if key in each) for each in leverages for key in each}
 
 
-async def play(stage: Stage, server: Server, outcome: Outcome, going_on: GoingOn, progress: Progress) -> None:
-    """Plays a run to its end in a world that is ready.  The record is complete however it ends."""
+async def play(
+    stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress, serve: Callable[[After], Awaitable[None]]
+) -> None:
+    """Plays a run to its end; `serve` lets the server play in its world.  The record is complete however it ends.
+
+    An algorithm's own mistake ends this run and no other, wherever in the world it came up.
+    """
     diary = Diary(stage, outcome, going_on, progress)
     try:
-        await server.serve(diary.after)
+        await serve(diary.after)
     except RunFailed as failed:
         outcome.failure = str(failed)
+    except Faulty as fault:
+        outcome.fault = fault.under(stage.run.seed)
+        outcome.failure = str(outcome.fault)
     diary.write_settled()
     if diary.state:
         save_model(stage.record.folder, diary.state)
@@ -239,7 +253,7 @@ async def run_virtual(
 
     server = Server(world, study, run, conduct.plan, stage.record, stage.costs, line)
     try:
-        await world.run(play(stage, server, outcome, going_on, progress))
+        await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
         stage.record.shut()
     return outcome

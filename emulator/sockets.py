@@ -17,7 +17,7 @@ from aiohttp import web
 
 from emulator.attend import NOTHING
 from emulator.jobs import Run, largest_messages, personalise, request, start
-from emulator.protocol import Server
+from emulator.protocol import After, Server
 from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
 from emulator.study import Study
 from emulator.web import WebEnd, WebLine, runner
@@ -25,6 +25,7 @@ from emulator.workshop import Executor
 from emulator.world import Late, Ticket, Work
 
 WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
+PATIENCE = 0.5  # s of real time for clean-up at the end: it may wait for a device that is gone
 GRACE = 0.02  # s of real time: later than this is an overrun, sooner is the noise of two timers
 
 
@@ -182,7 +183,15 @@ class SocketWorld:
                 self.failed.result()
             return task.result()
         finally:
-            await _cancel([task, *self.tasks])
+            await self.end(task)
+
+    async def end(self, *more: asyncio.Task[Any]) -> None:
+        """Cancels all tasks; again where clean-up waits for another that has gone."""
+        running = {task for task in (*more, *self.tasks) if not task.done()}
+        while running:
+            for task in running:
+                task.cancel()
+            _, running = await asyncio.wait(running, timeout=PATIENCE)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
@@ -239,9 +248,16 @@ async def run_sockets(
             for line in lines.values():
                 end = WebEnd(session, f"http://{host}:{port}", line, down)
                 world.start(line.attendant.attend(end))
-            await warm(stage, executor)
             server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
-            await world.run(play(stage, server, outcome, going_on, progress))
+
+            async def serve(after: After) -> None:
+                await warm(stage, executor)
+                await world.run(server.serve(after))
+
+            try:
+                await play(stage, outcome, going_on, progress, serve)
+            finally:
+                await world.end()
     finally:
         stage.record.shut()
         await server_side.cleanup()

@@ -57,10 +57,19 @@ def as_process(work: Work) -> Generator[Event, Any, Any]:
         try:
             step, argument = work.send, (yield event)
         except GeneratorExit:
-            work.close()
+            _abandon(work)
             raise
         except BaseException as error:
             step, argument = work.throw, error
+
+
+def _abandon(work: Work) -> None:
+    """Closes a coroutine whose world has stopped.  Where its clean-up waits, for a time that will not come, it ends."""
+    while inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
+        try:
+            work.close()
+        except (RuntimeError, Cancelled):  # "coroutine ignored GeneratorExit": it waits, so close it there
+            continue
 
 
 def _not_of_this_world(event: object) -> Any:
@@ -124,6 +133,8 @@ class VirtualWorld:
         self.env = simpy.Environment()
         self.executor = executor
         self.owed: deque[tuple[Ticket, Event]] = deque()
+        self.living: dict[Work, None] = {}  # begun and not ended, in order
+        self.over = False  # time passes no more; what was left waiting is closed
 
     def now(self) -> float:
         return float(self.env.now)
@@ -132,7 +143,12 @@ class VirtualWorld:
         await Wait(self.env.timeout(seconds))
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
-        tasks = [self._own(work) for work in works]
+        begun = list(works)
+        if self.over:
+            for work in begun:
+                work.close()
+            raise Cancelled("over")
+        tasks = [self._own(work) for work in begun]
         try:
             await Wait(self.env.all_of([task.process for task in tasks]))
         except BaseException:
@@ -171,7 +187,13 @@ class VirtualWorld:
             await Wait(ended)
 
     def start(self, work: Work) -> VirtualTask:
-        return VirtualTask(self.env.process(as_process(work)))
+        return VirtualTask(self._process(work))
+
+    def _process(self, work: Work) -> simpy.Process:
+        process = self.env.process(as_process(work))
+        self.living[work] = None
+        process.callbacks.append(lambda _: self.living.pop(work, None))
+        return process
 
     def signal(self) -> VirtualSignal:
         return VirtualSignal(self.env)
@@ -196,7 +218,18 @@ class VirtualWorld:
         """Lets time pass until `main` has ended; its result.  A coroutine of the asyncio loop."""
         if not inspect.iscoroutine(main):
             raise TypeError(f"run takes a coroutine, not {main!r}")
-        process = self.env.process(as_process(main))
+        process = self._process(main)
+        try:
+            await self._pass_until(process)
+        finally:
+            self.over = True
+            while self.living:  # here and in order: else the garbage collector does it, and complains
+                _abandon(self.living.popitem()[0])
+        if not process.ok:
+            raise process.value  # type: ignore[misc]  # of a failed process it is the exception
+        return process.value
+
+    async def _pass_until(self, process: simpy.Process) -> None:
         steps = 0
         while not process.triggered:
             self._step()
@@ -205,9 +238,6 @@ class VirtualWorld:
                 await self._collect(*self.owed.popleft())
             if steps % BREATH == 0:
                 await asyncio.sleep(0)
-        if not process.ok:
-            raise process.value  # type: ignore[misc]  # of a failed process it is the exception
-        return process.value
 
     def _step(self) -> None:
         if not self.env.peek() < float("inf"):
@@ -217,7 +247,9 @@ class VirtualWorld:
     async def _collect(self, ticket: Ticket, collected: Event) -> None:
         future = ticket.future
         if not future.done():  # the event loop is asked only when there is something to wait for
-            await asyncio.wait([asyncio.wrap_future(future)])
+            done, _ = await asyncio.wait([asyncio.wrap_future(future)])
+            for each in done:
+                each.cancelled() or each.exception()  # it is looked at below; asyncio wants to see that
         collected.defused = True  # the one who waited may be gone
         if future.cancelled():
             collected.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # any BaseException will do

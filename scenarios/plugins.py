@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import is_dataclass
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module, resources
 from importlib.metadata import entry_points
@@ -28,6 +30,7 @@ from scenarios.source import Loc
 GROUP = "fedlapse.algorithms"
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 HALVES = ("start", "cohort", "request", "train", "combine", "request_work", "device_work", "combine_work")
+ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
 class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
@@ -68,7 +71,33 @@ def kind_at(path: str) -> type[Any]:
     if not isinstance(found, type) or not is_dataclass(found) or missing:
         lacks = f"; it lacks {', '.join(missing)}" if missing else ""
         raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
+    for slip in _slips(found):
+        raise Unknown(f"{path} {slip}")
     return found
+
+
+def _slips(kind: type[Any]) -> Iterator[str]:
+    """What Python takes silently in an algorithm's class, and is hardly ever meant."""
+    own = [owner for owner in kind.__mro__ if owner is not object and not owner.__module__.startswith("algorithms.")]
+    rest = [owner for owner in kind.__mro__ if owner not in own]
+    written = {name: value for owner in reversed(own) for name, value in vars(owner).items() if name[:1] != "_"}
+    if "__dataclass_fields__" not in vars(kind):
+        yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
+    for name in {field.name for field in fields(kind)} & {"downloads", "uploads"}:
+        yield f"makes {name} an option; write `{name}: ClassVar[Collection[str]] = ...`"
+    given = {*HALVES, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
+    for name, value in written.items():
+        near = get_close_matches(name, given - written.keys(), n=1, cutoff=0.8)
+        if inspect.isfunction(value) and name not in given and near:
+            yield f"has a method {name}(); did you mean {near[0]}()? (if not, let its name begin with _)"
+    for owner in own:
+        inherited = {field.name for base in owner.__mro__[1:] if is_dataclass(base) for field in fields(base)}
+        for name in inherited & vars(owner).keys() - inspect.get_annotations(owner).keys():
+            yield f"sets {name} without a type, which does not change the option; {_annotated(name, vars(owner)[name])}"
+
+
+def _annotated(name: str, value: Any) -> str:
+    return f"annotate it: `{name}: {type(value).__name__} = {short(value)}`"
 
 
 def thing(path: str) -> Any:
@@ -76,9 +105,21 @@ def thing(path: str) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"cannot find {short(path)}: {_words(error)}; it must be package.module:name") from None
+        raise Unknown(f"cannot find {short(path)}: {_words(error)}; {_advice(path, error)}") from None
     except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
-        raise Unknown(f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}") from None
+        said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
+        ordered = "non-default argument 'training'" in said  # they stand before it in FedAvg
+        hint = "; downloads and uploads are no options: give them the type ClassVar[Collection[str]]" if ordered else ""
+        raise Unknown(said + hint) from None
+
+
+def _advice(path: str, error: Exception) -> str:
+    module = path.partition(":")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return "looked in the folder where you started and in Python's path"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{short(module)} imports it; install it, or start where it lies"
+    return "it must be package.module:name"
 
 
 def algorithm(entry: Entry, shared: schema.Training) -> Algorithm:
@@ -89,8 +130,9 @@ def algorithm(entry: Entry, shared: schema.Training) -> Algorithm:
     options = dict(entry.options)
     own = options.pop("training", None) or {}
     training = schema.Training.model_validate(shared.model_dump() | own)
-    adapter = TypeAdapter(_strict(kind(entry.key)))
-    made: Algorithm = adapter.validate_json(json.dumps({**options, "training": training.model_dump()}))
+    made: Algorithm = _adapter(kind(entry.key)).validate_json(
+        json.dumps({**options, "training": training.model_dump()})
+    )
     return made
 
 
@@ -110,15 +152,27 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc) -> list[Fault]:
     except ValidationError as error:
         of_training = error.title == schema.Training.__name__
         model, where = (schema.Training, (*inside, "training")) if of_training else (kind(entry.key), inside)
-        found.extend(faults_of(error, model, where))
+        found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))
     except (ValueError, TypeError) as error:
         found.append(Fault(inside, str(error)))
     return found
 
 
+def _hinted(fault: Fault, kind: type[Any]) -> Fault:
+    """An option that is in the class, but has no type."""
+    name = str(fault.loc[-1])
+    value = inspect.getattr_static(kind, name, None)
+    if not fault.message.startswith("unknown key") or not isinstance(value, (bool, int, float, str)):
+        return fault
+    words = (
+        f"unknown key {name!r}: {kind.__name__} has it without a type, so it is no option; {_annotated(name, value)}"
+    )
+    return replace(fault, message=words)
+
+
 def options(kind: type[Any]) -> dict[str, Any]:
     """JSON schema of an algorithm's options (an object)."""
-    return TypeAdapter(_strict(kind)).json_schema()
+    return _adapter(kind).json_schema()
 
 
 def _words(error: BaseException) -> str:
@@ -138,6 +192,13 @@ def _class(module: ModuleType, key: str) -> type[Any] | None:
         if name.lower() == key and found.__module__ == module.__name__ and name != "Algorithm":
             return found
     return None
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """What reads its options; made once, as pydantic reads the source of the class for it."""
+    if kind not in ADAPTERS:
+        ADAPTERS[kind] = TypeAdapter(_strict(kind))
+    return ADAPTERS[kind]
 
 
 def _strict(kind: type[Any]) -> type[Any]:

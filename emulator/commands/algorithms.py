@@ -17,40 +17,41 @@ if TYPE_CHECKING:
 
 
 def algorithms(what: What = None, format: FormatOption = Format.text) -> None:
-    """Lists the algorithms with their options, and what each costs beside FedAvg on a scenario's model and fleet."""
+    """Lists algorithms with their options, and what a round costs beside FedAvg: those of a scenario, if one is given,
+    on its model and fleet; else all that have a name, with default options, on the quickstart's."""
     with told_in_one_line():
-        code = list_algorithms(scenario_of(what), format)
+        code = list_algorithms(scenario_of(what), format, own=what is not None and "=" not in "".join(what[:1]))
     raise typer.Exit(code)
 
 
-def list_algorithms(scenario: Scenario, format: Format = Format.text) -> int:
-    """Prints them; the exit code.  Raises BadScenario."""
+def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False) -> int:
+    """Prints them, or only the scenario's `own`; the exit code.  Raises BadScenario."""
     import json
     from dataclasses import asdict
 
-    from emulator.catalogue import catalogue
+    from emulator.catalogue import catalogue, chosen
 
-    known = catalogue(scenario)
+    known = chosen(scenario) if own else catalogue(scenario)
     if format is Format.json:
         typer.echo(json.dumps([asdict(one) for one in known], indent=1, allow_nan=False))
     else:
-        typer.echo(_text(known, scenario))
+        typer.echo(_text(known, scenario, "" if own else ", with default options"))
     return 0
 
 
-def _text(known: list[Known], scenario: Scenario) -> str:
-    from emulator.commands.plan_text import printed
-    from emulator.commands.table import columns
+def _text(known: list[Known], scenario: Scenario, how: str) -> str:
+    from emulator.commands.plan_text import columns, printed
 
     width = columns()
-    parts = [line for one in known for line in _described(one, width)]
-    return printed(["\n".join(parts), _costs(known, scenario)], width)
+    kinds = {one.key: one for one in known}
+    parts = [line for one in kinds.values() for line in _described(one, width)]
+    return printed(["\n".join(parts), _costs(known, f"{scenario.name}: {scenario.model}", how)], width)
 
 
 def _described(one: Known, width: int) -> Iterator[str]:
     from emulator.commands.plan_text import filled
 
-    yield one.name
+    yield one.key
     yield filled(one.says, width, "    ")
     for option in one.options:
         yield filled(_option(option), width, "    ")
@@ -61,12 +62,12 @@ def _option(option: Option) -> str:
     return f"{option.name}: {option.type}, {default}. {option.says}".rstrip()
 
 
-def _costs(known: list[Known], scenario: Scenario) -> Table:
+def _costs(known: list[Known], where: str, how: str) -> Table:
     from rich.markup import escape
 
     from emulator.commands.plan_text import grid, short
 
-    title = f"A round beside a FedAvg round ({scenario.name}: {scenario.model}), with default options"
+    title = f"A round beside a FedAvg round ({where}), when all answer who are asked{how}"
     headings = ("down", "up", "FLOPs on devices", "on the server", "kept on a device", "in models")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:

@@ -42,8 +42,7 @@ def read() -> Profiles:
 
 
 def _text(known: Profiles) -> str:
-    from emulator.commands.plan_text import filled, printed
-    from emulator.commands.table import columns
+    from emulator.commands.plan_text import columns, filled, printed
 
     width = columns()
     legend = "~ assumed: nobody measured it.  A scenario may give its own: speed_gflop_s, memory_bandwidth_gb_s, ..."

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from emulator.breakeven import Price
-from emulator.commands.table import columns
-from emulator.plan import Group, Plan, Span
+from emulator.breakeven import FATES, Price
+from emulator.report.palette import NAMES
 from emulator.units import duration
+
+if TYPE_CHECKING:
+    from emulator.plan import Effort, Group, Plan, Span
 
 SHADES = " ░▒▓█"
 ROWS = 20  # devices in the heat-map
@@ -35,6 +39,11 @@ def text(plan: Plan) -> str:
         heat_map(plan.labels, width),
     ]
     return printed(parts, width)
+
+
+def columns() -> int:
+    """The terminal's, within reason, as table.columns, which would import torch."""
+    return max(80, min(140, shutil.get_terminal_size((140, 24)).columns))
 
 
 def printed(parts: Iterable[RenderableType], width: int) -> str:
@@ -96,8 +105,10 @@ def _devices(plan: Plan) -> Table:
 
 
 def _called(group: Group) -> str:
-    off = f"\n{group.sometimes_off} off at times" if group.sometimes_off else ""
-    return f"{group.count} {escape(group.name)}{off}"
+    sometimes = group.sometimes_off - group.never_on
+    off = f"\n{sometimes} off at times" if sometimes else ""
+    never = f"\n{group.never_on} never on line" if group.never_on else ""
+    return f"{group.count} {escape(group.name)}{off}{never}"
 
 
 def _rates(group: Group) -> str:
@@ -118,10 +129,19 @@ def _rounds(plan: Plan) -> Table:
             table.add_row(name, part, short(seconds), moved, escape(kinds))
             name = ""
         both = sum(cost.down_bytes.values()) + sum(cost.up_bytes.values())
+        if cost.counted < cost.asked:
+            table.add_row(name, "replies", "", "", _fates(cost))
+            name = ""
         table.add_row(name, "round", short(cost.seconds), short(both / 1e6), f"{short(cost.flops / 1e9)} GFLOP")
         whole = f"{plan.rounds} round{'s' * (plan.rounds > 1)}"
         table.add_row("", "run", duration(cost.span_s), "", f"{whole}, if no target stops it", end_section=True)
     return table
+
+
+def _fates(cost: Price) -> str:
+    """How many of those asked are counted, and what becomes of the others."""
+    others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
+    return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 
 
 def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
@@ -147,14 +167,20 @@ def _kinds(parts: Mapping[str, float], unit: str) -> str:
     total = sum(parts.values())
     seen = {kind: value for kind, value in parts.items() if value >= 0.005 * total and value > 0}
     if len(seen) < 2:
-        return next(iter(seen), "")
-    return ", ".join(f"{kind} {short(value)} {unit}" for kind, value in seen.items())
+        return next((NAMES.get(kind, kind) for kind in seen), "")
+    return ", ".join(f"{NAMES.get(kind, kind)} {short(value)} {unit}" for kind, value in seen.items())
 
 
 def _break_even(plan: Plan, width: int) -> str:
-    if not plan.sentences:
-        return "Break-even: this is one algorithm; name others to compare it with."
-    return "\n".join(["Break-even", *(filled(line, width, "  ") for line in plan.sentences.values())])
+    lines = list(plan.sentences.values())
+    if len(plan.prices) == 1:
+        lines.append("this is one algorithm; name others to compare it with")
+    if plan.ratios:
+        lines.append(
+            "(down and up are bytes, compute is seconds, of the same devices; a round is as long as the path of the "
+            "last device that counts)"
+        )
+    return "\n".join(["Break-even", *(filled(line, width, "  ") for line in lines)])
 
 
 def _memory(plan: Plan) -> Table:
@@ -173,10 +199,18 @@ def _host(plan: Plan, width: int) -> str:
     taken = f"about {short(effort.seconds / 60, 2)} minutes and {effort.memory_bytes / 1e9:.1f} GB of memory"
     lines = [
         f"{runs} run{'s' * (runs > 1)} take {taken}, if no target stops them",
-        f"over sockets, training keeps up with --speedup {short(effort.speedup, 2)} or so",
+        f"over sockets, {_keeps(effort)}",
     ]
     told = [filled(line, width, "  ") for line in lines]
     return "\n".join([filled(f"This computer: {speed}, measured just now", width), *told])
+
+
+def _keeps(effort: Effort) -> str:
+    training, everything = effort.speedup, min(effort.speedup, effort.server_speedup)
+    said = f"all work ends in its modelled time up to --speedup {short(everything, 2)} or so"
+    if everything < training:
+        said = f"{said}, devices' training alone up to {short(training, 2)}"
+    return f"{said}; above that it lasts as long as it takes here. Each message takes a few ms more, at any speed-up"
 
 
 def heat_map(labels: Mapping[str, Sequence[int]], width: int) -> str:

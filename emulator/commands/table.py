@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator import tables
+from emulator.commands.plan_text import columns
 from scenarios.schema import Scenario
 
 WIDE = 120  # columns that all of the table takes
@@ -39,11 +39,6 @@ def _narrow(shown: tables.Table) -> tables.Table:
     kept = [0, 1, 2, 3, 4, 5, 7]
     rows = [[row[number] for number in kept] for row in shown.rows]
     return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
-
-
-def columns() -> int:
-    """The terminal's, within reason; of a file more than enough."""
-    return max(80, min(140, shutil.get_terminal_size((140, 24)).columns))
 
 
 def _grid(title: str, shown: tables.Table) -> Table:

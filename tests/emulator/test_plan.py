@@ -8,7 +8,7 @@ import pytest
 from emulator.commands.plan_text import heat_map, text
 from emulator.host import Host
 from emulator.jobs import largest_messages
-from emulator.plan import largest_speedup, plan_of
+from emulator.plan import largest_speedup, plan_of, server_speedup
 from emulator.rehearsal import Rehearsal
 from emulator.run import study_of
 from scenarios.faults import BadScenario
@@ -102,6 +102,25 @@ def test_the_speed_up_is_what_the_last_of_those_in_turn_can_keep():
     assert largest_speedup(HOST, 2, [rehearsal]) == pytest.approx(4 / 2)
 
 
+def test_jobs_that_are_over_at_once_limit_no_speed_up():
+    """5 MFLOP take 5 ms: that is no overrun, however little is modelled."""
+    assert largest_speedup(HOST, 2, [Rehearsal((), (started(1e-6, 5e6),), None, {}, {}, {})]) == 1000
+
+
+def test_a_server_waits_for_one_that_is_late():
+    """A combine of 0.1 s here, modelled as 0.01 s; beside a late device's 0.4 s of training it takes 0.5 s."""
+    combine = {"event": "server.start", "what": "combine", "seconds": {"combine": 0.01}, "flops": 1e6}
+    events = (started(1.0, 4e8), combine)
+    quiet, busy = (Rehearsal(({"late": late},), events, None, {}, {}, {}, combining=0.1) for late in (0, 1))
+    assert server_speedup(HOST, [quiet]) == pytest.approx(0.01 / 0.1)
+    assert server_speedup(HOST, [busy]) == pytest.approx(0.01 / 0.5)
+
+
+def test_a_server_that_computes_before_a_round_takes_its_flops_here():
+    request = {"event": "server.start", "what": "request", "seconds": {"omega": 3.0}, "flops": 2e9}
+    assert server_speedup(HOST, [Rehearsal((), (request,), None, {}, {}, {})]) == pytest.approx(3 / 2)
+
+
 @pytest.mark.slow
 def test_a_device_that_is_too_small_is_named(planned):
     plan = planned(fleet=[{"name": "tiny", "profile": "pi-4", "count": 2, "link": FAST, "memory_mb": 0.5}])
@@ -119,8 +138,69 @@ def test_a_deadline_that_is_missed_because_devices_share_a_link_is_found(planned
         planned(**changes, rounds={"max": 5, "deadline_s": 1.5})
 
 
+TIGHT = {
+    "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}, {"fedcurv": {}}],
+    "rounds": {"max": 6, "fraction": 1.0, "deadline_s": 2.0},
+    "fleet": [
+        {"profile": "pi-5", "count": 2, "link": FAST},
+        {"profile": "pi-4", "count": 4, "link": {"up_mbit_s": 4, "down_mbit_s": 4, "latency_ms": 0}},
+    ],
+}
+
+
 @pytest.mark.slow
-def test_a_plan_is_json_and_text_of_80_columns(planned):
+def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(planned):
+    """At 0.5 MB/s the model takes 0.4 s each way, FedCurv's three 1.3 s: with those four of six are late after 2 s."""
+    plan = planned(**TIGHT)
+    curv = plan.prices["fedcurv"]
+    assert (plan.prices["fedavg"].counted, curv.counted, curv.late, plan.needed) == (6, 2, 4, 6)
+    assert plan.ratios.keys() == {"fedprox"}
+    said = plan.sentences["fedcurv"]
+    assert said.startswith(f"fedcurv: {curv.counted:.1f} of the 6 replies that close a round come within the deadline")
+    assert "0 of 5 rounds fail" in said
+    assert "asked count: " in text(plan)
+    enough = float(said.rpartition("allow ")[2].removesuffix(" s"))
+    longer = planned(**merged(TIGHT, {"rounds": {"deadline_s": enough}}))
+    assert longer.prices["fedcurv"].counted == longer.needed
+    assert longer.ratios.keys() == {"fedprox", "fedcurv"}
+
+
+@pytest.mark.slow
+def test_a_baseline_that_is_kept_out_is_told_too(planned):
+    algorithms = [{"fedcurv": {}}, "fedavg"]
+    plan = planned(**{**TIGHT, "algorithms": algorithms})
+    assert plan.ratios == {}
+    assert "come within the deadline of 2 s" in plan.sentences["fedcurv"]
+    assert plan.sentences["fedavg"].startswith("fedavg: no break-even, as fedcurv gets too few replies")
+
+
+@pytest.mark.slow
+def test_computing_is_never_told_as_less_for_more_work(planned):
+    """FedCurv's declared work is FedAvg's and more, whoever closes the round: here only the quick are in time."""
+    slow = {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 50}
+    fleet = [{"profile": "pi-5", "count": 4, "link": FAST}, {"profile": "pi-3", "count": 4, "link": slow}]
+    plan = planned(**BOTH, fleet=fleet, rounds={"max": 6, "fraction": 0.5, "ask": 8})
+    assert plan.ratios["fedcurv"].compute > 1
+
+
+@pytest.mark.slow
+def test_groups_that_are_never_there_are_named(planned):
+    def away(name, *off):
+        return {"name": name, "profile": "pi-4", "count": 2, "link": FAST, "presence": {"off": list(off)}}
+
+    fleet = [away("ghosts", [0, float("inf")]), away("sleepers", [0, 9000]), away("late", [0, 0.1]), away("here")]
+    plan = planned(fleet=fleet)
+    groups = {group.name: group for group in plan.groups}
+    assert (groups["ghosts"].never_on, groups["sleepers"].never_on, groups["sleepers"].sometimes_off) == (2, 0, 2)
+    assert plan.warnings[0] == "group ghosts is never on line; look at its `presence: off`"
+    assert plan.warnings[1].startswith("group sleepers is off line until 9000 s, and the longest run takes some ")
+    assert len(plan.warnings) == 2
+    assert "2 never on line" in text(plan)
+
+
+@pytest.mark.slow
+def test_a_plan_is_json_and_text_of_80_columns(planned, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     plan = planned(**BOTH)
     assert json.loads(json.dumps(plan.plain(), allow_nan=False))["ratios"].keys() == {"fedcurv"}
     page = text(plan)

@@ -91,6 +91,55 @@ def test_algorithms_tells_payloads_work_and_state(tmp_path):
     assert {option["name"]: option["default"] for option in known["fedcl"]["options"]}["interval"] == 1
 
 
+OWN = """
+from dataclasses import dataclass
+from algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Twice(FedAvg):
+    \"\"\"Sends its weights twice.\"\"\"
+
+    uploads = ("weights", "again")
+    size: float = 1.0
+    \"\"\"Not used.\"\"\"
+
+    def train(self, download, device):
+        from dataclasses import replace
+
+        reply = super().train(download, device)
+        return replace(reply, upload={**reply.upload, "again": reply.upload["weights"]})
+"""
+
+
+def test_algorithms_tells_those_of_a_scenario_with_their_options(tmp_path):
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    group = "{profile: pi-4, count: 2, link: {up_mbit_s: 8, down_mbit_s: 8}, presence: {off: [[1, 2]]}}"
+    said = f"name: mine\nrounds: {{max: 3}}\nfleet: [{group}]"
+    entries = '[{"own:Twice": {size: 2.0}, name: two}, {fedcurv: {strength: 0.5}}]'
+    (tmp_path / "mine.yaml").write_text(f"{said}\nalgorithms: {entries}\n", encoding="utf-8")
+    known = json.loads(told("algorithms", "mine.yaml", "--format", "json", cwd=tmp_path))
+    assert [(one["name"], one["key"]) for one in known] == [
+        ("fedavg", "fedavg"),
+        ("two", "own:Twice"),
+        ("fedcurv", "fedcurv"),
+    ]
+    assert known[1]["given"] == {"size": 2.0}
+    assert known[1]["says"] == "Sends its weights twice."
+    assert (known[1]["cost"]["down"], known[1]["cost"]["up"]) == (1, pytest.approx(2, rel=0.01))
+    assert "two size=2.0" in told("algorithms", "mine.yaml", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", ["devices", "scenarios"])
+def test_lists_import_neither_torch_nor_altair(tmp_path, command):
+    program = (
+        "import sys; from typer.testing import CliRunner; from emulator.__main__ import app; "
+        f"assert CliRunner().invoke(app, [{command!r}]).exit_code == 0; "
+        "print({'torch', 'altair'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "set()", done.stderr
+
+
 def test_algorithms_says_the_same_to_people(tmp_path):
     page = told("algorithms", cwd=tmp_path)
     assert "FedCurv (Shoham et al. 2019)" in page

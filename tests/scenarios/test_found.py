@@ -6,6 +6,7 @@ import pytest
 from numpy.random import default_rng
 
 from devices.data.digits import digits
+from emulator.plan import plan_of
 from scenarios import parts
 from scenarios.faults import LONGEST, BadScenario
 from scenarios.load import build, load, parse
@@ -100,7 +101,6 @@ def test_what_a_terminal_would_obey_is_written_out(words):
         ["name=" + "x" * 5000],
         ["x" * 5000 + "=3"],
         ["fleet.0.profile=" + "x" * 5000],
-        ["fleet.0.link=" + "x" * 5000, "fleet.0.link.up_mbit_s=3"],
         ["algorithms=['" + "x" * 5000 + ":y']"],
         ["seeds=[1, 1" + ", 2" * 4000 + "]"],
         ["algorithms.0." + "x" * 5000 + "=3"],
@@ -109,7 +109,7 @@ def test_what_a_terminal_would_obey_is_written_out(words):
 def test_long_words_make_no_long_message(changes):
     said = refused(changes=changes)
     assert all(len(line) <= LONGEST for line in said.split("\n"))
-    assert "..." in said
+    assert " [...] " in said
     assert said.startswith(changes[0][:20])
 
 
@@ -153,3 +153,13 @@ def test_splits_at_the_ends_of_alpha_deal_every_device_its_examples(alpha):
     scenario = build(merged(SMALL, {"data": {"split": {"kind": "dirichlet", "alpha": alpha}, "validation": 0}}))
     made = parts.split(scenario, digits(), ["a", "b", "c"], default_rng(1))
     assert {name: len(held) for name, held in made["train"].items()} == {"a": 479, "b": 479, "c": 479}  # 1437 / 3
+
+
+@pytest.mark.slow
+def test_many_devices_in_a_round_are_rehearsed_in_fewer_rounds_and_check_says_so(monkeypatch):
+    monkeypatch.setattr("emulator.plan.REQUESTS", 12)
+    found = plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1)
+    assert found.prices["fedavg"].rounds == (1, 2)  # 12 requests to 4 devices: three rounds, less round 0
+    assert any("only 3 rounds were rehearsed, as 4 devices are asked in each" in said for said in found.warnings)
+    monkeypatch.setattr("emulator.plan.REQUESTS", 20)
+    assert plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1).warnings == []

@@ -1,11 +1,16 @@
 """Algorithms that a scenario may name."""
 
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
 import pytest
 
+from algorithms.fedavg import FedAvg
+from algorithms.fedprox import FedProx
 from scenarios import plugins
+from scenarios.load import BadScenario, build
 from scenarios.plugins import GROUP, Unknown, kind, kinds
+from tests.conftest import SMALL
 
 
 @pytest.fixture
@@ -43,3 +48,100 @@ def test_a_broken_entry_point_stops_only_who_names_it(installed):
     assert kind("fedavg").__name__ == "FedAvg"
     with pytest.raises(Unknown, match="No module named 'no_such_package'"):
         kind("broken")
+
+
+# --- slips in an algorithm's class ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Misspelt(FedAvg):
+    def trian(self, download, device):
+        raise NotImplementedError
+
+
+class Undecorated(FedAvg):
+    strength: float = 0.5
+
+
+@dataclass(frozen=True)
+class Untyped(FedAvg):
+    step = 0.5
+
+
+@dataclass(frozen=True)
+class Ignored(FedProx):
+    mu = 0.5
+
+
+@dataclass(frozen=True)
+class Sound(FedAvg):
+    strength: float = 0.5
+    LIMIT = 3
+    downloads = ("weights", "more")
+
+    def train(self, download, device):
+        return super().train(download, device)
+
+    def trained(self):
+        """Near `train`, but that is there."""
+
+    def distance(self):
+        """Near nothing."""
+
+
+def at(own):
+    return f"{own.__module__}:{own.__name__}"
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (Misspelt, r"has a method trian\(\); did you mean train\(\)\?"),
+        (Undecorated, r"write @dataclass\(frozen=True\) above `class Undecorated`"),
+        (Ignored, r"does not change the option; annotate it: `mu: float = 0.5`"),
+    ],
+)
+def test_what_python_takes_silently_is_refused(own, words):
+    with pytest.raises(Unknown, match=words):
+        kind(at(own))
+
+
+def test_helpers_constants_and_kinds_of_ones_own_are_fine():
+    assert kind(at(Sound)) is Sound
+
+
+def test_every_algorithm_that_comes_along_is_free_of_slips():
+    for own in kinds().values():
+        assert kind(at(own)) is own
+
+
+def test_an_option_without_a_type_is_told_as_one():
+    with pytest.raises(BadScenario, match=r"Untyped has it without a type.*annotate it: `step: float = 0.5`"):
+        build({**SMALL, "algorithms": [{at(Untyped): {"step": 1.0}}]})
+
+
+def test_what_is_no_option_is_not_proposed():
+    with pytest.raises(BadScenario, match=r"unknown key 'zzz'; it must be one of strength, training$"):
+        build({**SMALL, "algorithms": [{at(Sound): {"zzz": 1.0}}]})
+
+
+def test_a_module_that_is_nowhere_is_told_with_where_it_was_looked_for():
+    with pytest.raises(Unknown, match="looked in the folder where you started and in Python's path"):
+        kind("no_such_module:Thing")
+    with pytest.raises(Unknown, match=r"it must be package.module:name"):
+        kind("algorithms.fedavg:Nothing")
+
+
+def test_a_module_that_lacks_another_is_told_as_that(tmp_path, monkeypatch):
+    (tmp_path / "needy_one.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Unknown, match="No module named 'no_such_module'; 'needy_one' imports it"):
+        kind("needy_one:Thing")
+
+
+def test_kinds_that_are_made_options_are_told(tmp_path, monkeypatch):
+    text = "from dataclasses import dataclass\nfrom algorithms.fedavg import FedAvg\n\n\n@dataclass(frozen=True)\n"
+    (tmp_path / "made_options.py").write_text(f"{text}class Up(FedAvg):\n    uploads: tuple = ('weights',)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Unknown, match=r"no options: give them the type ClassVar"):
+        kind("made_options:Up")
