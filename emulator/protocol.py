@@ -102,6 +102,8 @@ class Server:
 
     def _too_few(self, last: Round) -> str:
         advice = "allow a longer deadline_s, or ask more devices"
+        if len(last.lost) > len(last.late()):
+            advice = "devices went off line; look at `presence: off` of the fleet, or ask more devices"
         if last.refused:
             advice = f"the last refused reply: {self.fault}; a lower lr or strength may keep it finite"
         return (
