@@ -11,6 +11,7 @@ from typing import Any
 from emulator.record import Line, read_lines
 from emulator.summary import summarise
 from emulator.targets import Target
+from emulator.verdict import with_intervals
 from scenarios.load import load
 from scenarios.schema import Scenario
 
@@ -46,7 +47,7 @@ class Results:
 
 
 def read(out: Path) -> Results:
-    """The results in a folder; a summary that is missing (the command was killed) is worked out.
+    """The results in a folder; the summary is worked out from the rounds, whatever summary.json says of them.
 
     Raises ValueError, in one sentence, if the folder holds none or is damaged.
     """
@@ -63,15 +64,18 @@ def read(out: Path) -> Results:
         scenario=scenario,
         text=path.read_text(encoding="utf-8"),
         host=_object(out / "host.json") or {},
-        summary=_object(out / "summary.json") or _summary(scenario, runs),
+        summary=_summary(scenario, runs, _object(out / "summary.json") or {}),
         split=_object(out / "split.json"),
         runs=runs,
     )
 
 
-def _summary(scenario: Scenario, runs: Runs) -> dict[str, Any]:
+def _summary(scenario: Scenario, runs: Runs, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
-    return summarise(begun, targets(scenario), momentum(scenario))
+    made = with_intervals(summarise(begun, targets(scenario), momentum(scenario)), begun)
+    known = ("digest", "sentence", "expect", "interrupted", "failures")
+    return {**made, **{key: said[key] for key in known if key in said}}
 
 
 def targets(scenario: Scenario) -> list[Target]:

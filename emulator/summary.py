@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,5 +104,12 @@ def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
     found: dict[str, list[str]] = {}
     for said in told:
         for warning in said:
-            found.setdefault(warning[:12], []).append(warning)  # alike but for the figures
-    return [f"in {len(same)} of {len(told)} rounds {same[0]}" for same in found.values()]
+            found.setdefault(re.split(r"\d", warning)[0], []).append(warning)  # alike but for the figures
+    return [
+        f"in {len(same)} of {len(told)} rounds {_in_some(same[0], len(told) - len(same))}" for same in found.values()
+    ]
+
+
+def _in_some(warning: str, others: int) -> str:
+    """What does nothing in some rounds may do much in the others."""
+    return warning.replace("does nothing: this is FedAvg with extra bytes", "does nothing") if others else warning

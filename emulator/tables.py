@@ -65,10 +65,7 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
                 units.spread(said["time_s"], time) if said["time_s"] else units.NONE,
                 units.spread(said["bytes"], size),
                 *(units.spread(final, share) if final else units.NONE for final in finals),
-                *(
-                    f"{100 * said['device_rounds'][fate] / max(1, said['device_rounds']['asked']):.3g} %"
-                    for fate in fates
-                ),
+                *(_percent(said["device_rounds"], fate) for fate in fates),
             )
         )
     caption = (
@@ -82,6 +79,13 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
 
 def _percent(fates: Mapping[str, int], fate: str) -> str:
     return f"{100 * fates[fate] / max(1, fates['asked']):.3g} %"
+
+
+def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) of penalties that do nothing or diverge, and of runs that ended early."""
+    failures = summary.get("failures", {})
+    labels = summary["labels"].items()
+    return [(label, text) for label, said in labels for text in (*said["warnings"], *failures.get(label, ()))]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:

@@ -5,7 +5,7 @@ So a wrong name and a wrong number are told together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,7 +21,7 @@ DATASETS = ("digits", "mnist")
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Profiles, model, data set, algorithms and their options that there are not.
+    """Profiles, model, data set, algorithms, options and labels that there are not, and names given twice.
 
     What is no name at all is left to the schema.
     """
@@ -35,7 +35,50 @@ def faults(plain: Any) -> list[Fault]:
             for fault in _unknown(plain, ("fleet", number, "profile"), "profile", profiles())
         ),
         *(fault for number in range(_length(plain, "algorithms")) for fault in _algorithm(plain, number)),
+        *_twice(plain),
+        *_expected(plain),
     ]
+
+
+def _twice(plain: Any) -> Iterator[Fault]:
+    """Names and seeds that must differ, and do not."""
+    for number, label in _repeated([_label(plain, number) for number in range(_length(plain, "algorithms"))]):
+        message = f"{label!r} is another algorithm's name already; give this one its own `name:`"
+        yield Fault(("algorithms", number), message)
+    groups = range(_length(plain, "fleet"))
+    names = [_at(plain, ("fleet", number, "name")) for number in groups]
+    for number, name in _repeated(names):
+        yield Fault(("fleet", number, "name"), f"{name!r} is another group's name already; names must differ")
+    unnamed = {_at(plain, ("fleet", number, "profile")) for number in groups if names[number] is None}
+    for number, name in enumerate(names):
+        if isinstance(name, str) and name in unnamed:
+            yield Fault(("fleet", number, "name"), f"{name!r} is what another group is called, after its profile")
+    seeds = [_at(plain, ("seeds", number)) for number in range(_length(plain, "seeds"))]
+    for number, seed in _repeated(seeds):
+        yield Fault(("seeds", number), f"{seed} is there already; each seed is one run")
+
+
+def _expected(plain: Any) -> Iterator[Fault]:
+    labels = [label for number in range(_length(plain, "algorithms")) if (label := _label(plain, number))] or ["fedavg"]
+    for number in range(_length(plain, "expect")):
+        label = _at(plain, ("expect", number, "label"))
+        if isinstance(label, str) and label not in labels:
+            yield Fault(("expect", number, "label"), f"there is no label {label!r}; {did_you_mean(label, labels)}")
+
+
+def _label(plain: Any, number: int) -> str | None:
+    """What results will call an algorithm; None if it cannot be told."""
+    try:
+        return Entry.model_validate(_at(plain, ("algorithms", number))).name
+    except ValidationError:
+        return None
+
+
+def _repeated(values: Sequence[Any]) -> list[tuple[int, Any]]:
+    """(place, value) of each word or whole number that stood before."""
+    words = [(number, value) for number, value in enumerate(values) if isinstance(value, (str, int))]
+    first: dict[Any, int] = {}
+    return [(number, value) for number, value in words if first.setdefault(value, number) != number]
 
 
 def _unknown(plain: Any, loc: Loc, what: str, known: Collection[str], own: bool = False) -> Iterator[Fault]:

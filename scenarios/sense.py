@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scenarios.faults import Fault, did_you_mean
+from scenarios.faults import Fault
 from scenarios.schema import Scenario, Stop, Target
 from scenarios.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
     """All that is wrong with it as a whole, without reading data."""
-    return [*_labels(scenario), *_rounds(scenario), *_targets(scenario), *_expected(scenario)]
-
-
-def _labels(scenario: Scenario) -> Iterator[Fault]:
-    """Two of the same name, where names must differ."""
-    labels: list[str] = []
-    for number, entry in enumerate(scenario.algorithms):
-        if entry.name in labels:
-            message = f"{entry.name!r} is another algorithm's name already; give this one its own `name:`"
-            yield Fault(("algorithms", number), message)
-        labels.append(entry.name)
-    groups: list[str] = []
-    for number, group in enumerate(scenario.fleet):
-        if group.name in groups:
-            yield Fault(("fleet", number, "name"), f"{group.name!r} is another group's name already; names must differ")
-        elif any(group.name == other.profile and not other.name for other in scenario.fleet if other is not group):
-            yield Fault(("fleet", number, "name"), f"{group.name!r} is what another group is called, after its profile")
-        groups.extend([group.name] if group.name else [])
-    if len(set(scenario.seeds)) < len(scenario.seeds):
-        yield Fault(("seeds",), f"{list(scenario.seeds)} holds one of them twice")
+    return [*_rounds(scenario), *_targets(scenario), *_expected(scenario)]
 
 
 def _rounds(scenario: Scenario) -> Iterator[Fault]:
@@ -54,11 +35,7 @@ def _targets(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _expected(scenario: Scenario) -> Iterator[Fault]:
-    labels = [entry.name for entry in scenario.algorithms]
     for number, expected in enumerate(scenario.expect):
-        if expected.label not in labels:
-            near = did_you_mean(expected.label, labels)
-            yield Fault(("expect", number, "label"), f"there is no label {expected.label!r}; {near}")
         if reason := _never_seen(scenario, expected.metric, expected.hold > 1):
             yield Fault(("expect", number), f"{expected.metric} can never be seen: {reason}")
 

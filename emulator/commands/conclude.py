@@ -17,7 +17,8 @@ from emulator.expect import Judgement, judge
 from emulator.record import replace_file
 from emulator.results import Results, read
 from emulator.run import Outcome
-from emulator.verdict import sentence, with_intervals
+from emulator.tables import warnings
+from emulator.verdict import sentence
 
 FAILED, UNMET, INTERRUPTED = 1, 3, 130
 
@@ -57,14 +58,11 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
 
 
 def _summed_up(found: Results, judged: Sequence[Judgement], ending: Ending) -> dict[str, Any]:
-    summary = with_intervals(found.summary, found.runs)
-    labels = summary["labels"]
-    for label, failures in ending.failures.items():
-        labels[label] = {**labels[label], "warnings": [*labels[label]["warnings"], *failures]}
     return {
-        **summary,
+        **found.summary,
+        "failures": ending.failures,
         "digest": digest(found.folder),
-        "sentence": _said(ending) + sentence(summary, found.runs),
+        "sentence": _said(ending) + sentence(found.summary, found.runs),
         "expect": [{"ok": each.ok, "text": each.text} for each in judged],
         "interrupted": ending.interrupted,
     }
@@ -96,10 +94,9 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
 
 
 def _warn(summary: Any, ending: Ending) -> None:
-    for label, entry in summary["labels"].items():
-        for warning in entry["warnings"]:
-            named = warning if warning.startswith(label) else f"{label}: {warning}"
-            typer.echo(f"fedlapse: {named}", err=True)
+    for label, warning in warnings(summary):
+        named = warning if warning.startswith(label) else f"{label}: {warning}"
+        typer.echo(f"fedlapse: {named}", err=True)
     for outcome in ending.outcomes:
         if outcome.overruns:
             typer.echo(

@@ -20,14 +20,18 @@ def folder(out: Path | None, name: str, force: bool) -> Path:
 
 def _asked(out: Path, force: bool) -> Path:
     if out.exists() and any(out.iterdir()):
-        results = (out / "scenario.yaml").is_file()
-        if not results:
+        if not _holds_results(out):
             raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
         if not force:
             raise BadScenario(f"--out {out} holds another run; give a new folder, or --force to replace it")
         _empty(out)
     out.mkdir(parents=True, exist_ok=True)
     return out
+
+
+def _holds_results(out: Path) -> bool:
+    """A scenario alone may be a user's own."""
+    return (out / "scenario.yaml").is_file() and ((out / "split.json").is_file() or any(out.glob("*/events.jsonl")))
 
 
 def _empty(out: Path) -> None:

@@ -75,7 +75,8 @@ def _write(path: Path, text: str, force: bool) -> None:
     from emulator.record import replace_file
     from emulator.report.comparison import MADE_BY
 
-    ours = (path.parent / "scenario.yaml").is_file()  # a folder of results
+    # results are ours, and so is the page in their folder, damaged or not; nothing else that lies there is
+    ours = path.name == "report.html" and (path.parent / "scenario.yaml").is_file()
     if path.is_file() and not force and not ours and MADE_BY not in path.read_text(errors="replace")[:2000]:
         raise ValueError(f"{path} was not made by fedlapse; give another --out, or --force")
     path.parent.mkdir(parents=True, exist_ok=True)

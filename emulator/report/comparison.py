@@ -78,4 +78,20 @@ def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[s
 def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequence[Target]) -> Mapping[str, Any]:
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     played = {label: seeds for label, seeds in runs.items() if seeds}
-    return with_intervals(summarise(played, aims, drag), played)
+    summary = summarise(played, aims, drag)
+    failures = {label: one.summary.get("failures", {}).get(own, []) for label, (one, own) in origin.items()}
+    # seeds pair only where everything else is the same
+    alike = not differing([one for one, _ in origin.values()])
+    return {**(with_intervals(summary, played) if alike else summary), "failures": failures}
+
+
+def differing(results: Sequence[Results]) -> list[str]:
+    """The parts of their scenarios, beside algorithms, in which folders differ: ratios then compare unlike runs."""
+    said = [one.scenario.model_dump(exclude={"name", "algorithms", "expect"}) for one in results]
+    return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
+
+
+def unlike(all_: Comparison) -> list[str]:
+    """What must be known before ratios are read."""
+    parts = differing(list(all_.sources.values()))
+    return [f"These results differ in {', '.join(parts)} too, so ratios compare unlike runs."] if parts else []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from emulator import tables
 from emulator.report import critical
-from emulator.report.comparison import MADE_BY, compare
+from emulator.report.comparison import MADE_BY, compare, unlike
 from emulator.results import Results, facts
 from emulator.tables import Table
 
@@ -15,6 +15,7 @@ def markdown(results: Sequence[Results]) -> str:
     """Verdict, tables and sentences; no pictures.  Raises ValueError if there is nothing to compare."""
     all_ = compare(results)
     parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
+    parts += [f"⚠️ {_text(said)}" for said in unlike(all_)]
     for name, one in all_.sources.items():
         named = f"**{_text(name)}**: " if len(all_.sources) > 1 else ""
         parts.append(f"{named}{_text(facts(one.scenario))}")
@@ -29,7 +30,7 @@ def markdown(results: Sequence[Results]) -> str:
     parts += _table(to_targets) if to_targets.rows else []
     parts += _table(tables.at_the_end(all_.summary))
     parts += ["\n".join(f"- {_text(said)}" for said in critical.sentences(all_.runs))]
-    warnings = [(label, text) for label, said in all_.summary["labels"].items() for text in said["warnings"]]
+    warnings = tables.warnings(all_.summary)
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [
         f"{_text(name)}: digest {_text(str(one.summary.get('digest') or 'not recorded'))}"

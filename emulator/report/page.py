@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from emulator import tables
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
-from emulator.report.comparison import MADE_BY, Comparison, compare
+from emulator.report.comparison import MADE_BY, Comparison, compare, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.results import Results, facts
 
@@ -73,7 +73,7 @@ def render(all_: Comparison) -> str:
         sentences=[*_verdicts(all_), *critical.sentences(all_.runs)],
         to_targets=tables.to_targets(all_.summary),
         at_the_end=tables.at_the_end(all_.summary),
-        warnings=[(label, text) for label, said in all_.summary["labels"].items() for text in said["warnings"]],
+        warnings=tables.warnings(all_.summary),
         sections=_sections(drawn),
         headline=_trusted(_headline(all_)),
         commands={name: command(one) for name, one in all_.sources.items()},
@@ -96,6 +96,7 @@ def command(results: Results) -> str:
 
 
 def _verdicts(all_: Comparison) -> Iterator[str]:
+    yield from unlike(all_)
     for name, one in all_.sources.items():
         if said := one.summary.get("sentence"):
             yield f"{name}: {said}" if len(all_.sources) > 1 else str(said)

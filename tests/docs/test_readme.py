@@ -65,6 +65,14 @@ def test_the_scenario_of_the_readme_shows_what_it_explains():
     assert scenario.expect
 
 
+def test_the_break_even_lines_are_those_of_check(fedlapse):
+    shown = next(body for kind, body in blocks(README) if kind == "text")
+    printed = " ".join(fedlapse("check").stdout.split())
+    lines = re.split(r"\n  (?=[a(])", shown.strip())[1:]
+    assert len(lines) == 3
+    assert [line for line in lines if " ".join(line.split()) not in printed] == []
+
+
 def test_strength_0_of_the_readmes_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp_path):
     text = next(body for kind, body in blocks(README) if kind == "python")
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")

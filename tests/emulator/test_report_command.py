@@ -93,3 +93,11 @@ def test_pictures_are_svg_and_png_of_every_chart(out):
     assert {"accuracy-time.svg", "accuracy-time.png", "seconds.svg", "seconds.png", "bytes.png"} <= names
     assert (out / "charts" / "seconds.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "charts" / "seconds.svg").read_text().startswith("<svg")
+
+
+def test_a_file_beside_a_scenario_is_not_overwritten(out):
+    for name in ("notes.txt", "scenario.yaml"):
+        before = (out / name).read_text() if name == "scenario.yaml" else "keep"
+        (out / name).write_text(before)
+        assert report(out, "--out", out / name).exit_code == 2
+        assert (out / name).read_text() == before

@@ -100,6 +100,10 @@ def test_results_are_not_overwritten_unless_forced(fedlapse, tmp_path):
     assert fedlapse("run", "-a", "fedprox", "--out", "o", "--force", *QUICK).returncode == 0
     assert {p.name for p in (tmp_path / "o").iterdir() if p.is_dir()} == {"fedprox-s1"}
     assert (tmp_path / "o" / "mine.txt").read_text() == "keep"
+    (tmp_path / "q").mkdir()
+    (tmp_path / "q" / "scenario.yaml").write_text("name: my own")  # no results
+    assert "not fedlapse's" in refused(fedlapse("run", "-a", "fedavg", "--out", "q", "--force", *QUICK))
+    assert (tmp_path / "q" / "scenario.yaml").read_text() == "name: my own"
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "thesis.tex").write_text("keep")
     assert "not fedlapse's" in refused(fedlapse("run", "-a", "fedavg", "--out", "p", "--force", *QUICK))

@@ -15,6 +15,9 @@ algorithms: [fedavg, {fedcl: {interval: 2}, name: two}]
 """
 
 
+GROUP_OF_NONE = "fleet: [{profile: pi-4, count: 0, link: {up_mbit_s: 1, down_mbit_s: 1}}]\n"
+
+
 def faults(text, changes=()):
     with pytest.raises(BadScenario) as caught:
         parse(text, "t.yaml", changes)
@@ -40,6 +43,10 @@ def test_wrong_names_and_wrong_numbers_are_told_together():
         "fleet: [{profile: pi4, link: {up_mbit_s: 1, down_mbit_s: 1}}]\n"
         "algorithms: [fedavgg, {fedcl: {intervall: 2}}]\n"
     )
+    twice = faults(
+        "name: t\nseeds: [1, 1]\nexpect: [{label: x, reach: 0.9}]\n" + GROUP_OF_NONE + "algorithms: [fedavg, fedavg]\n"
+    )
+    assert all(word in twice for word in ("is there already", "no label 'x'", "another algorithm's", "fleet.0.count"))
     for word in ("digits-cnn?", "rounds.max", "workstation?", "pi-4?", "fedavg?", "interval?"):
         assert word in said
 
@@ -56,7 +63,7 @@ def test_the_caret_stands_under_the_fault():
     ("line", "message"),
     [
         ("seeds: []", "seeds: it must not be empty"),
-        ("seeds: [1, 1]", "holds one of them twice"),
+        ("seeds: [1, 1]", "1 is there already"),
         ("seeds: [-1]", "greater than or equal to 0"),
         ("name: a b", "begin with a letter or digit"),
         ("name: 3", "a valid string, not 3"),
