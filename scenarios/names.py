@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from algorithms.models import MODELS
 from devices.device import profiles
 from scenarios import plugins
-from scenarios.faults import Fault, did_you_mean
+from scenarios.faults import Fault, did_you_mean, short
 from scenarios.schema import Entry, Training
 from scenarios.source import Loc
 
@@ -43,19 +43,19 @@ def faults(plain: Any) -> list[Fault]:
 def _twice(plain: Any) -> Iterator[Fault]:
     """Names and seeds that must differ, and do not."""
     for number, label in _repeated([_label(plain, number) for number in range(_length(plain, "algorithms"))]):
-        message = f"{label!r} is another algorithm's name already; give this one its own `name:`"
+        message = f"{short(label)} is another algorithm's name already; give this one its own `name:`"
         yield Fault(("algorithms", number), message)
     groups = range(_length(plain, "fleet"))
     names = [_at(plain, ("fleet", number, "name")) for number in groups]
     for number, name in _repeated(names):
-        yield Fault(("fleet", number, "name"), f"{name!r} is another group's name already; names must differ")
-    unnamed = {_at(plain, ("fleet", number, "profile")) for number in groups if names[number] is None}
+        yield Fault(("fleet", number, "name"), f"{short(name)} is another group's name already; names must differ")
+    unnamed = [_at(plain, ("fleet", number, "profile")) for number in groups if names[number] is None]
     for number, name in enumerate(names):
         if isinstance(name, str) and name in unnamed:
-            yield Fault(("fleet", number, "name"), f"{name!r} is what another group is called, after its profile")
+            yield Fault(("fleet", number, "name"), f"{short(name)} is what another group is called, after its profile")
     seeds = [_at(plain, ("seeds", number)) for number in range(_length(plain, "seeds"))]
     for number, seed in _repeated(seeds):
-        yield Fault(("seeds", number), f"{seed} is there already; each seed is one run")
+        yield Fault(("seeds", number), f"{short(seed)} is there already; each seed is one run")
 
 
 def _expected(plain: Any) -> Iterator[Fault]:
@@ -63,7 +63,7 @@ def _expected(plain: Any) -> Iterator[Fault]:
     for number in range(_length(plain, "expect")):
         label = _at(plain, ("expect", number, "label"))
         if isinstance(label, str) and label not in labels:
-            yield Fault(("expect", number, "label"), f"there is no label {label!r}; {did_you_mean(label, labels)}")
+            yield Fault(("expect", number, "label"), f"there is no label {short(label)}; {did_you_mean(label, labels)}")
 
 
 def _label(plain: Any, number: int) -> str | None:

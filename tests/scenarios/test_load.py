@@ -186,3 +186,10 @@ def test_bad_draws_are_named(draw, message):
 def test_the_forms_of_an_entry_mean_the_same(entry):
     plain = build(merged(SMALL, {"algorithms": ["fedcl"]}))
     assert build(merged(SMALL, {"algorithms": [entry]})) == plain
+
+
+@pytest.mark.parametrize(
+    "change", ["fleet.0.profile=[]", "fleet.0.name={}", "seeds=[[1], [1]]", "expect=[{label: [x]}]"]
+)
+def test_what_is_no_name_is_no_obstacle_to_telling_so(change):
+    assert "t.yaml" in faults(GOOD, [change]) or change in faults(GOOD, [change])
