@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from emulator.units import rounded_up
 
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
@@ -207,9 +208,4 @@ def longest(events: Iterable[Mapping[str, Any]]) -> float | None:
             opened = line["t"]
         if line["event"] == "close" and line["reason"] != "too_few":
             lengths.append(line["t"] - opened)
-    return _above(max(lengths)) if any(lengths) else None
-
-
-def _above(seconds: float) -> float:
-    step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
-    return float(f"{math.ceil(seconds / step) * step:.12g}")
+    return rounded_up(max(lengths)) if any(lengths) else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from emulator.costs import Costs
 from emulator.jobs import Run, largest_messages, start
 from emulator.study import Study
+from emulator.units import rounded_up
 from network.link import Link
 from scenarios.faults import BadScenario
 from scenarios.schema import Scenario
@@ -89,11 +89,5 @@ def _too_short(deadline: float, label: str, needed: int, last: Alone, server: fl
     total = server + last.seconds
     return (
         f"rounds.deadline_s is {deadline:g}; {label} needs at least {total:.3g} s even on {last.device}{nth} "
-        f"({', '.join([*first, *parts])}); allow {_above(total):g} or more"
+        f"({', '.join([*first, *parts])}); allow {rounded_up(total):g} or more"
     )
-
-
-def _above(seconds: float) -> float:
-    """A round number of seconds that is enough: two digits, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
-    return float(f"{math.ceil(seconds / step) * step:.12g}")

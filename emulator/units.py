@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,3 +66,9 @@ def duration(seconds: float) -> str:
     """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
     unit = of_time([seconds])
     return f"{seconds:.0f} s" if unit.name == "s" and seconds >= 99.95 else f"{seconds / unit.size:.1f} {unit.name}"
+
+
+def rounded_up(seconds: float) -> float:
+    """The next number of two digits: 9.3 for 9.21, so that what is told to be enough is enough."""
+    step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return float(f"{math.ceil(seconds / step) * step:.12g}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
     from emulator.parting import Difference, Pair
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 def diff(
     a: Annotated[Path, typer.Argument(help="A folder that `compare` has left, or a run in it (LABEL-sSEED).")],
     b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
-    format: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json.")] = "text",
+    format: FormatOption = Format.text,
 ) -> None:
     """Says which key of the scenario changed, and from which simulated second the runs part.
 
@@ -28,7 +30,7 @@ def diff(
     except (OSError, ValueError) as error:
         typer.echo(f"fedlapse diff: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(_json(found) if format == "json" else "\n".join(_text(found)))
+    typer.echo(_json(found) if format is Format.json else "\n".join(_text(found)))
     raise typer.Exit(0 if found.identical else 1)
 
 
