@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -10,21 +10,54 @@ from torch import Tensor
 from algorithms.algorithm import Reply, Tensors
 
 
-def weighted_mean(replies: Mapping[str, Reply]) -> Tensors:
-    """Mean of the uploaded weights, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
+def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
+    """Mean of what was uploaded as this kind, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
 
     Means are taken in float64 and in the order of the names, so the order of arrival leaves no trace.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (algorithms.md §11).
     Raises ValueError if no reply counts an example.
     """
+    counted = _counted(replies)
+    return _means(counted, kind, [reply.examples for reply in counted])
+
+
+def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
+    """Mean of what was uploaded as this kind, each device counted once; float64 and name order as above.
+
+    Raises ValueError if no reply counts an example.
+    """
+    counted = _counted(replies)
+    return _means(counted, kind, [1] * len(counted))
+
+
+def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
+    """Mean of the uploaded weights in which each coordinate counts as much as its device says that it matters.
+
+    θ = Σ_k F̄^k ⊙ θ^k, where F̄ is the importance uploaded as `kind`, divided by its sum over the layer (a
+    parameter tensor) in each device, then in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1
+    (Kim et al. 2020, Eq. 2; algorithms.md §7, rows 19 and 23).  Negative importance counts as 0.  Coordinates
+    that matter to no device, and weights that have no importance, such as buffers, are counted by examples.
+    Raises ValueError if no reply counts an example.
+    """
+    counted = _counted(replies)
+    means = weighted_mean(replies)
+    for name in counted[0].upload[kind]:
+        values = [reply.upload["weights"][name] for reply in counted]
+        shares = (_layer_shares(reply.upload[kind][name]) for reply in counted)  # one at a time in memory
+        means[name] = _mean_by_share(values, shares, means[name])
+    return means
+
+
+def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
+    """Those of at least one example, in the order of their names."""
     counted = [replies[name] for name in sorted(replies) if replies[name].examples > 0]
     if not counted:
         raise ValueError(f"{len(replies)} replies count 0 examples together; a mean needs at least 1")
-    examples = [reply.examples for reply in counted]
-    return {
-        name: _mean([reply.upload["weights"][name] for reply in counted], examples)
-        for name in counted[0].upload["weights"]
-    }
+    return counted
+
+
+def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
+    return {name: _mean([reply.upload[kind][name] for reply in counted], times) for name in counted[0].upload[kind]}
 
 
 def _mean(values: Sequence[Tensor], examples: Sequence[int]) -> Tensor:
@@ -37,3 +70,20 @@ def _mean(values: Sequence[Tensor], examples: Sequence[int]) -> Tensor:
         total += n
         mean.lerp_(value.double(), n / total)
     return mean.to(values[0].dtype)
+
+
+def _mean_by_share(values: Iterable[Tensor], shares: Iterable[Tensor], otherwise: Tensor) -> Tensor:
+    """The mean in each coordinate, where the shares are not all 0; a running one, as above."""
+    mean = torch.zeros_like(otherwise, dtype=torch.float64)
+    total = torch.zeros_like(mean)
+    for value, share in zip(values, shares, strict=True):
+        total += share
+        mean = mean.lerp(value.double(), torch.where(total > 0, share / total, 0.0))
+    return torch.where(total > 0, mean.to(otherwise.dtype), otherwise)
+
+
+def _layer_shares(importance: Tensor) -> Tensor:
+    """float64, with the sum 1; all 0 if nothing in the layer matters."""
+    positive = importance.double().clamp(min=0)
+    whole = positive.sum()
+    return positive / whole if whole > 0 else positive

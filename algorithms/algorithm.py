@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from fnmatch import fnmatchcase
+from math import cos, pi
+from typing import ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -25,12 +27,45 @@ class Training:
     batch: int = 32  # examples a step (B); the last batch of an epoch may be shorter
     lr: float = 0.1  # of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
+    lr_schedule: Literal["exponential", "cosine"] = "exponential"  # by lr_decay; or half a cosine from lr to lr_end
+    lr_end: float = 0.0  # of the cosine, from round lr_rounds on
+    lr_rounds: int = 0  # that the cosine takes
     momentum: float = 0.0
     weight_decay: float = 0.0
+    per_cycle: int = 0  # rounds on one time slice of the data, before the next one comes; 0: the data stay as they are
+
+    def __post_init__(self) -> None:
+        if self.lr_schedule not in ("exponential", "cosine"):
+            raise ValueError(f"lr_schedule is {self.lr_schedule!r}; it must be 'exponential' or 'cosine'")
+        if self.lr_schedule == "cosine" and self.lr_rounds < 1:
+            raise ValueError(f"lr_rounds is {self.lr_rounds}; a cosine takes 1 round or more")
+
+    def cycle(self, round: int) -> int:
+        """The time slice whose data are trained on in global round `round`; both count from 0."""
+        return round // self.per_cycle if self.per_cycle else 0
 
     def rate(self, round: int) -> float:
-        """The learning rate in global round `round`, counted from 0."""
-        return self.lr * self.lr_decay**round
+        """The learning rate in global round `round`, counted from 0 (cosine: Loshchilov and Hutter 2017, Eq. 5)."""
+        if self.lr_schedule == "exponential":
+            return self.lr * self.lr_decay**round
+        gone = min(1.0, round / self.lr_rounds)
+        return self.lr_end + (self.lr - self.lr_end) * (1 + cos(pi * gone)) / 2
+
+
+def matches(name: str, globs: str) -> bool:
+    """Whether one of the globs, which have spaces between, matches the parameter's name, and none behind a ! does.
+
+    So "* !fc2.*" names all but the last layer.
+    """
+    listed = globs.split()
+    if any(fnmatchcase(name, glob[1:]) for glob in listed if glob[0] == "!"):
+        return False
+    return any(fnmatchcase(name, glob) for glob in listed)
+
+
+def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
+    """What arrives of tensors that are sent without loss."""
+    return tensors
 
 
 @dataclass(frozen=True)
@@ -47,6 +82,10 @@ class Party:
     cycle: int
     seed: int  # derived from names: what this party draws in this round
     memory: Message = field(default_factory=dict)  # what this party kept; {} at first
+    fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
+    # What the other side decodes of these tensors, sent as this kind in this round.  Whoever must know what a lossy
+    # encoding leaves (FedCurv's own part) asks, and puts the very object that comes back into its upload.
+    send: Callable[[str, Tensors], Tensors] = unharmed
 
 
 @dataclass(frozen=True)
@@ -67,6 +106,7 @@ class Reply:
     if_counted: Message = field(default_factory=dict)  # kept only once the server has counted the upload
     model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: upload["weights"]
     leverage: Mapping[str, float] = field(default_factory=dict)  # of the penalty (local.leverage); never sent
+    numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
 
 
 @dataclass(frozen=True)
@@ -77,9 +117,10 @@ class Phase:
     examples: float  # in one pass
     batch: int
     epochs: int = 1
-    backward: str = "*"  # glob of the parameters that need gradients; "" for none
+    backward: str = "*"  # globs of the parameters that need gradients, with spaces between; "" for none
     second_order: float = 0.0  # Hessian-vector passes, in examples
     traffic: float = 0.0  # further floats read or written in each step: optimiser, penalties, importance sums
+    per_parameter: float = 0.0  # the same, for each of the parameters that `backward` names
 
 
 Work = tuple[Phase, ...]
@@ -95,13 +136,26 @@ class Load:
     kinds: Collection[str] = ()  # of the download that the device has received, or of the server's state
     memory: Collection[str] = ()  # kinds that the device has kept
     replies: int = 0  # how many are combined
+    proxy: int = 0  # examples of the server's proxy set, for a device that was given some of them
+    devices: int = 1  # size of the fleet
+    asked: int = 1  # devices that this round asks
 
 
 class Algorithm(Protocol):
     """Both halves of an algorithm: the server's (start, cohort, request, combine) and the device's (train)."""
 
     downloads: ClassVar[Collection[str]]  # all kinds that may go down
-    uploads: ClassVar[Collection[str]]  # the kinds that go up; the server refuses any other
+    uploads: ClassVar[Collection[str]]  # all kinds that may go up
+
+    @property
+    def encodings(self) -> Mapping[str, str]:
+        """Kinds that do not travel as they are, as {"fisher": "sparse"}: the scenario's `encoding` wins over these."""
+
+    def download_form(self, server: Party) -> Message:
+        """The largest download: the right kinds, names, dtypes and shapes; its values mean nothing."""
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:
+        """What each upload of this round must look like, likewise; the server refuses any other."""
 
     @property
     def training(self) -> Training:
@@ -111,7 +165,11 @@ class Algorithm(Protocol):
         """The server's state before round 0; it always holds the kind "weights"."""
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """At most `count` of `names` (on line and idle now, sorted), to be asked in this round."""
+        """Which of `names` (on line and idle now, sorted) are asked in this round: `count` of them, as a rule.
+
+        The round then closes with the replies that the scenario asks for; with those of all asked if they are
+        more than `count`, as in a round in which the whole fleet is retrained.
+        """
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
         """Opens a round: what goes down to the devices `names`."""
@@ -127,6 +185,9 @@ class Algorithm(Protocol):
 
     def device_work(self, load: Load) -> Work:
         """What `train` computes on a device."""
+
+    def device_floats(self, load: Load) -> float:
+        """Floats that `train` holds at once beside the model, its gradients and momentum, messages and activations."""
 
     def combine_work(self, load: Load) -> Work:
         """What `combine` computes on the server."""

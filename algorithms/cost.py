@@ -2,7 +2,9 @@
 
 Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
 and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
-counting as two; all other operations are charged through the floats that they move.
+counting as two; all other operations are charged through the floats that they move.  A recurrent layer counts
+as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have for all
+of them would hide them from torch's counter of FLOPs.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import ceil, isfinite
 from typing import Any
 
@@ -20,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from algorithms.algorithm import Loss, Phase
-from algorithms.importance import chunk_sums
+from algorithms.algorithm import Loss, Phase, matches
+from algorithms.importance import alone, chunk_sums
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -56,7 +57,9 @@ class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has 
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if not _still(func):
-            moved = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+            # A lookup reads the rows that it takes, not the whole table.
+            read = (result, args[1]) if func is torch.ops.aten.embedding.default else (args, kwargs)
+            moved = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, Tensor)]
             self.floats += sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
         return result
 
@@ -64,7 +67,7 @@ class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has 
 def _still(func: Any) -> bool:
     """Whether its result is another look at its argument's memory, or memory that nothing was written to."""
     aliases = (value.alias_info for value in func._schema.returns)
-    return func.__name__.startswith(("_unsafe_view", "empty", "new_empty")) or any(
+    return func.__name__.startswith(("_unsafe_view", "unsafe_split", "empty", "new_empty")) or any(
         alias is not None and not alias.is_write for alias in aliases
     )
 
@@ -107,7 +110,7 @@ class Meter:
             return phase.epochs * ceil(phase.examples / phase.batch)
         if phase.second_order > 0:
             return ceil(phase.second_order / phase.batch)
-        return 1 if phase.traffic > 0 else 0
+        return 1 if phase.traffic > 0 or phase.per_parameter > 0 else 0
 
     def flops(self, phase: Phase) -> float:
         """FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
@@ -128,9 +131,11 @@ class Meter:
         return self.flops(phase) / max(1, self.steps(phase))
 
     def step_floats(self, phase: Phase) -> float:
-        """Floats that a mean step moves: weights, activations and their gradients, and `traffic`."""
+        """Floats that a mean step moves: weights, activations and their gradients, and the declared ones."""
         steps = max(1, self.steps(phase))
         total = phase.traffic
+        if phase.per_parameter > 0:
+            total += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
         if phase.examples > 0:
             total += self._floats(_order(phase), phase, phase.epochs * phase.examples / steps)
         if phase.second_order > 0:
@@ -160,18 +165,33 @@ class Meter:
         return self.counts[key]
 
     def _measured(self, order: str, batch: int, backward: str) -> Count:
+        if order == "true":  # once for each label that the model knows; each adds to the sums
+            each, labels = self._count("each", batch, backward), self._labels()
+            sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
+            return Count(labels * each.flops, labels * (each.floats + sums))
+        if order == "each" and alone(self.model):
+            one = self._run("one", 1, backward)
+            return Count(batch * one.flops, batch * one.floats)
+        return self._run(order, batch, backward)
+
+    def _run(self, order: str, batch: int, backward: str) -> Count:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = self._chosen(backward)
-        self.model.train(order != "each")
+        self.model.train(order not in ("each", "one"))
         with FlopCounterMode(display=False) as flops, Moved() as moved:
             RUNS[order](self.model, self.loss, x, y, chosen)
         return Count(float(flops.get_total_flops()), moved.floats)
 
+    @torch.no_grad()
+    def _labels(self) -> int:
+        self.model.eval()  # one example has no variance for a BatchNorm to train with
+        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype, device="meta")).shape[-1])
+
     def _chosen(self, backward: str) -> list[nn.Parameter]:
         """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
         for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(name in self.trainable and fnmatchcase(name, backward))
+            parameter.requires_grad_(name in self.trainable and matches(name, backward))
         chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         if backward and not chosen:
             raise ValueError(f"backward is {backward!r}; the trainable parameters are {', '.join(self.trainable)}")
@@ -179,7 +199,7 @@ class Meter:
 
 
 def _check(phase: Phase) -> None:
-    for what in ("examples", "epochs", "second_order", "traffic"):
+    for what in ("examples", "epochs", "second_order", "traffic", "per_parameter"):
         value = getattr(phase, what)
         if not (isfinite(value) and value >= 0):
             raise ValueError(f"{what} of phase {phase.name!r} is {value}; it must be 0 or more, and finite")
@@ -193,7 +213,9 @@ def _order(phase: Phase) -> str:
     """Which run through the model a phase consists of."""
     if not phase.backward:
         return "forward"
-    return "each" if phase.name in PER_EXAMPLE else "first"
+    if phase.name.removesuffix("_true") in PER_EXAMPLE:
+        return "true" if phase.name.endswith("_true") else "each"
+    return "first"
 
 
 def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> None:
@@ -213,6 +235,13 @@ def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Pa
             torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
+def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """The gradient of one example in a batch of its own, squared and summed, as importance.py does if it must."""
+    _first(model, loss, x, y, chosen)
+    for parameter in chosen:
+        torch.empty_like(parameter, dtype=torch.float64).add_(torch.empty_like(parameter).square())
+
+
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """A Hessian-vector product: a gradient that keeps its graph, and a backward through that (algorithms.md §10)."""
     gradients = torch.autograd.grad(loss(model(x), y).mean(), chosen, create_graph=True)
@@ -223,6 +252,7 @@ RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], 
     "forward": _forward,
     "first": _first,
     "each": _each,
+    "one": _one,
     "second": _second,
 }
 

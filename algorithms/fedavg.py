@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from torch import nn
 
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
 from algorithms.cost import sgd_traffic
-from algorithms.local import Penalty, leverage, sgd, steps
+from algorithms.local import Penalty, fit, forms
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,19 @@ class FedAvg:
     uploads: ClassVar[Collection[str]] = ("weights",)
 
     training: Training
+
+    @property
+    def encodings(self) -> Mapping[str, str]:
+        """All kinds travel as they are."""
+        return {}
+
+    def download_form(self, server: Party) -> Message:
+        """Weights like the model's, all other kinds like its parameters."""
+        return forms(self.downloads, server.model)
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:
+        """Weights like the model's, all other kinds like its parameters."""
+        return forms(self.uploads, model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """The server's state: the model and nothing else."""
@@ -48,14 +62,7 @@ class FedAvg:
 
     def train(self, download: Message, device: Party) -> Reply:
         """E epochs of SGD from the broadcast model; the trained model goes up."""
-        penalty = self.penalty(download, device)
-        weights = sgd(device, download["weights"], self.training, penalty)
-        examples = len(device.y)
-        if penalty is None:
-            return Reply({"weights": weights}, examples)
-        rate = self.training.rate(device.round)
-        reached = leverage(penalty.strength, penalty.importance, rate, steps(examples, self.training))
-        return Reply({"weights": weights}, examples, leverage=reached)
+        return fit(device, download["weights"], self.training, self.penalty(download, device))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean of the uploaded models."""
@@ -75,6 +82,10 @@ class FedAvg:
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
         return (Phase("train", load.examples, batch, self.training.epochs, traffic=moved),)
+
+    def device_floats(self, load: Load) -> float:
+        """Nothing but what every training holds."""
+        return 0.0
 
     def combine_work(self, load: Load) -> Work:
         """Each reply is read once, and the mean is written."""

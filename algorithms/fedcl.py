@@ -2,100 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from math import inf
+from typing import ClassVar, Literal, cast
 
-import torch
-
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
-from algorithms.cost import PULL, PULL_PLAIN, SQUARES
+from algorithms import omega, options
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.cost import PULL, PULL_PLAIN
+from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import CHUNK, Kind
-from algorithms.importance import importance as estimated
+from algorithms.fisher import positive
+from algorithms.importance import Kind
 from algorithms.local import STRONGEST, Quadratic
+
+PRESETS = {
+    "paper_text": {"importance": "abs", "fallback": "identity"},
+    "author_code": {"importance": "tensor_scalar", "fallback": "local_estimate"},
+}
 
 
 @dataclass(frozen=True)
 class FedCL(FedAvg):
     """Local loss L_k(θ) + λ Σ Ω (θ - θ_t)², with Ω from a proxy set on the server (Yao and Sun 2020, Eq. 1-3).
 
-    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  A device without a fresh Ω uses 1 instead
-    (`identity`, the text; FedProx with μ = 2λ) or the last one it received (`keep_last`; none before the
-    first).  Readings of algorithms.md §7: row 1 the mean over examples of |g| in each coordinate (`sq`: of
-    g²), row 2 `identity`, row 3 estimated in the rounds in which it is sent, row 4 lr, momentum and dropout
-    as the scenario says, row 5 eval mode, rows 6 and 7 (proxy set and split) are the scenario's.
-    Raises ValueError if a field is out of its range.
+    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  Ω, row 1 of algorithms.md §7: mean over the proxy
+    examples of |g| (`abs`) or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter tensor,
+    4 bytes each, of squared batch gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels
+    (Aljundi et al. 2018); `si`, what a weight's moves have taken off the proxy loss so far, over ξ + their square
+    (Zenke et al. 2017; 0 in round 0).
+
+    Without a fresh Ω, row 2: `identity` uses 1 (the text; FedProx with μ = 2λ), `keep_last` the last one received,
+    before the first see `first`, `catch_up` the current one, which the server sends to whoever lacks it,
+    `local_estimate` one from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the
+    server knows from the replies that it has counted; for those it keeps Ω (omega.py).
+
+    Row 3 estimated in the rounds in which it is sent, row 4 lr, momentum and dropout as the scenario says, row 5 eval
+    mode, rows 6 and 7 (proxy set and split) are the scenario's.  What the papers say of training belongs into the
+    scenario's `training`, where it holds for all that are compared: with paper_text lr 0.005, lr_decay 0.99; with
+    author_code lr 0.005, lr_schedule cosine, lr_end 0.0001, lr_rounds 500, momentum 0.9, weight_decay 0.0001.
+    Raises ValueError if a field is out of its range, or two contradict each other.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
 
-    importance: Kind = "abs"
-    """How much a weight matters: mean over the proxy examples of |gradient| (abs) or of its square (sq)."""
+    importance: omega.Importance = "abs"
+    """How much a weight matters: mean |gradient|, its mean square, one number a tensor, label-free, or by its path."""
     interval: int = 1
     """N: importance is estimated and sent in every N-th round."""
-    fallback: Literal["identity", "keep_last"] = "identity"
-    """What a device uses in the rounds between: 1 for all weights (identity), or the last it received (keep_last)."""
+    fallback: Literal["identity", "keep_last", "catch_up", "local_estimate", "none"] = "identity"
+    """What a device uses in the rounds between: 1, its last, the current one (sent if it lacks it), its own, none."""
+    first: Literal["none", "identity", "send"] = "none"
+    """What keep_last does on a device that never had one: no penalty, 1 for all weights, or the server sends one."""
     strength: float = 0.5
     """λ, the weight of the penalty; 0 is FedAvg."""
+    damping: float = 0.001
+    """ξ of si: what keeps the importance of a weight that has hardly moved finite."""
+    preset: Literal["none", "paper_text", "author_code"] = "none"
+    """Sets importance and fallback: abs, identity (paper_text), or tensor_scalar, local_estimate (author_code)."""
 
     def __post_init__(self) -> None:
-        if self.importance not in ("abs", "sq"):
-            raise ValueError(f"importance is {self.importance!r}; it must be 'abs' or 'sq'")
-        if self.fallback not in ("identity", "keep_last"):
-            raise ValueError(f"fallback is {self.fallback!r}; it must be 'identity' or 'keep_last'")
-        if self.interval < 1:
-            raise ValueError(f"interval is {self.interval}; it must be 1 (every round) or more")
-        if not 0 <= self.strength <= STRONGEST:
-            raise ValueError(f"strength is {self.strength}; it must be from 0 (no penalty) to {STRONGEST:g}")
+        options.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))
+        options.preset(self, self.preset, **PRESETS.get(self.preset, {}))
+        if (self.importance, self.fallback) == ("si", "local_estimate"):
+            raise ValueError(
+                "fallback is 'local_estimate'; with importance si it must be another: paths are the server's"
+            )
+
+    @property
+    def source(self) -> omega.Source:
+        """Ω, as the server has it."""
+        sends = self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
+        return omega.Source(self.importance, self.interval, sends, self.damping)
+
+    def download_form(self, server: Party) -> Message:
+        """Ω has one number for each parameter, or one for each parameter tensor."""
+        form = super().download_form(server)
+        return form | {"importance": omega.form(self.importance, form["importance"])}
+
+    def start(self, weights: Tensors, server: Party) -> Message:
+        """The model, and what Ω needs."""
+        return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """The model to all, with a fresh Ω in every `interval`-th round (Alg. 1, lines 4 and 5)."""
-        if not self._due(server.round):
-            return super().request(state, names, server)
-        server.model.load_state_dict(state["weights"])
-        omega = estimated(server.model, server.loss, server.x, server.y, self.importance)
-        return Request({"weights": state["weights"], "importance": omega})
+        """The model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5), else to those who lack it."""
+        model, source = {"weights": state["weights"]}, self.source
+        if source.due(server.round):
+            return Request(model | {"importance": source.current(state, server)})
+        lacking = source.lacking(state, names, self.fallback == "catch_up") if source.kept else ()
+        return Request(model, {name: {"importance": state["importance"]} for name in lacking})
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:
         """A spring to the broadcast model in each coordinate, as stiff as the coordinate is important."""
-        omega = self._omega(download, device)
-        if self.strength == 0 or (omega is None and self.fallback == "keep_last"):
+        weights, known = download["weights"], self._known(download, device)
+        if self.strength == 0 or (known is None and not self._ones):
             return None
-        return Quadratic(download["weights"], self.strength, omega)
+        return Quadratic(weights, self.strength, known and omega.spread(known, weights))
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As FedAvg's; `keep_last` remembers Ω and its round whatever becomes of the upload, and tells its age."""
-        reply = super().train(download, device)
-        omega = self._omega(download, device)
-        if self.fallback == "identity" or omega is None:
+        """As FedAvg's; tells of Ω, and remembers it and its round where a later round may need it."""
+        known = self._known(download, device)
+        if known is None:
+            return super().train(download, device)
+        reply = super().train(download | {"importance": known}, device)
+        reply = replace(reply, numbers={**reply.numbers, **omega.statistics(known, download["weights"])})
+        if not self._remembers:
             return reply
-        fresh = {"round": torch.tensor(device.round)}
-        since = fresh if "importance" in download else device.memory["importance_round"]
-        age = {"age": float(device.round - int(since["round"]))}  # in rounds (algorithms.md §7b)
-        return replace(
-            reply, memory={"importance": omega, "importance_round": since}, leverage={**reply.leverage, **age}
-        )
+        since = device.round - device.round % self.interval if "importance" in download else None
+        return omega.remembering(reply, known, device, since)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The mean of the models, and what Ω needs."""
+        new = super().combine(state, replies, server)
+        return new | self.source.closed(state, new["weights"], replies, server)
 
     def request_work(self, load: Load) -> Work:
         """One gradient of each proxy example, when Ω is due."""
-        if not self._due(load.round):
-            return ()
-        return (Phase("omega", load.examples, CHUNK, traffic=SQUARES * load.parameters),)
+        return self.source.request_work(load)
+
+    def combine_work(self, load: Load) -> Work:
+        """As FedAvg's, and what Ω needs."""
+        return (*super().combine_work(load), *self.source.combine_work(load))
 
     def penalty_traffic(self, load: Load) -> float:
-        """Parameter, anchor, gradient, and Ω where there is one."""
-        received = "importance" in load.kinds
-        if self.strength == 0:
+        """Parameter, anchor, gradient, and Ω if each coordinate has its own."""
+        known = self._has(load) or self._estimates
+        if self.strength == 0 or not (known or self._ones):
             return 0.0
-        if self.fallback == "identity":
-            return PULL if received else PULL_PLAIN
-        return PULL if received or "importance" in load.memory else 0.0
+        return PULL if known and self.importance != "tensor_scalar" else PULL_PLAIN
 
-    def _due(self, round: int) -> bool:
-        return round % self.interval == 0
+    def device_work(self, load: Load) -> Work:
+        """As FedAvg's, after the device's own estimate if it needs one."""
+        own = estimation("omega", cast(Kind, self.importance), load.examples, load.parameters)
+        return (*(own if self._estimates and not self._has(load) else ()), *super().device_work(load))
 
-    def _omega(self, download: Message, device: Party) -> Tensors | None:
-        if "importance" in download:
-            return download["importance"]
-        return device.memory.get("importance") if self.fallback == "keep_last" else None
+    def device_floats(self, load: Load) -> float:
+        """What an own estimate holds."""
+        return HELD * load.parameters if self._estimates and not self._has(load) else 0.0
+
+    def _known(self, download: Message, device: Party) -> Tensors | None:
+        """The Ω that the device goes by: received, remembered, or estimated by itself."""
+        held = (device.memory if self._remembers else {}) | download
+        if "importance" in held:
+            return positive(held["importance"])
+        return omega.estimated(self.importance, download["weights"], device) if self._estimates else None
+
+    def _has(self, load: Load) -> bool:
+        return "importance" in load.kinds or (self._remembers and "importance" in load.memory)
+
+    @property
+    def _remembers(self) -> bool:
+        return self.fallback in ("keep_last", "catch_up")
+
+    @property
+    def _estimates(self) -> bool:
+        return self.fallback == "local_estimate" and self.strength > 0
+
+    @property
+    def _ones(self) -> bool:  # whether 1 stands for an Ω that is not there
+        return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")

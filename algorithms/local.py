@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algorithms.algorithm import Party, Tensors, Training
+from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -67,6 +67,9 @@ class Penalty(Protocol):
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None: ...
 
+    def value(self, weights: Tensors) -> float:
+        """The penalty itself at these weights, above its own minimum."""
+
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -80,13 +83,30 @@ class Quadratic:
         omega = None if self.importance is None else self.importance[name]
         pull(grad, parameter - self.anchor[name], self.strength, omega)
 
+    def value(self, weights: Tensors) -> float:
+        """λ Σ Ω (θ - θ_t)²."""
+        total = 0.0
+        for name in self.importance or weights:
+            squares = (weights[name] - self.anchor[name]).double().square_()
+            total += float((squares if self.importance is None else squares.mul_(self.importance[name])).sum())
+        return self.strength * total
 
-def sgd(device: Party, weights: Tensors, training: Training, penalty: Pull | None = None) -> Tensors:
+
+def sgd(
+    device: Party,
+    weights: Tensors,
+    training: Training,
+    penalty: Pull | None = None,
+    only: str = "*",
+    losses: list[Tensor] | None = None,
+) -> Tensors:
     """The weights (parameters and buffers) after one round of local training that starts from `weights`.
 
     `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the
     rate is that of the device's global round.  `penalty` adds to the gradient of each trained parameter
-    before the optimiser adds its weight decay.  Shuffling and dropout follow from `device.seed` alone.
+    before the optimiser adds its weight decay.  Only parameters that the globs `only` match are trained.
+    `losses` gets the mean loss of each batch of the last epoch, (), without the penalty.  Shuffling and dropout
+    follow from `device.seed` alone.
     `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights`
     do not fit the model.
     """
@@ -94,7 +114,10 @@ def sgd(device: Party, weights: Tensors, training: Training, penalty: Pull | Non
     model.load_state_dict(weights)
     model.train()
     _lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
+    for name, parameter in trainable.items():
+        parameter.requires_grad_(name in trained)
     optimiser = torch.optim.SGD(
         trained.values(),
         lr=training.rate(device.round),
@@ -102,16 +125,45 @@ def sgd(device: Party, weights: Tensors, training: Training, penalty: Pull | Non
         weight_decay=training.weight_decay,
         fused=True,  # 0.9 ms a step, not 1.5 (MNIST CNN with momentum); elementwise, so no sum changes its order
     )
-    for chosen in _draws(len(device.y), training, device.seed):
+    last = steps(len(device.y), training) - ceil(len(device.y) / training.batch)  # the last epoch's first step
+    for step, chosen in enumerate(draws(len(device.y), training, device.seed)):
         optimiser.zero_grad()
-        torch.autograd.backward(device.loss(model(device.x[chosen]), device.y[chosen]).mean())
+        loss = device.loss(model(device.x[chosen]), device.y[chosen]).mean()
+        if losses is not None and step >= last:
+            losses.append(loss.detach())
+        torch.autograd.backward(loss)
         if penalty is not None:
             _penalise(trained, penalty)
         optimiser.step()
     optimiser.zero_grad()
+    for parameter in trainable.values():
+        parameter.requires_grad_(True)
     # What is computed on this model next must not depend on whether it has been trained before.
     _lay_out(model, torch.contiguous_format)
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def fit(
+    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
+) -> Reply:
+    """A round of local training under a penalty, and what the report says of it: leverage and share of the loss.
+
+    `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
+    """
+
+    def both(name: str, parameter: Tensor, grad: Tensor) -> None:
+        for each in (watch, penalty):
+            if each is not None:
+                each(name, parameter, grad)
+
+    losses: list[Tensor] = []
+    trained = sgd(device, weights, training, both if watch is not None else penalty, losses=losses)
+    examples = len(device.y)
+    if penalty is None:
+        return Reply({"weights": trained}, examples)
+    reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
+    share = {"penalty_share": share_of(penalty.value(trained), losses)}
+    return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
 
 
 @torch.no_grad()
@@ -128,16 +180,20 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     return said
 
 
-def _draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
+def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
     """The batches of one round; dropout is seeded before each, so a step depends on nothing drawn earlier."""
     step = 0
     for epoch in range(training.epochs):
         for chosen in batches(n, training.batch, seed, epoch):
-            # The spawn key keeps this apart from the shuffles' SeedSequence([seed, epoch]).
-            state = np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)
-            seeded(int(state[0]))
+            seeded_step(seed, step)
             yield chosen
             step += 1
+
+
+def seeded_step(seed: int, step: int) -> None:
+    """Seeds what dropout draws in this step of a round, counted from 0; a step that is replayed draws the same."""
+    # The spawn key keeps this apart from the shuffles' SeedSequence([seed, epoch]).
+    seeded(int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0]))
 
 
 @torch.no_grad()
@@ -154,6 +210,19 @@ def _lay_out(model: nn.Module, layout: torch.memory_format) -> None:
         if parameter.dim() == 4:
             # A clone: with one input channel both orders count as contiguous, and only a clone sets the strides.
             parameter.data = parameter.data.clone(memory_format=layout)
+
+
+def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
+    """The penalty's share of the loss that training ended with: penalty / (penalty + mean of `losses`)."""
+    loss = float(torch.stack(list(losses)).mean())
+    return penalty / (penalty + loss) if penalty > 0 else 0.0
+
+
+def forms(kinds: Collection[str], model: nn.Module) -> Message:
+    """A message of these kinds: weights like the model's, all other kinds like its parameters."""
+    weights = {name: value.detach() for name, value in model.state_dict().items()}
+    parameters = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
+    return {kind: weights if kind == "weights" else parameters for kind in kinds}
 
 
 def leverage(strength: float, importance: Tensors | None, lr: float, steps: int) -> dict[str, float]:

@@ -3,52 +3,128 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from inspect import signature
 from pkgutil import resolve_name
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.local import seeded
 
+UNLABELLED = -1  # a position of a text that has no label, as in devices.data.dataset
 
-def mnist_cnn(dropout: float = 0.2) -> nn.Sequential:
-    """The MNIST network of McMahan et al. 2017: 1,663,370 parameters (algorithms.md §0).
+
+# ---- images: (n, channels, height, width) -> logits (n, classes)
+
+
+def mnist_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
+    """The MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes (algorithms.md §0).
 
     The papers do not say how much is dropped; 0.2 is what FedCL's code does (algorithms.md §7, row 4).
     """
+    return _cnn_32_64(1, 28, dropout, classes)
+
+
+def cifar_cnn_32_64(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
+    """The CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters (algorithms.md §0).
+
+    The paper names neither the dense layer nor the padding; 512 and SAME are row 24 of algorithms.md §7.
+    """
+    return _cnn_32_64(3, 32, dropout, classes)
+
+
+def _cnn_32_64(channels: int, side: int, dropout: float, classes: int) -> nn.Sequential:
     return nn.Sequential(
         OrderedDict(
-            conv1=nn.Conv2d(1, 32, 5, padding=2),
+            conv1=nn.Conv2d(channels, 32, 5, padding=2),
             relu1=nn.ReLU(),
-            pool1=nn.MaxPool2d(2),  # (n, 32, 14, 14)
+            pool1=nn.MaxPool2d(2),  # (n, 32, side / 2, side / 2)
             conv2=nn.Conv2d(32, 64, 5, padding=2),
             relu2=nn.ReLU(),
-            pool2=nn.MaxPool2d(2),  # (n, 64, 7, 7)
+            pool2=nn.MaxPool2d(2),  # (n, 64, side / 4, side / 4)
             flatten=nn.Flatten(),
-            fc1=nn.Linear(64 * 7 * 7, 512),
+            fc1=nn.Linear(64 * (side // 4) ** 2, 512),
             relu3=nn.ReLU(),
             dropout=nn.Dropout(dropout),
-            fc2=nn.Linear(512, 10),
+            fc2=nn.Linear(512, classes),
         )
     )
 
 
-def mlp() -> nn.Sequential:
+def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
+    """The CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters (algorithms.md §0).
+
+    The 0.2 behind both dense layers is that of FedCL's code (algorithms.md §7, row 4).
+    """
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(3, 64, 5, padding=2),
+            relu1=nn.ReLU(),
+            pool1=nn.MaxPool2d(3, stride=2, padding=1),  # (n, 64, 16, 16)
+            conv2=nn.Conv2d(64, 64, 5, padding=2),
+            relu2=nn.ReLU(),
+            pool2=nn.MaxPool2d(3, stride=2, padding=1),  # (n, 64, 8, 8)
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(64 * 8 * 8, 384),
+            relu3=nn.ReLU(),
+            dropout1=nn.Dropout(dropout),
+            fc2=nn.Linear(384, 192),
+            relu4=nn.ReLU(),
+            dropout2=nn.Dropout(dropout),
+            fc3=nn.Linear(192, classes),
+        )
+    )
+
+
+def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
+    """FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters (algorithms.md §0).
+
+    The example ends with a log-softmax and the negative log-likelihood; cross_entropy of these logits is both.
+    """
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(1, 20, 5),
+            relu1=nn.ReLU(),
+            pool1=nn.MaxPool2d(2),  # (n, 20, 12, 12)
+            conv2=nn.Conv2d(20, 50, 5),
+            relu2=nn.ReLU(),
+            pool2=nn.MaxPool2d(2),  # (n, 50, 4, 4)
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(50 * 4 * 4, 500),
+            relu3=nn.ReLU(),
+            fc2=nn.Linear(500, classes),
+        )
+    )
+
+
+def mlp(classes: int = 10) -> nn.Sequential:
     """The MNIST perceptron of importance from agents: 159,010 parameters (algorithms.md §0)."""
+    return _perceptron(28 * 28, classes)
+
+
+def cifar_mlp(classes: int = 10) -> nn.Sequential:
+    """The CIFAR-10 perceptron of importance from agents: 616,610 parameters (algorithms.md §0)."""
+    return _perceptron(3 * 32 * 32, classes)
+
+
+def _perceptron(inputs: int, classes: int) -> nn.Sequential:
     return nn.Sequential(
         OrderedDict(
             flatten=nn.Flatten(),
-            fc1=nn.Linear(28 * 28, 200),
+            fc1=nn.Linear(inputs, 200),
             relu=nn.ReLU(),
-            fc2=nn.Linear(200, 10),
+            fc2=nn.Linear(200, classes),
         )
     )
 
 
-def digits_cnn() -> nn.Sequential:
+def digits_cnn(classes: int = 10) -> nn.Sequential:
     """A small network for the 8 x 8 digits that come with scikit-learn: 53,002 parameters."""
     return nn.Sequential(
         OrderedDict(
@@ -61,48 +137,130 @@ def digits_cnn() -> nn.Sequential:
             flatten=nn.Flatten(),
             fc1=nn.Linear(64 * 2 * 2, 128),
             relu3=nn.ReLU(),
-            fc2=nn.Linear(128, 10),
+            fc2=nn.Linear(128, classes),
         )
     )
+
+
+# ---- texts: int64 tokens (n, positions) -> logits (n, positions, classes); the classes are the vocabulary
+
+
+class NextToken(nn.Sequential):
+    """An embedding, one recurrent layer and a softmax layer: from each token and those before it, the next one."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        embedding, recurrent, softmax = self
+        states, _ = recurrent(embedding(tokens))  # (n, positions, units)
+        logits: Tensor = softmax(states)
+        return logits
+
+
+def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> NextToken:
+    """The character model of FedMeta with UGA: 3,938,304 + 1,281 V parameters (algorithms.md §0).
+
+    The paper does not name V; 90 is TFF's Shakespeare vocabulary of 86 and its four special tokens (§6).
+    """
+    return NextToken(
+        OrderedDict(
+            embedding=nn.Embedding(classes, embedding),
+            gru=nn.GRU(embedding, units, batch_first=True),
+            softmax=nn.Linear(units, classes),
+        )
+    )
+
+
+def word_lstm(size: int, classes: int = 2000) -> NextToken:
+    """An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size` (algorithms.md §0, row 16 of §7).
+
+    The paper's sizes are 100 (small), 200 (medium) and 600 (large); it does not name V, and 2,000 is about what
+    the words of its subreddits can teach (§7b).
+    """
+    return NextToken(
+        OrderedDict(
+            embedding=nn.Embedding(classes, size),
+            lstm=nn.LSTM(size, size, batch_first=True),
+            softmax=nn.Linear(size, classes),
+        )
+    )
+
+
+# ---- by name
 
 
 @dataclass(frozen=True)
 class Design:
     """How a network is made, and what it takes."""
 
-    make: Callable[[], nn.Module]
-    input_shape: tuple[int, ...]  # of one example
+    make: Callable[..., nn.Module]  # called with `classes` if it has such a parameter
+    input_shape: tuple[int, ...] | None  # of one example; None: tokens, however many
 
 
 MODELS: dict[str, Design] = {
+    "char-gru": Design(char_gru, None),
+    "char-gru-small": Design(partial(char_gru, 32, 64), None),
+    "cifar-cnn": Design(cifar_cnn, (3, 32, 32)),
+    "cifar-cnn-32-64": Design(cifar_cnn_32_64, (3, 32, 32)),
+    "cifar-mlp": Design(cifar_mlp, (3, 32, 32)),
     "digits-cnn": Design(digits_cnn, (1, 8, 8)),
+    "fedcurv-cnn": Design(fedcurv_cnn, (1, 28, 28)),
+    "lstm-large": Design(partial(word_lstm, 600), None),
+    "lstm-medium": Design(partial(word_lstm, 200), None),
+    "lstm-small": Design(partial(word_lstm, 100), None),
+    "lstm-tiny": Design(partial(word_lstm, 32), None),
     "mlp": Design(mlp, (1, 28, 28)),
     "mnist-cnn": Design(mnist_cnn, (1, 28, 28)),
 }
 
 
-def build(name: str, seed: int) -> nn.Module:
+def build(name: str, seed: int, classes: int | None = None) -> nn.Module:
     """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
-    A name like `package.module:function` is a user's own: a function that returns the network.
-    Raises ValueError for an unknown name, TypeError for a function that returns something else.
+    It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
+    A name like `package.module:function` is a user's own: a function that returns the network; it gets `classes`
+    only if it has a parameter of that name.
+    Raises ValueError for an unknown name and for `classes` below 1, TypeError for a function that returns
+    something else.
     """
+    if classes is not None and classes < 1:
+        raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
     make = resolve_name(name) if ":" in name else _design(name).make
+    chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
     seeded(seed)
-    network = make()
+    network = make(**chosen)
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
     return network
 
 
+def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
+    """Whether examples of this shape, int64 tokens or else float32 numbers, are what the network called `name` takes.
+
+    A user's own network (`package.module:function`) is taken at its word: only a try can tell.  Raises ValueError
+    for an unknown name.
+    """
+    if ":" in name:
+        return True
+    expected = _design(name).input_shape
+    if expected is None:
+        return tokens and len(shape) == 1 and shape[0] > 0
+    return not tokens and tuple(shape) == expected
+
+
+def takes(name: str) -> str:
+    """What the network called `name` takes, in words for a message.  Raises ValueError for an unknown name."""
+    shape = _design(name).input_shape
+    return "texts, of any number of int64 tokens" if shape is None else f"examples of shape {shape}"
+
+
 def input_shape(name: str) -> tuple[int, ...]:
-    """Shape of one example for the network called `name`.  Raises ValueError for an unknown name."""
-    return _design(name).input_shape
+    """Shape of one example for the network called `name`.
 
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy of each example, (n,), from logits (n, classes) and labels (n,)."""
-    return F.cross_entropy(outputs, y, reduction="none")
+    Raises ValueError for an unknown name, and for a network that takes texts of any length.
+    """
+    shape = _design(name).input_shape
+    if shape is None:
+        raise ValueError(f"{name} takes {takes(name)}; such examples have no one shape")
+    return shape
 
 
 def _design(name: str) -> Design:
@@ -111,3 +269,60 @@ def _design(name: str) -> Design:
     near = get_close_matches(name, MODELS, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"there is no model {name!r}; {hint}the models are {', '.join(sorted(MODELS))}")
+
+
+# ---- what a network's answers are worth
+
+
+def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy of each example, (n,), from logits and labels.
+
+    Logits (n, classes) go with labels (n,); logits (n, positions, classes) with labels (n, positions), and the
+    example's loss is the mean over its labelled positions, or with labels (n,), and the last position answers.
+    What is UNLABELLED counts nowhere: an example without any label costs 0, and so do its gradients.
+    Raises ValueError for other shapes.
+    """
+    logits = answers(outputs, y)
+    if y.dim() == 1:
+        return F.cross_entropy(logits, y, reduction="none", ignore_index=UNLABELLED)
+    # Flat: of the two forms of this loss, the one for more dimensions is not deterministic on every device.
+    flat = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none", ignore_index=UNLABELLED)
+    return flat.view(y.shape).sum(1) / (y != UNLABELLED).sum(1).clamp(min=1)
+
+
+def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """How many positions of each example the logits get right, and how many have labels: int64 (n,) both.
+
+    Shapes as in cross_entropy; an image is one position.  A tie goes to the first of the classes.
+    Raises ValueError for other shapes.
+    """
+    right, labelled = answers(outputs, y).argmax(-1) == y, y != UNLABELLED
+    return (right.long(), labelled.long()) if y.dim() == 1 else (right.sum(1), labelled.sum(1))
+
+
+def answers(outputs: Tensor, y: Tensor) -> Tensor:
+    """The logits that the labels are about, (*y's shape, classes)."""
+    if outputs.dim() == 3 and y.dim() == 1:
+        outputs = outputs[:, -1]
+    if outputs.shape[:-1] != y.shape or y.dim() not in (1, 2):
+        raise ValueError(
+            f"outputs have shape {tuple(outputs.shape)} and labels {tuple(y.shape)}; they must be (n, classes) and "
+            "(n,), or (n, positions, classes) and (n, positions) or (n,)"
+        )
+    return outputs
+
+
+@contextmanager
+def twice_differentiable() -> Iterator[None]:
+    """Within it, gradients of recurrent layers can be taken in eval mode, and again through the first gradients.
+
+    On CUDA, cuDNN's GRU and LSTM can do neither (algorithms.md §10: "derivative for '_cudnn_rnn_backward' is not
+    implemented"), so they run on torch's own kernels here, forward passes included.  Elsewhere it changes nothing.
+    For UGA's keep-trace passes and for importance.
+    """
+    before = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = False  # cudnn.flags() would also set what it is not asked to, as the precision
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.enabled = before

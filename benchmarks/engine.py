@@ -87,7 +87,7 @@ def study_of(fleet: int) -> Study:
     )
     x, y, one = np.zeros((1, 1, 1, 1), np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64)
     names = [f"device-{k:05}" for k in range(fleet)]
-    shards = dict.fromkeys(names, one)
+    shards = dict.fromkeys(names, (one,))
     kinds = list(profiles().values())
     return Study(
         model="two-weights",

@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -96,6 +96,11 @@ def bare_seconds(pool: Executor, round: int) -> float:
 # --- fedlapse ---------------------------------------------------------------------------------------------
 
 
+def _whole(held: dict[str, Any]) -> dict[str, tuple[Any]]:
+    """One time slice: these data never change."""
+    return {name: (indices,) for name, indices in held.items()}
+
+
 def study_of(examples: int) -> Study:
     """Ten clients with so many random examples each; a tenth of them serves as their validation set too."""
     rng = np.random.default_rng(1)
@@ -109,7 +114,7 @@ def study_of(examples: int) -> Study:
     return Study(
         model="mnist-cnn",
         dataset=Dataset("random", x, y, x[:tests].copy(), y_test, classes=10),
-        splits={RUN.seed: Split(train, validation, shards, np.arange(min(len(x), 64)))},
+        splits={RUN.seed: Split(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
         algorithms={RUN.label: FedAvg(TRAINING)},
         fleet={name: Device(name, profiles()["pi-4"]) for name in names},
         links=dict.fromkeys(names, Link.of(5, 20, 30)),

@@ -7,6 +7,8 @@ labels, arguments and generator state give the same shards.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.random import Generator
@@ -16,6 +18,7 @@ Indices = NDArray[np.int64]
 
 TINY = 1e-6  # least share of a class in a device before fitting: less than one example of a million
 SWEEPS = 100_000  # of the fitting; ordinary splits take 10 to 2,000
+TENTH = 10  # of a natural owner's examples one in so many is a test example
 SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy to be useful
 
 
@@ -49,6 +52,142 @@ def dirichlet(labels: NDArray[np.integer], devices: int, alpha: float, rng: Gene
     counts = _rounded(fitted, size, available)
     pools = [rng.permutation(np.flatnonzero(labels == kind)) for kind in kinds]
     return _dealt(pools, counts)
+
+
+def labelled(
+    labels: NDArray[np.integer], devices: int, rng: Generator, each: int = 2, homogeneous: bool = False
+) -> list[Indices]:
+    """Shards of few labels: `each` pieces for every device, dealt at random, of examples in the order of `labels` (n,).
+
+    Pieces have floor(n / (each * devices)) examples and may hold the end of one label and the start of the
+    next.  If `homogeneous`, each piece is cut within one label and has the largest size that gives enough of
+    them (306 for MNIST's 60,000, 96 devices and 2 each: 193 pieces, 192 of them used).  What is left over is
+    left out, drawn blindly.  Raises ValueError if there are fewer examples than pieces.
+    Source: McMahan et al. 2017, section 3; `homogeneous`: Shoham et al. 2019 (FedCurv), section 4, and
+    algorithms.md §3 for its size.
+    """
+    pieces = each * devices
+    if labels.ndim != 1:
+        raise ValueError(f"labels have shape {labels.shape}; they must be (n,)")
+    if not 1 <= pieces <= len(labels) or each < 1:
+        raise ValueError(
+            f"{devices} devices with {each} pieces each do not fit {len(labels)} examples;"
+            " both must be 1 or more, and their product at most the examples"
+        )
+    order = rng.permutation(len(labels))
+    if homogeneous:
+        blocks = _homogeneous(labels, order, pieces)
+    else:
+        order = order[: len(labels) // pieces * pieces]
+        blocks = order[np.argsort(labels[order], kind="stable")].reshape(pieces, -1)
+    dealt = rng.permutation(len(blocks))[:pieces].reshape(devices, each)
+    return [np.sort(blocks[mine].ravel()) for mine in dealt]
+
+
+def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> NDArray[np.int64]:
+    """At least `pieces` blocks (blocks, size) of one label each, as large as can be."""
+    counts = np.unique(labels, return_counts=True)[1]
+    size = min(len(labels) // pieces, counts.max())
+    while (counts // size).sum() < pieces:  # ends: single examples are always enough
+        size -= 1
+    pools = [order[labels[order] == kind] for kind in np.unique(labels)]
+    return np.concatenate([pool[: len(pool) // size * size].reshape(-1, size) for pool in pools])
+
+
+def draw(n: int, devices: int, each: int, rng: Generator) -> list[Indices]:
+    """Shards for large fleets: each device draws `each` of `n` examples blindly, whatever the others drew.
+
+    So devices may share examples, and there may be more devices than examples; no device holds one twice.
+    Raises ValueError unless 1 <= each <= n and there is a device.
+    """
+    if not 1 <= each <= n:
+        raise ValueError(f"each device is to draw {each} of {n} examples; it must be 1 to {n}")
+    if devices < 1:
+        raise ValueError(f"devices is {devices}; it must be 1 or more")
+    return [np.sort(rng.choice(n, each, replace=False, shuffle=False)) for _ in range(devices)]
+
+
+def natural(
+    owner: NDArray[np.integer],
+    owners: Sequence[str],
+    devices: int,
+    rng: Generator,
+    glob: str = "*",
+    least: int = 1,
+    taken: Sequence[int] = (),
+) -> tuple[Indices, list[Indices]]:
+    """Natural shards: `devices` owners, drawn blindly, and the examples of each; `owner` (n,) indexes `owners`.
+
+    Only owners whose name matches `glob` ("census-*"), with at least `least` examples, and who are not in
+    `taken` are drawn.  A device's test shard is `owned(owner_test, chosen)`.  Raises ValueError if there are
+    too few.
+    """
+    able = np.setdiff1d(_able(owner, owners, glob, least), np.asarray(taken, np.int64))
+    if not 1 <= devices <= len(able):
+        raise ValueError(
+            f"devices is {devices} and {len(able)} owners called {glob!r} have {least} or more examples and are free;"
+            f" it must be 1 to {len(able)}"
+        )
+    chosen = rng.permutation(able)[:devices]
+    return chosen, owned(owner, chosen)
+
+
+def _able(owner: NDArray[np.integer], owners: Sequence[str], glob: str, least: int) -> Indices:
+    counts = np.bincount(owner, minlength=len(owners))
+    named = [k for k, name in enumerate(owners) if fnmatchcase(name, glob) and counts[k] >= max(1, least)]
+    return np.array(named, np.int64)
+
+
+def owned(owner: NDArray[np.integer], chosen: NDArray[np.integer]) -> list[Indices]:
+    """The examples of each of the `chosen` owners; none for an owner without any."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner[order], chosen, "right")
+    return [order[s:e] for s, e in zip(np.searchsorted(owner[order], chosen), ends, strict=True)]
+
+
+def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
+    """Each owner's examples split 9:1 into training and test examples, the same for every user.
+
+    In the order of the data every tenth of an owner is a test example, and of 2 to 9 the last; an only one is
+    kept to train on.  Source: algorithms.md §7b "Natural owners".
+    """
+    order = np.argsort(owner, kind="stable")
+    _, starts, counts = np.unique(owner[order], return_index=True, return_counts=True)
+    place = np.arange(len(owner)) - np.repeat(starts, counts)  # of an example among its owner's
+    size = np.repeat(counts, counts)
+    held = (place % TENTH == TENTH - 1) | ((size < TENTH) & (size > 1) & (place == size - 1))
+    return np.sort(order[~held]), np.sort(order[held])
+
+
+def population(
+    owner: NDArray[np.integer], chosen: NDArray[np.integer], overlap: float, count: int, rng: Generator
+) -> Indices:
+    """The `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and others.
+
+    `chosen` are the owners of the devices; the others are drawn blindly from whoever else has examples.  The
+    server's set is then `among(owner, population, size, rng)`, and the test set follows it: all of
+    `owned(owner_test, population)`.  Sorted.  Raises ValueError if there are too few of either.
+    Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5; algorithms.md §7b "FedMeta".
+    """
+    if not 0 <= overlap <= 1:
+        raise ValueError(f"the overlap is {overlap}; it must lie in 0 to 1")
+    others = np.setdiff1d(owner, chosen)
+    inside = round(overlap * count)
+    if count < 1 or inside > len(chosen) or count - inside > len(others):
+        raise ValueError(
+            f"{count} owners with overlap {overlap} are {inside} of the devices' {len(chosen)} and {count - inside} of"
+            f" {len(others)} others; there must be as many"
+        )
+    picked = (rng.permutation(chosen)[:inside], rng.permutation(others)[: count - inside])
+    return np.sort(np.concatenate(picked)).astype(np.int64)
+
+
+def among(owner: NDArray[np.integer], owners: NDArray[np.integer], size: int, rng: Generator) -> Indices:
+    """`size` examples drawn blindly from all those of `owners`.  Raises ValueError if they have fewer."""
+    theirs = np.flatnonzero(np.isin(owner, owners))
+    if not 1 <= size <= len(theirs):
+        raise ValueError(f"{size} examples of {len(owners)} owners who have {len(theirs)}; it must be 1 to as many")
+    return np.sort(rng.permutation(theirs)[:size])
 
 
 def _shard_size(labels: NDArray[np.integer], devices: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from emulator.costs import Costs
@@ -64,6 +64,7 @@ class Attendant:
         self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
+        self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
         self.computing: Call | None = None
         self.off = False  # it has gone off line since it was last asked
 
@@ -85,6 +86,9 @@ class Attendant:
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         self.home.settle(counted)
+        if why := self._refusal(round, parcel):
+            self.refusal = (round, why)
+            return
         ticket = self.world.submit(
             train, self.run, self.name, round, parcel.body, self.home.memory, self.measured(round)
         )
@@ -115,19 +119,30 @@ class Attendant:
         assert isinstance(round, int)
         if self.off:
             return
-        if self.ticket is None or self.ticket[0] != round:
+        if not any(taken and taken[0] == round for taken in (self.ticket, self.refusal)):
             self.take(parcel)
+        if self.refusal and self.refusal[0] == round:
+            await self._send(channel, {"round": round, "examples": 0, "refusal": self.refusal[1]}, NOTHING)
+            return
         assert self.ticket
         call, ticket = Call(self.name, round), self.ticket[1]
         done = await self._compute(call, parcel, ticket)
         self.ticket = None
         self.home.keep(round, done)
         self.notes[call] = done
-        header: dict[str, int | str | None] = {"round": round, "examples": done.examples}
+        await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
+
+    @staticmethod
+    async def _send(channel: DeviceEnd, header: dict[str, int | str | None], body: bytes) -> None:
         try:
-            await channel.send(Parcel.of(header, done.upload))
+            await channel.send(Parcel.of(header, body))
         except Lost:
             pass  # the record says so, and the server knows
+
+    def _refusal(self, round: int, parcel: Parcel) -> str | None:
+        """Why it cannot take part: its memory is too small for what it would have to hold at once."""
+        downloaded, kept = _tensors(parcel.sizes), _tensors(payload.sizes_of(self.home.memory))
+        return self.costs.refusal(self.name, round, downloaded, kept)
 
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
         kinds = parcel.sizes.keys() - {"frame"}
@@ -151,3 +166,7 @@ class Attendant:
             self.record.compute_cut(self.computing, why)
             self.computing = None
             self.drop()
+
+
+def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {kind: size for kind, size in sizes.items() if kind != payload.FRAME}

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
+
+import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
-from emulator.study import Study
+from emulator.footprint import refusal
+from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
+
+CODING = (
+    4  # floats: an encoder reads its values twice, for their scale and to write them, and writes; and the other side
+)
 
 
 class Costs:
@@ -21,29 +29,51 @@ class Costs:
         self.study, self.label = study, label
         self.algorithm = study.algorithms[label]
         self.split = study.splits[seed]
+        self.up = study.up.get(label, {})
         self.bills: dict[tuple[str, Work], Bill] = {}
 
     @cached_property
     def meter(self) -> Meter:
-        return Meter(models.build(self.study.model, seed=0), self.study.input_shape, models.cross_entropy)
+        data = self.study.data
+        dtype = torch.int64 if data.text else torch.float32
+        return Meter(self.study.network(0), data.x.shape[1:], models.cross_entropy, dtype, data.y.shape[1:])
 
     @cached_property
     def parameters(self) -> int:
-        return sum(p.numel() for p in models.build(self.study.model, seed=0).parameters() if p.requires_grad)
+        return sum(p.numel() for p in self.study.module.parameters() if p.requires_grad)
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
-        examples = len(self.split.train[name])
-        load = Load(round, examples, self.parameters, kinds=frozenset(kinds), memory=frozenset(memory))
-        return self._bill(self.study.fleet[name], self.algorithm.device_work(load))
+        load = self.load(name, round, kinds, memory)
+        return self._bill(self.study.fleet[name], (*self.algorithm.device_work(load), *self._coding("encode", self.up)))
+
+    def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
+        """What a device's half of `round` depends on."""
+        examples = len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
+        return self._load(round, examples, kinds=frozenset(kinds), memory=frozenset(memory))
+
+    def refusal(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
+        """Why the device cannot take part in this round, given bytes by kind; None if its memory is large enough."""
+        load = self.load(name, round, downloaded, kept)
+        return refusal(self.study, self.label, name, load, sum(downloaded.values()), sum(kept.values()))
 
     def request(self, round: int) -> Bill:
-        load = Load(round, len(self.split.proxy), self.parameters)
+        load = self._load(round, len(self.split.proxy))
         return self._bill(self.study.server, self.algorithm.request_work(load))
 
     def combine(self, round: int, replies: int) -> Bill:
-        load = Load(round, len(self.split.proxy), self.parameters, replies=replies)
-        return self._bill(self.study.server, self.algorithm.combine_work(load))
+        load = self._load(round, len(self.split.proxy), replies=replies)
+        decoding = [phase for _ in range(replies) for phase in self._coding("decode", self.up)]
+        return self._bill(self.study.server, (*self.algorithm.combine_work(load), *decoding))
+
+    def _load(self, round: int, examples: int, **more: Any) -> Load:
+        proxy, fleet = len(self.split.proxy), len(self.study.fleet)
+        return Load(round, examples, self.parameters, proxy=proxy, devices=fleet, asked=self.study.asked, **more)
+
+    def _coding(self, name: str, encodings: Mapping[str, str]) -> Work:
+        """What the encodings of uploads read and write, for each kind as large as the model."""
+        traffic = float(CODING * len(encodings) * self.parameters)
+        return (Phase(name, examples=0, batch=1, backward="", traffic=traffic),) if encodings else ()
 
     def _bill(self, device: Device, work: Work) -> Bill:
         key = (device.profile.name, work)

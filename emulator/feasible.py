@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from emulator.costs import Costs
-from emulator.jobs import Run, largest_messages, start
+from emulator.jobs import Run, message_sizes, start
 from emulator.study import Study
 from emulator.units import rounded_up
 from network.link import Link
@@ -45,11 +45,11 @@ def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: i
 
 def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
     """`alone` for each device of the fleet; equal devices are looked at once."""
-    costs, (_, up) = Costs(study, label, seed), largest_messages(study, label)
+    costs, (_, up) = Costs(study, label, seed), message_sizes(study, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
     for name, device in study.fleet.items():
-        alike = (device.profile.name, study.links[name], len(costs.split.train[name]))
+        alike = (device.profile.name, study.links[name], len(study.held(seed, name)))
         if alike not in known:
             known[alike] = alone(study, costs, name, kinds, down, up)
         found[name] = replace(known[alike], device=name)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
-from algorithms.algorithm import Load
-from emulator.rehearsal import Rehearsal
+from algorithms.algorithm import Load, Phase
 from emulator.study import Study
+
+if TYPE_CHECKING:
+    from emulator.rehearsal import Rehearsal
+
+FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class Footprint:
     downloaded: int  # what came down, as it came: penalties refer to it
     uploaded: int  # what goes up beside the weights
     kept: int  # from earlier rounds
+    further: int  # what the algorithm declares beside these, as the models of a trajectory
     activations: int  # what autograd keeps of the largest batch for its way back, and the batch
 
     @property
@@ -32,33 +39,83 @@ class Footprint:
         return sum(asdict(self).values())
 
 
-def footprint(study: Study, label: str, seed: int, rehearsal: Rehearsal) -> Footprint:
-    """The largest on any device of the fleet, for the messages that were seen in a rehearsal."""
+def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
+    """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = study.algorithms[label]
-    model = models.build(study.model, seed=0).to("meta")
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    count = sum(parameter.numel() for parameter in trained)
-    examples = max(len(held) for held in study.splits[seed].train.values())
-    work = algorithm.device_work(Load(1, examples, count, kinds=frozenset(algorithm.downloads)))
-    batches = {phase.batch for phase in work if phase.backward and (phase.examples or phase.second_order)}
+    trained = [parameter for parameter in study.module.parameters() if parameter.requires_grad]
+    batches = {phase.batch for phase in algorithm.device_work(load) if phase.backward and _examples(phase)}
     return Footprint(
-        parameters=_bytes(list(model.state_dict().values())),
+        parameters=_bytes(list(study.module.state_dict().values())),
         gradients=_bytes(trained),
         momentum=_bytes(trained) if algorithm.training.momentum else 0,
-        downloaded=sum(rehearsal.downloaded.values()),
-        uploaded=sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights"),
-        kept=sum(rehearsal.kept.values()),
-        activations=max((activations(model, study.input_shape, batch) for batch in batches), default=0),
+        downloaded=downloaded,
+        uploaded=uploaded,
+        kept=kept,
+        further=round(FLOAT * algorithm.device_floats(load)),
+        activations=max((_activations(study, batch) for batch in batches), default=0),
     )
 
 
-def activations(model: nn.Module, shape: Sequence[int], batch: int) -> int:
+def largest(study: Study, label: str, seed: int, rehearsal: Rehearsal) -> Footprint:
+    """On any device of the fleet, for the messages that were seen in a rehearsal."""
+    algorithm = study.algorithms[label]
+    examples = max(len(part) for held in study.splits[seed].train.values() for part in held)
+    count = sum(parameter.numel() for parameter in study.module.parameters() if parameter.requires_grad)
+    split = study.splits[seed]
+    load = Load(
+        1,
+        examples,
+        count,
+        kinds=frozenset(algorithm.downloads),
+        proxy=len(split.proxy),
+        devices=len(study.fleet),
+        asked=study.asked,
+    )
+    uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
+    return footprint(study, label, load, sum(rehearsal.downloaded.values()), uploaded, sum(rehearsal.kept.values()))
+
+
+def refusal(study: Study, label: str, name: str, load: Load, downloaded: int, kept: int) -> str | None:
+    """Why the device cannot take part in a round; None if what it must hold fits into its memory."""
+    form = study.algorithms[label].upload_form(load.round, study.module)
+    uploaded = sum(_bytes(list(tensors.values())) for kind, tensors in form.items() if kind != "weights")
+    needed = footprint(study, label, load, downloaded, uploaded, kept).total
+    has = study.fleet[name].profile.memory_bytes
+    if needed <= has:
+        return None
+    return f"{label} needs {needed / 1e6:.4g} MB for {load.examples} examples, it has {has / 1e6:.4g} MB"
+
+
+def _examples(phase: Phase) -> float:
+    return phase.examples or phase.second_order
+
+
+def _activations(study: Study, batch: int) -> int:
+    data = study.data
+    return _measured(study.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
+
+
+@lru_cache(maxsize=256)
+def _measured(
+    model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
+) -> int:
+    network = models.build(model, 0, classes).to("meta")
+    return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
+
+
+def activations(
+    model: nn.Module,
+    shape: Sequence[int],
+    batch: int,
+    dtype: torch.dtype = torch.float32,
+    targets: Sequence[int] = (),
+) -> int:
     """Bytes that a forward pass over so many examples of this shape leaves for the backward pass.
 
     The model is on the meta device, so that nothing is computed.  Memory that tensors share counts once.
     """
-    x = torch.empty(batch, *shape, device="meta")
-    y = torch.empty(batch, dtype=torch.long, device="meta")
+    x = torch.empty(batch, *shape, dtype=dtype, device="meta")
+    y = torch.empty(batch, *targets, dtype=torch.long, device="meta")
     own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
     kept = {x.untyped_storage()._cdata: _size(x)}
 

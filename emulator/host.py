@@ -43,11 +43,11 @@ def measured(study: Study, seed: int, workers: int) -> Host:
 def _rate(study: Study, seed: int) -> float:
     training = next(iter(study.algorithms.values())).training
     name, split = next(iter(study.fleet)), study.splits[seed]
-    some = split.train[name][: training.batch * STEPS]
+    some = study.held(seed, name)[: training.batch * STEPS]
     plain = replace(
         study,
         algorithms={"plain": FedAvg(replace(training, epochs=1))},
-        splits={seed: Split({name: some}, {}, {}, split.proxy)},
+        splits={seed: Split({name: (some,)}, {}, {}, split.proxy)},
     )
     run = Run("plain", seed)
     weights = start(plain, run).weights

@@ -23,9 +23,9 @@ from emulator.breakeven import (
 )
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
-from emulator.footprint import Footprint, footprint
+from emulator.footprint import Footprint, largest
 from emulator.host import TIMERS, Host, measured
-from emulator.jobs import Run, largest_messages
+from emulator.jobs import Run, message_sizes
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.rounds import Plan as Rounds
 from emulator.run import Conduct, study_of
@@ -122,7 +122,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     groups = _groups(study, seed)
-    memory = {label: footprint(study, label, seed, found) for label, found in rehearsals.items()}
+    memory = {label: largest(study, label, seed, found) for label, found in rehearsals.items()}
     return Plan(
         name=scenario.name,
         seed=seed,
@@ -176,7 +176,7 @@ def _enough(study: Study, run: Run, conduct: Conduct, rounds: int) -> float | No
 
 def _groups(study: Study, seed: int) -> list[Group]:
     alone = {
-        label: all_alone(study, label, seed, algorithm.downloads, largest_messages(study, label)[0])
+        label: all_alone(study, label, seed, algorithm.downloads, message_sizes(study, Run(label, seed))[0])
         for label, algorithm in study.algorithms.items()
     }
     names: dict[str, list[str]] = {}
@@ -200,7 +200,7 @@ def _group(
         down=Span.of(link.down for link in links),
         up=Span.of(link.up for link in links),
         latency=Span.of(link.latency for link in links),
-        examples=Span.of(len(study.splits[seed].train[name]) for name in names),
+        examples=Span.of(len(study.held(seed, name)) for name in names),
         alone={
             label: {part: Span.of(getattr(found[name], part) for name in names) for part in parts}
             for label, found in alone.items()
@@ -239,7 +239,7 @@ def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
         return 0.0
     assert study.dataset
     costs, split = Costs(study, label, seed), study.splits[seed]
-    examples = len(study.dataset.y_test) + sum(len(held) for held in split.validation.values())
+    examples = len(study.dataset.y_test) + sum(len(held[0]) for held in split.validation.values())
     once = costs.meter.flops(Phase("evaluate", examples, FORWARD, backward=""))
     kinds = study.algorithms[label].downloads
     everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in study.fleet)

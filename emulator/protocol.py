@@ -7,8 +7,8 @@ then the model is evaluated, in no time.  Who counts is decided in rounds.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from emulator.costs import Costs
@@ -21,6 +21,8 @@ from emulator.tally import Bill
 from emulator.world import Call, Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
 from network import payload
 
+NOTHING = payload.encode({})
+FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
 
 
@@ -37,6 +39,8 @@ class Play:
     closing: Signal
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
+    shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
+    download: bytes = NOTHING  # what went down, where the server must know it to read the replies
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
@@ -83,7 +87,6 @@ class Server:
         Raises RunFailed if three rounds in a row fail, or if no device will ever be on line again.
         """
         self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
-        self.shapes = upload_shapes(self.study, self.run.label)
         going_on = await after(self._play_of(-1, ()), self.state)
         try:
             await self._rounds(after, going_on)
@@ -93,6 +96,7 @@ class Server:
     async def _rounds(self, after: After, going_on: bool) -> None:
         failures = number = 0
         while going_on and number < self.plan.max:
+            await self._next_cycle(number)
             play = await self._play(number, await self._cohort(number))
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
@@ -100,12 +104,20 @@ class Server:
                 raise RunFailed(self._too_few(play.round))
             number += 1
 
+    async def _next_cycle(self, number: int) -> None:
+        """Waits for the time slice whose data this round is the first to train on, if it is yet to come."""
+        training = self.algorithm.training
+        cycle, seconds = training.cycle(number), self.plan.cycle_seconds
+        if seconds is None or not number or training.cycle(number - 1) == cycle:
+            return
+        await self.world.sleep(max(0.0, cycle * seconds - self.world.now()))
+
     def _too_few(self, last: Round) -> str:
         advice = "allow a longer deadline_s, or ask more devices"
         if len(last.lost) > len(last.late()):
             advice = "devices went off line; look at `presence: off` of the fleet, or ask more devices"
         if last.refused:
-            advice = f"the last refused reply: {self.fault}; a lower lr or strength may keep it finite"
+            advice = f"the last refused reply: {self.fault}{'' if 'MB' in self.fault else FINITE}"
         return (
             f"{self.run.label}, seed {self.run.seed}: {GIVE_UP} rounds in a row had fewer than min_replies = "
             f"{self.plan.min_replies} replies (the last: {len(last.late())} late, {len(last.lost)} lost, "
@@ -147,7 +159,9 @@ class Server:
             pass
 
     def _play_of(self, number: int, cohort: Sequence[str]) -> Play:
-        round = Round(number, cohort, self.plan, self.world.now())
+        more = len(cohort) > self.plan.ask  # the algorithm wants them all, not only the first
+        plan = replace(self.plan, needed=len(cohort)) if more else self.plan
+        round = Round(number, cohort, plan, self.world.now())
         return Play(round, self.time, self.world.signal(), self.state, dict(self.counted), stamp=self.time)
 
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
@@ -157,6 +171,8 @@ class Server:
             if self.study.fleet[name].presence.off:
                 play.watches[name] = self.world.start(self._watch(play, name))
         opening = await self._request(play)
+        play.shapes = upload_shapes(self.study, self.run.label, number)
+        play.download = opening.download if self.study.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
         self.time = await self._close(play)
         if not play.round.failed:
@@ -229,7 +245,7 @@ class Server:
     def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
         """Whether a reply that has arrived is sound, and in time."""
         round, examples = play.round, reply.header.get("examples")
-        fault = self._fault(name, reply, examples)
+        fault = self._fault(play, name, reply, examples)
         if fault and round.reason is None:
             self.fault = fault
             self.record.refused(Call(name, round.number), fault)
@@ -238,12 +254,14 @@ class Server:
             assert isinstance(examples, int)
             play.replies[name] = (reply.body, examples)
 
-    def _fault(self, name: str, reply: Parcel, examples: object) -> str | None:
-        held = len(self.costs.split.train[name])
+    def _fault(self, play: Play, name: str, reply: Parcel, examples: object) -> str | None:
+        if refusal := reply.header.get("refusal"):
+            return f"{name} refuses: {refusal}"
+        held = len(self.study.held(self.run.seed, name, self.study.cycle(self.run.label, play.round.number)))
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return f"says it used {examples} examples; it holds {held}"
         try:
-            payload.check(payload.decode(reply.body), self.shapes)
+            payload.check(payload.decode(reply.body, room=payload.room_of(play.shapes)), play.shapes)
         except payload.Refused as refused:
             return str(refused)
         return None
@@ -265,7 +283,7 @@ class Server:
     async def _combine(self, play: Play) -> float:
         """Closes the round on the server: the new model; when it was there."""
         number, replies = play.round.number, dict(sorted(play.replies.items()))
-        ticket = self.world.submit(combine, self.run, number, self.state.message, replies)
+        ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
         self.counted.update(dict.fromkeys(replies, number))
         return self.record.server_end(number, "combine", payload.digest(self.state.weights))

@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from numpy import ndarray
+
 from algorithms.algorithm import Load, Work
 from emulator.attend import NOTHING
 from emulator.host import timed
@@ -69,7 +71,7 @@ class Understudy(Inline):
     def __init__(self, study: Study, run: Run) -> None:
         super().__init__(_with_few(study, run.seed))
         self.proxy = study.splits[run.seed].proxy
-        self.examples = {name: len(held) for name, held in study.splits[run.seed].train.items()}
+        self.whole = study
         self.round = -1
         # Of this round, by what goes in: the result, and whether its number of examples is all that the device holds.
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
@@ -93,9 +95,13 @@ class Understudy(Inline):
         if key not in self.known:
             done = train(study, run, device, round, download, memory, False)
             self._note(download, done)
-            self.known[key] = (done, done.examples == len(study.splits[run.seed].train[device]))
+            self.known[key] = (done, done.examples == len(self._held(study, run, device, round)))
         done, tells_all = self.known[key]
-        return replace(done, examples=self.examples[device]) if tells_all else done
+        return replace(done, examples=len(self._held(self.whole, run, device, round))) if tells_all else done
+
+    @staticmethod
+    def _held(study: Study, run: Run, device: str, round: int) -> ndarray:
+        return study.held(run.seed, device, study.cycle(run.label, round))
 
     def _request(self, study: Study, run: Run, round: int, *args: Any) -> Any:
         """A server that computes on its proxy set gets a few of its examples; one that does not may send them."""
@@ -103,12 +109,20 @@ class Understudy(Inline):
         return request(self._served(study, run, work), run, round, *args)
 
     def _combine(
-        self, study: Study, run: Run, round: int, state: bytes, replies: Mapping[str, tuple[bytes, int]]
+        self,
+        study: Study,
+        run: Run,
+        round: int,
+        state: bytes,
+        replies: Mapping[str, tuple[bytes, int]],
+        download: bytes,
     ) -> Any:
-        work = study.algorithms[run.label].combine_work(Load(round, len(self.proxy), 0, replies=len(replies)))
+        work = study.algorithms[run.label].combine_work(
+            Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
+        )
         most = max(1, MOST // max(len(upload) for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
-        done, seconds = timed(lambda: combine(self._served(study, run, work), run, round, state, some))
+        done, seconds = timed(lambda: combine(self._served(study, run, work), run, round, state, some, download))
         self.combining = max(self.combining, seconds * len(replies) / len(some))
         return done
 
@@ -133,7 +147,7 @@ def _tensors(message: bytes) -> dict[str, int]:
 
 def _with_few(study: Study, seed: int) -> Study:
     """The study as the jobs see it; the server's examples are cut where it computes on them."""
-    train = {name: held[:FEW] for name, held in study.splits[seed].train.items()}
+    train = {name: tuple(part[:FEW] for part in held) for name, held in study.splits[seed].train.items()}
     split = Split(train, {}, {}, study.splits[seed].proxy)
     algorithms = {label: _idle(algorithm) for label, algorithm in study.algorithms.items()}
     return replace(study, splits={seed: split}, algorithms=algorithms)

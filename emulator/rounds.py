@@ -18,6 +18,7 @@ class Plan:
     ask: int  # devices asked; more than `needed` is over-selection
     deadline: float | None = None  # s after the round opened
     min_replies: int = 1  # with fewer the model stays and the round has failed
+    cycle_seconds: float | None = None  # the data of cycle c come c times so late; None: as soon as they are wanted
     finish_stragglers: bool = False  # let them end after the close, instead of stopping them
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,7 @@ class Conduct:
                 ask=rounds.ask or scenario.needed,
                 deadline=rounds.deadline_s,
                 min_replies=rounds.min_replies,
+                cycle_seconds=rounds.cycle_s,
                 finish_stragglers=rounds.stragglers == "finish",
             ),
             Schedule(evaluate.every, evaluate.personalise_every),
@@ -96,11 +98,16 @@ def study_of(scenario: Scenario) -> Study:
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, sorted(fleet), rng))
+    algorithms = {entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms}
+    encodings = {entry.name: plugins.encoding(entry, algorithms[entry.name]) for entry in scenario.algorithms}
     return Study(
         model=scenario.model,
         dataset=data,
         splits=splits,
-        algorithms={entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms},
+        algorithms=algorithms,
+        asked=scenario.rounds.ask or scenario.needed,
+        up={label: encoding.up for label, encoding in encodings.items()},
+        down={label: encoding.down for label, encoding in encodings.items()},
         fleet=fleet,
         links=links,
         server=server,
@@ -109,7 +116,7 @@ def study_of(scenario: Scenario) -> Study:
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
-    return Vetted(entry.name, plugins.algorithm(entry, scenario.training))
+    return Vetted(entry.name, plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle))
 
 
 class Stage:
@@ -139,6 +146,7 @@ class Diary:
         self.metrics = Metrics(stage.world, stage.study, stage.run, stage.conduct.schedule, stage.attendants)
         self.unwritten: list[tuple[Play, dict[str, Any]]] = []
         self.measured: list[Row] = []
+        self.cycles: dict[int, float] = {}  # time slice -> when its first round opened
         self.state: State | None = None
 
     async def after(self, play: Play, state: State) -> bool:
@@ -148,16 +156,18 @@ class Diary:
             await self.metrics.start(state)
             return self.going_on()
         values: dict[str, Any] = dict.fromkeys(NAMES)
+        further: Mapping[str, float | None] = {}
         conduct = self.stage.conduct
         if conduct.evaluated(number):
-            values |= await self.metrics.of(play.broadcast, state, self._trained(play))
+            found, further = await self.metrics.of(number, play.broadcast, state, self._trained(play))
+            values |= found
         if conduct.personalised(number):
             values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
         if enough and values["personalised"] is None:
             values["personalised"] = await self._personalised(play)
-        self.unwritten.append((play, values))
+        self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
         return self.going_on() and not enough
 
@@ -176,9 +186,18 @@ class Diary:
     def _trained(self, play: Play) -> list[Trained]:
         return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
 
+    def _timing(self, play: Play) -> dict[str, float]:
+        """Where the data drift: the time slice, and how long ago its first round opened."""
+        if self.stage.study.data.cycles == 1:
+            return {}
+        cycle = self.stage.study.cycle(self.stage.run.label, play.round.number)
+        self.cycles.setdefault(cycle, play.round.opened)
+        return {"cycle": cycle, "cycle_time_s": play.stamp - self.cycles[cycle]}
+
     def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
         leverages = [done.leverage for done in self._trained(play)]
+        numbers = {**self._timing(play), **_means([done.numbers for done in self._trained(play)])}
         trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
         for name in round.asked:
             self.stage.notes.pop(Call(name, round.number), None)
@@ -187,6 +206,7 @@ class Diary:
             "round": round.number,
             "time_s": play.stamp,
             **values,
+            "numbers": {**numbers, **values["numbers"]},
             "bytes": bytes_by_kind(trips.values()),
             "flops": sum(trip.flops for trip in trips.values()) + sum(bill.total_flops for bill in play.bills),
             "asked": len(round.asked),
@@ -199,6 +219,12 @@ class Diary:
             "leverage": _largest(leverages),
             "critical": critical(closer, trips.get(closer or ""), play.bills, length),
         }
+
+
+def _means(each: list[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each number over the devices that tell it."""
+    told = {key: [numbers[key] for numbers in each if key in numbers] for numbers in each for key in numbers}
+    return {key: math.fsum(values) / len(values) for key, values in sorted(told.items())}
 
 
 def _largest(leverages: list[Mapping[str, float]]) -> dict[str, float]:

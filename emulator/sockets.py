@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from emulator.attend import NOTHING
-from emulator.jobs import Run, largest_messages, personalise, request, start
+from emulator.jobs import Run, message_limits, personalise, request, start
 from emulator.protocol import After, Server
 from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
 from emulator.study import Study
@@ -236,7 +236,7 @@ async def run_sockets(
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
     stage = Stage(world, study, run, conduct, folder)
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
-    down, up = largest_messages(study, run.label)
+    down, up = message_limits(study, run)
     server_side = runner(lines, up)
     await server_side.setup()
     await web.TCPSite(server_side, "127.0.0.1", 0).start()

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
+import numpy as np
 from numpy import bincount, ndarray
+from torch import nn
 
+from algorithms import models
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
 from network.link import Link
+
+Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
+Encodings = Mapping[str, str]  # kind -> how it travels (network/encoding.py)
 
 
 @dataclass(frozen=True)
 class Split:
     """Who holds which examples under one seed: indices into the training set (`tests`: into the test set)."""
 
-    train: Mapping[str, ndarray]
-    validation: Mapping[str, ndarray]
-    tests: Mapping[str, ndarray]
+    train: Held
+    validation: Held
+    tests: Held
     proxy: ndarray  # the server's
+    test: ndarray | None = None  # what the global model is tested on; None: all test examples
+
+
+def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
+    """What the device holds in this time slice; after the last one the data stay as they are."""
+    slices = held[name]
+    return slices[min(cycle, len(slices) - 1)]
 
 
 @dataclass(frozen=True)
@@ -33,18 +47,48 @@ class Study:
     links: Mapping[str, Link]  # by device name
     server: Device
     server_link: Link
+    asked: int = 1  # devices that a round asks
+    up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
+    down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
+
+    @property
+    def data(self) -> Dataset:
+        """Raises ValueError in a worker's study before its data has arrived."""
+        if self.dataset is None:
+            raise ValueError("the study travelled without its data; executors hand it over")
+        return self.dataset
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one example.  Raises ValueError in a worker's study before its data has arrived."""
-        if self.dataset is None:
-            raise ValueError("the study travelled without its data; executors hand it over")
-        return self.dataset.x.shape[1:]
+        """Of one example."""
+        return self.data.x.shape[1:]
+
+    def network(self, seed: int) -> nn.Module:
+        """The model, anew, with initial weights drawn from this seed."""
+        return models.build(self.model, seed, self.data.classes)
+
+    @property
+    def module(self) -> nn.Module:
+        """One that is shared in this process: whoever uses it loads its values first."""
+        return _module(self.model, self.data.classes)
+
+    def cycle(self, label: str, round: int) -> int:
+        """The time slice of the data in this round."""
+        return self.algorithms[label].training.cycle(round)
+
+    def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
+        """The device's training examples in this time slice."""
+        return in_cycle(self.splits[seed].train, name, cycle)
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Training examples of each class on each device, under one seed."""
-        if self.dataset is None:
-            raise ValueError("the study travelled without its data; executors hand it over")
-        labels, classes = self.dataset.y, self.dataset.classes
-        shards = self.splits[seed].train
-        return {name: bincount(labels[shard], minlength=classes).tolist() for name, shard in shards.items()}
+        """Training examples of each class on each device, under one seed; of each time slice, if they are texts."""
+        shards, data = self.splits[seed].train, self.data
+        if data.y.ndim > 1 or data.text:
+            return {name: [len(part) for part in slices] for name, slices in shards.items()}
+        counts = {name: np.concatenate(slices) for name, slices in shards.items()}
+        return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
+
+
+@lru_cache(maxsize=4)
+def _module(name: str, classes: int) -> nn.Module:
+    return models.build(name, seed=0, classes=classes)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
 from network import payload
@@ -66,6 +66,18 @@ class Vetted:
         return self.algorithm.uploads
 
     @property
+    def encodings(self) -> Mapping[str, str]:
+        return self.algorithm.encodings
+
+    def download_form(self, server: Party) -> Message:
+        with self._blamed("download_form"):
+            return _form_of(self.algorithm.download_form(server))
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:
+        with self._blamed("upload_form", f", round {round}"):
+            return _form_of(self.algorithm.upload_form(round, model))
+
+    @property
     def training(self) -> Training:
         return self.algorithm.training
 
@@ -84,8 +96,9 @@ class Vetted:
 
     def train(self, download: Message, device: Party) -> Reply:
         with self._blamed("train", _at(device)):
-            wanted = _uploads(device, self.uploads)
-            return _reply(self.algorithm.train(download, device), wanted)
+            form = self.algorithm.upload_form(device.round, device.model)
+            wanted = {kind: _shapes(tensors) for kind, tensors in form.items()}
+            return _reply(self.algorithm.train(download, device), wanted, _shapes(device.model.state_dict()))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         with self._blamed("combine", _at(server)):
@@ -103,6 +116,10 @@ class Vetted:
     def combine_work(self, load: Load) -> Work:
         with self._blamed("combine_work", f", round {load.round}"):
             return _work(self.algorithm.combine_work(load))
+
+    def device_floats(self, load: Load) -> float:
+        with self._blamed("device_floats", f", round {load.round}"):
+            return float(self.algorithm.device_floats(load))
 
     @contextmanager
     def _blamed(self, half: str, where: str = "") -> Iterator[None]:
@@ -146,11 +163,9 @@ def _shapes(tensors: Tensors) -> Shapes:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
 
 
-def _uploads(device: Party, kinds: Collection[str]) -> Mapping[str, Shapes]:
-    """What an upload must look like: the model's tensors, and its parameters for every other kind."""
-    model = _shapes(device.model.state_dict())
-    parameters = {name: model[name] for name, p in device.model.named_parameters() if p.requires_grad}
-    return {kind: model if kind == "weights" else parameters for kind in kinds}
+def _form_of(found: Any) -> Message:
+    _sendable(found, "returned")
+    return dict(found)
 
 
 def _state(found: Any, model: Shapes) -> Message:
@@ -169,8 +184,8 @@ def _cohort(found: Any, names: Sequence[str], count: int) -> Sequence[str]:
     if isinstance(found, (str, Mapping)) or not hasattr(found, "__iter__"):
         raise _Unfit(f"must return a list of device names, not {_kind_of(found)}")
     chosen: Sequence[str] = found if isinstance(found, (list, tuple)) else list(found)
-    if not 1 <= len(chosen) <= count:
-        raise _Unfit(f"must return 1 to {count} of the names; it returned {len(chosen)}")
+    if not (1 <= len(chosen) <= count or len(chosen) == len(names)):
+        raise _Unfit(f"must return 1 to {count} of the names, or all of them; it returned {len(chosen)}")
     if chosen is names:
         return names
     for name in chosen:
@@ -194,12 +209,12 @@ def _request(found: Any, kinds: Collection[str]) -> Request:
     return found
 
 
-def _reply(found: Any, wanted: Mapping[str, Shapes]) -> Reply:
+def _reply(found: Any, wanted: Mapping[str, Shapes], model: Shapes) -> Reply:
     if not isinstance(found, Reply):
         raise _Unfit(f'must return a Reply, as Reply({{"weights": ...}}, examples), not {_kind_of(found)}')
     _sendable(found.upload, "uploads")
     if set(found.upload) != set(wanted):
-        raise _Unfit(f"uploads {_listed(found.upload)}; `uploads` says {_listed(wanted)}")
+        raise _Unfit(f"uploads {_listed(found.upload)}; `upload_form` says {_listed(wanted)}")
     for kind, shapes in wanted.items():
         _same(found.upload[kind], shapes, kind)
     if type(found.examples) is not int:
@@ -208,12 +223,14 @@ def _reply(found: Any, wanted: Mapping[str, Shapes]) -> Reply:
     _sendable(found.if_counted, "keeps")
     if found.model:
         _sendable({"model": found.model}, "returned")
-        _same(found.model, wanted.get("weights", _shapes(found.model)), "a model")
-    if not isinstance(found.leverage, Mapping):
-        raise _Unfit(f"must give `leverage` as a mapping of numbers, not {_kind_of(found.leverage)}")
-    for name, value in found.leverage.items():
-        if not isinstance(name, str) or not isinstance(value, (int, float)):
-            raise _Unfit(f"says a leverage of {name!r}: {value!r}; it must be a name and a number")
+        _same(found.model, model, "a model")
+    for what in ("leverage", "numbers"):
+        told = getattr(found, what)
+        if not isinstance(told, Mapping):
+            raise _Unfit(f"must give `{what}` as a mapping of numbers, not {_kind_of(told)}")
+        for name, value in told.items():
+            if not isinstance(name, str) or not isinstance(value, (int, float)):
+                raise _Unfit(f"says a {what.rstrip('s')} of {name!r}: {value!r}; it must be a name and a number")
     return found
 
 

@@ -1,7 +1,8 @@
 """Tensors as bytes, and back: what is charged for is what is really sent.
 
 A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
-equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.
+equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.  Kinds may be
+encoded in fewer bytes (encoding.py); a tensor's dtype then names its coding.
 No type name on the wire ever becomes a class (reliability.md §2.1, §3.2).
 """
 
@@ -10,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
+
+from network.encoding import CODINGS, Coded, draws, encodable, parse
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
@@ -37,47 +40,66 @@ MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
 MOST_DIMENSIONS = 64  # numpy's own limit
 LARGEST_HEADER = 4096  # bytes
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
+MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
 class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
     """The message is not one that we would send; the reason in one sentence."""
 
 
-def encode(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> bytes:
-    """The message as bytes; equal messages give equal bytes, whatever the order of their keys.
+def encode(
+    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+) -> bytes:
+    """The message as bytes; equal messages and seeds give equal bytes, whatever the order of their keys.
 
-    Raises Refused for a dtype that is not in DTYPES, and for names that `decode` would not accept.
+    `encodings` says how kinds are encoded, as {"fisher": "sparse"}; kinds that the message lacks may be among
+    them.  The seed is for roundings by chance.
+    Raises ValueError for an encoding that does not exist; Refused for a dtype that is not in DTYPES, and for
+    names that `decode` would not accept.
     """
+    how = encodings or {}
     return _pack(
         {
-            kind: {name: _entry(kind, name, array) for name, array in _in_order(arrays)}
+            kind: _coded(kind, dict(_in_order(arrays)), how.get(kind), seed)
             for kind, arrays in _in_order(message, reserved=FRAME)
         }
     )
 
 
-def decode(data: bytes, limit: int | None = None) -> Message:
-    """The message in `data`, of at most `limit` bytes.
+def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
+    """The message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
 
     Each array is a copy of its own, aligned and writable: a view into the buffer, at an unaligned offset,
-    gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.
+    gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.  What was
+    encoded with loss is float32, whatever it was before.
     Raises Refused, and nothing else, for whatever `encode` would not have written.
     """
     return {
         kind: {name: _array(entry, where) for name, entry, where in entries}
-        for kind, entries in _entries(data, limit).items()
+        for kind, entries in _entries(data, limit, room).items()
     }
 
 
-def sizes(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, int]:
-    """Bytes per kind, and under "frame" what their names, shapes and lengths add when encoded."""
-    return sizes_of(encode(message))
+def decoded(
+    kind: str, arrays: Mapping[str, NDArray[Any]], encoding: str | None, seed: int = 0, room: int = ROOM
+) -> Arrays:
+    """What comes out at the other end when the arrays travel as this kind, in a message with this seed."""
+    return decode(encode({kind: arrays}, {kind: encoding} if encoding else None, seed), room=room)[kind]
+
+
+def sizes(
+    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+) -> dict[str, int]:
+    """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when encoded."""
+    return sizes_of(encode(message, encodings, seed))
 
 
 def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
     """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
     kinds = {
-        kind: sum(len(entry["data"]) for _, entry, _ in entries) for kind, entries in _entries(data, limit).items()
+        kind: sum(len(entry["data"]) for _, entry, _ in entries)
+        for kind, entries in _entries(data, limit, ROOM).items()
     }
     return {**kinds, FRAME: len(data) - sum(kinds.values())}
 
@@ -102,6 +124,13 @@ def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None
                 raise Refused(f"{where} is {array.dtype.name} {array.shape}; it must be {dtype} {tuple(shape)}")
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise Refused(f"{where} holds a value that is not finite")
+
+
+def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:
+    """Bytes that `decode` needs room for: those of such a message, and as many again, so that `check` says what is wrong
+    with one that is a little too large."""
+    arrays = [array for kind in manifest.values() for array in kind.values()]
+    return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
 def digest(data: bytes) -> str:
@@ -153,14 +182,29 @@ def _in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[t
     return sorted(entries.items())
 
 
-def _entry(kind: str, name: str, array: NDArray[Any]) -> dict[str, object]:
-    where = f"{_quoted(kind)} {_quoted(name)}"
+def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, dict[str, object]]:
+    for name, array in arrays.items():
+        _sendable(f"{_quoted(kind)} {_quoted(name)}", array)
+    chosen = {name: array for name, array in arrays.items() if encoding is not None and encodable(array)}
+    coded = parse(encoding).code(chosen, draws(seed, kind)) if encoding is not None else {}
+    return {name: _entry(coded.get(name) or _plain(array), array.shape) for name, array in arrays.items()}
+
+
+def _sendable(where: str, array: object) -> None:
     if not isinstance(array, np.ndarray):
         raise Refused(f"{where} is a {type(array).__name__}; it must be a numpy array")
     if array.dtype.name not in DTYPES:
         raise Refused(f"{where} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
-    data = array.astype(DTYPES[array.dtype.name], copy=False).tobytes()
-    return {"data": data, "dtype": array.dtype.name, "shape": list(array.shape)}
+    if array.size > MOST_VALUES:
+        raise Refused(f"{where} has {array.size} values; at most {MOST_VALUES} are sent")
+
+
+def _plain(array: NDArray[Any]) -> Coded:
+    return array.dtype.name, array.astype(DTYPES[array.dtype.name], copy=False).tobytes()
+
+
+def _entry(coded: Coded, shape: tuple[int, ...]) -> dict[str, object]:
+    return {"data": coded[1], "dtype": coded[0], "shape": list(shape)}
 
 
 def _packed_header(header: Header) -> tuple[bytes, bytes]:
@@ -175,14 +219,18 @@ def _packed_header(header: Header) -> tuple[bytes, bytes]:
 # --- from bytes -------------------------------------------------------------------------------------------
 
 
-def _entries(data: bytes, limit: int | None) -> dict[str, list[tuple[str, dict[str, Any], str]]]:
+def _entries(data: bytes, limit: int | None, room: int) -> dict[str, list[tuple[str, dict[str, Any], str]]]:
     """kind -> [(name, entry, what to call it)], each entry with the three right keys."""
     if limit is not None and len(data) > limit:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
     tree = _parse(data)
     if type(tree) is not dict:
         raise Refused("the message is not a map of kinds")
-    return {kind: _kind(kind, arrays) for kind, arrays in tree.items()}
+    kinds = {kind: _kind(kind, arrays) for kind, arrays in tree.items()}
+    needed = sum(math.prod(e["shape"]) * _dtype(e["dtype"]).itemsize for kind in kinds.values() for _, e, _ in kind)
+    if needed > room:
+        raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
+    return kinds
 
 
 def _kind(kind: str, arrays: object) -> list[tuple[str, dict[str, Any], str]]:
@@ -197,30 +245,47 @@ def _checked(entry: object, where: str) -> tuple[dict[str, Any], str]:
     if type(entry) is not dict or list(entry) != ["data", "dtype", "shape"]:
         raise Refused(f"{where} must have data, dtype and shape, and nothing else")
     data, dtype, shape = entry.values()
-    if type(data) is not bytes or type(dtype) is not str or dtype not in DTYPES:
-        raise Refused(f"{where} must be bytes of one of {', '.join(DTYPES)}")
+    if type(data) is not bytes or type(dtype) is not str or (dtype not in DTYPES and dtype not in CODINGS):
+        raise Refused(f"{where} must be bytes of one of {', '.join((*DTYPES, *CODINGS))}")
     if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
         raise Refused(f"{where} must have a shape of integers from 0")
-    itemsize = DTYPES[dtype].itemsize
-    if math.prod(shape) * itemsize != len(data):
-        raise Refused(f"{where} has {len(data)} bytes, which is not what its shape and dtype need")
-    if math.prod(n for n in shape if n) * itemsize > sys.maxsize:  # numpy multiplies these for empty arrays too
-        raise Refused(f"{where} is empty, but has a dimension that is too large")
-    if dtype == "bool" and data.translate(None, b"\0\1"):
-        raise Refused(f"{where} holds a bool that is neither 0 nor 1")
+    fault = CODINGS[dtype].fault if dtype in CODINGS else _plain_fault(dtype)
+    if reason := fault(data, math.prod(shape)):
+        raise Refused(f"{where} {reason}")
+    if math.prod(n for n in shape if n) * _dtype(dtype).itemsize > sys.maxsize:  # so numpy does for empty arrays too
+        raise Refused(f"{where} has a dimension that is too large")
     return entry, where
 
 
+def _plain_fault(dtype: str) -> Callable[[bytes, int], str | None]:
+    def fault(data: bytes, n: int) -> str | None:
+        if n * DTYPES[dtype].itemsize != len(data):
+            return f"has {len(data)} bytes, which is not what its shape and dtype need"
+        strange = dtype == "bool" and data.translate(None, b"\0\1")
+        return "holds a bool that is neither 0 nor 1" if strange else None
+
+    return fault
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """What data of this dtype or coding decode to."""
+    return CODINGS[name].dtype if name in CODINGS else DTYPES[name]
+
+
 def _array(entry: dict[str, Any], where: str) -> NDArray[Any]:
-    data, dtype, shape = entry["data"], DTYPES[entry["dtype"]], entry["shape"]
+    data, dtype, shape = entry["data"], _dtype(entry["dtype"]), entry["shape"]
+    length = math.prod(shape) * dtype.itemsize
     try:
-        room = np.empty(len(data) + ALIGNMENT, np.uint8)
+        room = np.empty(length + ALIGNMENT, np.uint8)
     except MemoryError:
-        raise Refused(f"{where} has {len(data)} bytes; there is no memory for them") from None
+        raise Refused(f"{where} needs {length} bytes; there is no memory for them") from None
     start = -room.__array_interface__["data"][0] % ALIGNMENT
-    array = room[start : start + len(data)].view(dtype.newbyteorder("=")).reshape(shape)
-    array[...] = np.frombuffer(data, dtype).reshape(shape)
-    return array
+    array = room[start : start + length].view(dtype.newbyteorder("="))
+    if entry["dtype"] in CODINGS:
+        CODINGS[entry["dtype"]].fill(data, array)
+    else:
+        array[...] = np.frombuffer(data, dtype)
+    return array.reshape(shape)
 
 
 def _parse(data: bytes) -> Any:

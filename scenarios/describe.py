@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scenarios import plugins
-from scenarios.schema import Scenario, Training
+from scenarios.schema import Encoding, Scenario, Training
 
 URL = "http://json-schema.org/draft-07/schema#"
 
@@ -69,6 +69,7 @@ def _with_options(name: str, kind: type[Any], title: dict[str, Any]) -> dict[str
         "additionalProperties": False,
         "properties": {field: {k: v for k, v in spec.items() if k != "default"} for field, spec in training.items()},
     }
+    properties["encoding"] = {**_draft7(Encoding.model_json_schema()), "examples": [{"up": {"weights": "int8"}}]}
     inner = {
         "type": ["object", "null"],
         "description": " ".join(says.split()),

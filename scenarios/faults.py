@@ -146,7 +146,9 @@ def _keys(model: type[Any], loc: Sequence[str | int]) -> list[str]:
 def _fields(model: type[Any]) -> dict[str, Any]:
     if issubclass(model, BaseModel):
         return {name: info.annotation for name, info in model.model_fields.items()}
-    return {field.name: field.type for field in fields(model) if field.init} if is_dataclass(model) else {}
+    if not is_dataclass(model):
+        return {}
+    return {field.name: field.type for field in fields(model) if field.init} | {"encoding": dict}  # of any algorithm
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,15 +24,16 @@ __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"
 LARGEST = 1_000_000  # bytes of a scenario file
 
 
-def load(path: str, changes: Sequence[str] = ()) -> Scenario:
+def load(path: str, changes: Sequence[str] = (), small: bool = False) -> Scenario:
     """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-    Raises BadScenario, which tells all that is wrong and where.
+    `small`: with the changes under its own `small:` before those.  Raises BadScenario, which tells all that is
+    wrong and where.
     """
-    return parse(text_of(path), path, changes)
+    return parse(text_of(path), path, changes, small)
 
 
-def parse(text: str, where: str, changes: Sequence[str] = ()) -> Scenario:
+def parse(text: str, where: str, changes: Sequence[str] = (), small: bool = False) -> Scenario:
     """The scenario that a text says; `where` names it in errors.  Raises BadScenario."""
     try:
         source = read(text, where)
@@ -41,8 +42,15 @@ def parse(text: str, where: str, changes: Sequence[str] = ()) -> Scenario:
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
-    change(source, list(changes))
+    change(source, [*(_small(source) if small else ()), *changes])
     return _checked(source)
+
+
+def _small(source: Source) -> list[str]:
+    said = source.plain.get("small")
+    if not isinstance(said, dict) or not said:
+        raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
+    return [f"{path}={json.dumps(value, default=str)}" for path, value in said.items()]
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
@@ -64,8 +72,13 @@ def dump(scenario: Scenario) -> str:
 
 def shipped() -> dict[str, str]:
     """The scenarios that come with fedlapse: name -> text."""
-    files = resources.files("scenarios").iterdir()
-    return {Path(f.name).stem: f.read_text(encoding="utf-8") for f in files if f.name.endswith(".yaml")}
+    return {**_in_folder(""), **_in_folder("papers")}
+
+
+def _in_folder(folder: str) -> dict[str, str]:
+    files = resources.files("scenarios").joinpath(folder).iterdir()
+    here = sorted((file for file in files if file.name.endswith(".yaml")), key=lambda file: file.name)
+    return {str(PurePosixPath(folder, Path(f.name).stem)): f.read_text(encoding="utf-8") for f in here}
 
 
 def text_of(path: str) -> str:

@@ -15,9 +15,8 @@ from devices.device import profiles
 from scenarios import plugins
 from scenarios.faults import Fault, did_you_mean, short
 from scenarios.schema import Entry, Training
+from scenarios.sets import SETS
 from scenarios.source import Loc
-
-DATASETS = ("digits", "mnist")
 
 
 def faults(plain: Any) -> list[Fault]:
@@ -27,7 +26,7 @@ def faults(plain: Any) -> list[Fault]:
     """
     return [
         *_unknown(plain, ("model",), "model", MODELS, own=True),
-        *_unknown(plain, ("data", "set"), "data set", DATASETS, own=True),
+        *_unknown(plain, ("data", "set"), "data set", SETS, own=True),
         *_unknown(plain, ("server", "profile"), "profile", profiles()),
         *(
             fault
@@ -98,7 +97,8 @@ def _algorithm(plain: Any, number: int) -> list[Fault]:
         shared = Training.model_validate(plain.get("training", {}))
     except ValidationError:
         shared = Training()
-    return plugins.faults(entry, shared, loc)
+    per_cycle = _at(plain, ("rounds", "per_cycle"))
+    return plugins.faults(entry, shared, loc, per_cycle if type(per_cycle) is int and per_cycle > 0 else 0)
 
 
 def _length(plain: Any, key: str) -> int:

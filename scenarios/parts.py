@@ -3,70 +3,66 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from algorithms import models
 from devices import shards
 from devices.data.dataset import Dataset
-from devices.data.digits import digits
-from devices.data.idx import mnist
 from devices.device import Device, Profile, profiles
 from devices.presence import Presence
 from network.link import Link
-from scenarios import schema
+from scenarios import schema, sets
 from scenarios.faults import BadScenario, did_you_mean
-from scenarios.plugins import Unknown, thing
 from scenarios.schema import Draw, Scenario
 
+LEAST_OWNED = 10  # examples of an owner who may be a device
 LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
 MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
 MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
 
 
 def dataset(scenario: Scenario) -> Dataset:
-    """The data that the scenario names.  Raises BadScenario where files are missing or damaged."""
-    said = scenario.data
-    if ":" in said.set:
-        return _own_dataset(said.set)
-    if said.set == "digits":
-        return digits()
-    root = said.root or os.environ.get("FEDLAPSE_DATA") or "data"
-    try:
-        folder = Path(root).expanduser()
-    except RuntimeError:
-        raise BadScenario(f"data.root is {root!r}; there is no such home folder") from None
-    try:
-        return mnist(folder, download=said.download)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise BadScenario(f"data: {' '.join(str(error).split())}") from None
+    """The data that the scenario names, without its time slices if rounds take all at once.  Raises BadScenario."""
+    data = sets.dataset(scenario.data)
+    if scenario.rounds.per_cycle and data.cycles == 1:
+        raise BadScenario(
+            f"rounds.per_cycle is {scenario.rounds.per_cycle}; {data.name} has no time slices: it must be 0"
+        )
+    if data.cycles > 1 and not scenario.rounds.per_cycle:
+        return replace(data, cycles=1, cycle=None, cycle_test=None)
+    return data
 
 
 def check_model(scenario: Scenario, data: Dataset) -> None:
     """Raises BadScenario if the model cannot take the data's examples, or tell its classes apart."""
-    shape, name = data.x.shape[1:], scenario.model
-    if ":" not in name and models.input_shape(name) != shape:
-        raise BadScenario(f"model: {name} takes examples of shape {models.input_shape(name)}; {data.name} has {shape}")
+    name, shape = scenario.model, data.x.shape[1:]
+    if ":" not in name and not models.fits(name, shape, data.text):
+        raise BadScenario(f"model: {name} takes {models.takes(name)}; {data.name} has {_shape_of(data)}")
     try:
-        module = models.build(name, seed=0)
+        module = models.build(name, 0, data.classes)
         with torch.no_grad():
-            outputs = module(torch.zeros(2, *shape))  # (2, classes)
+            outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"model: {name} on 2 examples of shape {shape}: {type(error).__name__}: {said}") from None
-    if tuple(outputs.shape) != (2, data.classes) or not _learns(module):
+    wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
+    if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
         raise BadScenario(
             f"model: {name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
-            f"so it must be (2, {data.classes}), from parameters that can be trained"
+            f"so it must be {wanted[-1]}, from parameters that can be trained"
         )
+
+
+def _shape_of(data: Dataset) -> str:
+    return f"{data.x.shape[1]} tokens" if data.text else f"examples of shape {data.x.shape[1:]}"
 
 
 def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:
@@ -124,21 +120,82 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
         pool = np.setdiff1d(pool, proxy)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
-    labels = data.y[pool]
-    if said.split.kind == "iid":
-        held = shards.iid(labels, len(names), rng)
-    else:
-        held = shards.dirichlet(labels, len(names), said.split.alpha or math.nan, rng)
-    parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy}
-    for name, own in zip(names, held, strict=True):
-        train, validation = shards.hold_out(pool[own], said.validation, rng)
-        parts["train"][name], parts["validation"][name] = train, validation
-        size = len(data.y_test) // len(names)  # 0 in a fleet larger than the test set
-        shard = shards.test_shard(data.y[pool[own]], data.y_test, size, rng) if size else np.zeros(0, np.int64)
-        parts["tests"][name] = shard
-    if min(len(train) for train in parts["train"].values()) < 1:
-        raise ValueError(f"{len(labels)} examples leave a device of {len(names)} without any to train on")
+    owned, held = _held(said.split, data, pool, len(names), rng)
+    parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
+    if said.proxy.owners:
+        parts["proxy"], parts["test"] = _of_owners(said.proxy, data, owned, len(proxy), rng)
+    for number, (name, own) in enumerate(zip(names, held, strict=True)):
+        slices = [shards.hold_out(part, said.validation, rng) for part in _by_cycle(own, data.cycle, data.cycles)]
+        parts["train"][name], parts["validation"][name] = zip(*slices, strict=True)
+        if owned is None:
+            parts["tests"][name] = _tests(data, own, len(names), rng)
+        else:
+            assert data.owner_test is not None
+            (mine,) = shards.owned(data.owner_test, owned[number : number + 1])
+            parts["tests"][name] = _by_cycle(mine, data.cycle_test, data.cycles)
+    for name in names:
+        for cycle, train in enumerate(parts["train"][name]):
+            if not len(train):
+                when = f" in time slice {cycle}" if data.cycles > 1 else ""
+                raise ValueError(
+                    f"{len(data.y)} examples leave {name}, one of {len(names)}, without any to train on{when}"
+                )
     return parts
+
+
+def _held(
+    said: schema.Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
+) -> tuple[ndarray | None, list[ndarray]]:
+    """The owner of each device, if it is one, and the examples of each."""
+    if said.kind == "natural":
+        if data.owner is None:
+            raise ValueError(f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards or draw")
+        owners, mine = shards.natural(
+            data.owner[pool], data.owners, devices, rng, said.owners or "*", said.least or LEAST_OWNED
+        )
+        return owners, [pool[each] for each in mine]
+    labels = data.y[pool] if data.y.ndim == 1 else np.zeros(len(pool), np.int64)  # positions have no one label
+    if said.kind in ("dirichlet", "shards") and data.y.ndim > 1:
+        raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
+    if said.kind == "dirichlet":
+        found = shards.dirichlet(labels, devices, said.alpha or math.nan, rng)
+    elif said.kind == "shards":
+        found = shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
+    elif said.kind == "draw":
+        found = shards.draw(len(pool), devices, said.each or 1, rng)
+    else:
+        found = shards.iid(labels, devices, rng)
+    return None, [pool[each] for each in found]
+
+
+def _of_owners(
+    said: schema.Proxy, data: Dataset, devices: ndarray | None, size: int, rng: np.random.Generator
+) -> tuple[ndarray, ndarray]:
+    """The server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
+    if devices is None or data.owner is None or data.owner_test is None:
+        raise ValueError("proxy.owners belongs to a natural split")
+    known = shards.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
+    tested = np.sort(np.concatenate(shards.owned(data.owner_test, known)))
+    return shards.among(data.owner, known, size, rng), tested
+
+
+def _by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> tuple[ndarray, ...]:
+    """What of `chosen` comes in each time slice."""
+    return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
+
+
+def _tests(data: Dataset, own: ndarray, devices: int, rng: np.random.Generator) -> tuple[ndarray, ...]:
+    """A device's test shard of each time slice, with labels in the proportions of its own."""
+    found = []
+    for pool in _by_cycle(np.arange(len(data.y_test)), data.cycle_test, data.cycles):
+        size = len(pool) // devices  # 0 in a fleet larger than the test set
+        if not size:
+            found.append(np.zeros(0, np.int64))
+        elif data.y.ndim > 1:
+            found.append(np.sort(rng.choice(pool, size, replace=False)))
+        else:
+            found.append(pool[shards.test_shard(data.y[own], data.y_test[pool], size, rng)])
+    return tuple(found)
 
 
 def _check_size(scenario: Scenario) -> None:
@@ -154,20 +211,6 @@ def _check_size(scenario: Scenario) -> None:
 def _presence(off: tuple[tuple[float, float], ...]) -> Presence:
     """One for all devices of a group: its stretches may be thousands."""
     return Presence(off)
-
-
-def _own_dataset(path: str) -> Dataset:
-    try:
-        found = thing(path)
-        made = found() if callable(found) else found
-    except Unknown as error:
-        raise BadScenario(f"data.set: {error}") from None
-    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
-        said = " ".join(str(error).split())
-        raise BadScenario(f"data.set: {path}() failed: {type(error).__name__}: {said}") from None
-    if not isinstance(made, Dataset):
-        raise BadScenario(f"data.set: {path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}")
-    return made
 
 
 def _learns(module: nn.Module) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from algorithms.algorithm import Algorithm, Training
+from network.encoding import parse
 from scenarios import schema
 from scenarios.faults import Fault, did_you_mean, faults_of, short
 from scenarios.schema import Entry
@@ -30,6 +31,7 @@ from scenarios.source import Loc
 GROUP = "fedlapse.algorithms"
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 HALVES = ("start", "cohort", "request", "train", "combine", "request_work", "device_work", "combine_work")
+FORMS = ("download_form", "upload_form", "device_floats")
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
@@ -67,7 +69,7 @@ def kind(key: str) -> type[Any]:
 def kind_at(path: str) -> type[Any]:
     """The algorithm's class at a dotted path.  Raises Unknown."""
     found = thing(path)
-    missing = [half for half in HALVES if not callable(getattr(found, half, None))]
+    missing = [half for half in (*HALVES, *FORMS) if not callable(getattr(found, half, None))]
     if not isinstance(found, type) or not is_dataclass(found) or missing:
         lacks = f"; it lacks {', '.join(missing)}" if missing else ""
         raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
@@ -85,7 +87,7 @@ def _slips(kind: type[Any]) -> Iterator[str]:
         yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
     for name in {field.name for field in fields(kind)} & {"downloads", "uploads"}:
         yield f"makes {name} an option; write `{name}: ClassVar[Collection[str]] = ...`"
-    given = {*HALVES, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
+    given = {*HALVES, *FORMS, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
     for name, value in written.items():
         near = get_close_matches(name, given - written.keys(), n=1, cutoff=0.8)
         if inspect.isfunction(value) and name not in given and near:
@@ -122,21 +124,37 @@ def _advice(path: str, error: Exception) -> str:
     return "it must be package.module:name"
 
 
-def algorithm(entry: Entry, shared: schema.Training) -> Algorithm:
+def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
     """The algorithm of an entry, with its options; `training` overrides single values of the shared training.
 
     Raises Unknown for an unknown key, ValidationError for options that it does not take.
     """
-    options = dict(entry.options)
-    own = options.pop("training", None) or {}
-    training = schema.Training.model_validate(shared.model_dump() | own)
-    made: Algorithm = _adapter(kind(entry.key)).validate_json(
-        json.dumps({**options, "training": training.model_dump()})
-    )
+    options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
+    own = entry.options.get("training") or {}
+    training = schema.Training.model_validate(shared.model_dump() | own).model_dump() | {"per_cycle": per_cycle}
+    made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
     return made
 
 
-def faults(entry: Entry, shared: schema.Training, loc: Loc) -> list[Fault]:
+def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
+    """How its tensors travel: as the entry says, else as the algorithm does; float32 is no encoding.
+
+    Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
+    """
+    said = schema.Encoding.model_validate(entry.options.get("encoding") or {})
+    ways = {}
+    for way, kinds in (("up", made.uploads), ("down", made.downloads)):
+        own = {name: how for name, how in made.encodings.items() if name in kinds}
+        chosen: dict[str, str] = {**own, **getattr(said, way)}
+        for name, how in chosen.items():
+            if name not in kinds:
+                raise ValueError(f"encoding.{way}: {entry.key} sends no {name!r} {way}; {did_you_mean(name, kinds)}")
+            parse(how)
+        ways[way] = {name: how for name, how in chosen.items() if how != "float32"}
+    return schema.Encoding(**ways)
+
+
+def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
     """What is wrong with an entry that stands at `loc`."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
@@ -146,12 +164,13 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc) -> list[Fault]:
     try:
         kind(entry.key)
         schema.Training.model_validate(shared.model_dump() | own)
-        algorithm(entry, shared)
+        encoding(entry, algorithm(entry, shared, per_cycle))
     except Unknown as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
-        of_training = error.title == schema.Training.__name__
-        model, where = (schema.Training, (*inside, "training")) if of_training else (kind(entry.key), inside)
+        parts = {part.__name__: part for part in (schema.Training, schema.Encoding)}
+        part = parts.get(error.title)
+        model, where = (part, (*inside, part.__name__.lower())) if part else (kind(entry.key), inside)
         found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))
     except (ValueError, TypeError) as error:
         found.append(Fault(inside, str(error)))
@@ -189,7 +208,8 @@ def _modules() -> list[str]:
 
 def _class(module: ModuleType, key: str) -> type[Any] | None:
     for name, found in inspect.getmembers(module, inspect.isclass):
-        if name.lower() == key and found.__module__ == module.__name__ and name != "Algorithm":
+        own = found.__module__ == module.__name__ and all(callable(getattr(found, half, None)) for half in HALVES)
+        if name.lower() == key and own and name != "Algorithm":
             return found
     return None
 

@@ -80,19 +80,29 @@ DrawnAmount = Annotated[Annotated[NotNegative, Tag("<number>")] | Annotated[Draw
 class Split(Part):
     """How the training set is divided among the devices, in equal shares."""
 
-    kind: Literal["iid", "dirichlet"] = says(
-        "iid: drawn blindly. dirichlet: each device draws its class shares from Dir(alpha, ..., alpha).",
+    kind: Literal["iid", "dirichlet", "shards", "natural", "draw"] = says(
+        "iid: drawn blindly. dirichlet: each device draws its class shares from Dir(alpha, ..., alpha). shards: sorted "
+        "by label, cut, and dealt (McMahan et al. 2017). natural: each device is one of the data's owners, a writer "
+        "say. draw: each device draws its examples anew, so that devices share some.",
         "dirichlet",
         default="iid",
     )
     alpha: Positive | None = says("dirichlet: 0.1 is very uneven, 100 nearly even.", 0.5, default=None)
+    each: Count | None = says("shards: so many for a device (2). draw: so many examples for a device.", 2, default=None)
+    pure: bool | None = says("shards: none of them has two labels, as FedCurv's blocks.", True, default=None)
+    owners: str | None = says("natural: only owners whose names this glob matches.", "census-*", default=None)
+    least: Count | None = says("natural: only owners with so many training examples (10).", 20, default=None)
 
     @model_validator(mode="after")
-    def _alpha_goes_with_dirichlet(self) -> Split:
+    def _keys_go_with_the_kind(self) -> Split:
         if self.kind == "dirichlet" and self.alpha is None:
             raise ValueError("a dirichlet split needs alpha, as {kind: dirichlet, alpha: 0.5}")
-        if self.kind != "dirichlet" and self.alpha is not None:
-            raise ValueError(f"alpha belongs to a dirichlet split; this one is {self.kind}")
+        if self.kind == "draw" and self.each is None:
+            raise ValueError("a draw needs `each`, as {kind: draw, each: 50}")
+        kinds = {"alpha": "dirichlet", "each": "shards draw", "pure": "shards", "owners": "natural", "least": "natural"}
+        for key, allowed in kinds.items():
+            if getattr(self, key) is not None and self.kind not in allowed.split():
+                raise ValueError(f"{key} belongs to a {allowed.replace(' ', ' or ')} split; this one is {self.kind}")
         return self
 
 
@@ -101,18 +111,29 @@ class Proxy(Part):
 
     fraction: Share = says("Share of the training set; at least 64 examples are taken.", 0.05, default=0.05)
     overlap: bool = says("Whether devices may hold them too.", True, default=True)
+    owners: Count | None = says(
+        "natural splits: they are examples of so many owners, and the test set is these owners'. Default: of all.",
+        100,
+        default=None,
+    )
+    shared_owners: Annotated[float, Field(ge=0, le=1)] = says(
+        "owners: such a share of them are devices; the others are owners whom no device is.", 0.5, default=1.0
+    )
 
 
 class Data(Part):
     """What is learnt, and who holds which part of it."""
 
     set: str = says(
-        "digits (8 x 8, comes with fedlapse), mnist, or your own as package.module:function.",
+        "digits (8 x 8) and babble (generated text that drifts) come with fedlapse; mnist, fashion-mnist, cifar10, "
+        "qmnist (by writer), femnist, shakespeare, leaf-shakespeare, reddit and leaf-reddit are read from files; or "
+        "your own as package.module:function.",
         "digits",
         "mnist",
         "my_package.data:readings",
         default="digits",
     )
+    options: dict[str, Any] = says("Of the set: what its reader takes.", {"batches": 1}, default={})
     root: str | None = says("Where the files lie; else $FEDLAPSE_DATA, else ./data.", "~/data", default=None)
     download: bool = says("Fetch what is missing into root.", False, default=False)
     split: Split = says("How it is divided.", {"kind": "dirichlet", "alpha": 0.5}, default=Split())
@@ -127,8 +148,21 @@ class Training(Part):
     batch: Count = says("Examples in a step (B).", 10, 64, default=10)
     lr: Positive = says("Learning rate of the first round.", 0.05, default=0.05)
     lr_decay: Share = says("Factor by which it shrinks each round.", 0.99, default=1.0)
+    lr_schedule: Literal["exponential", "cosine"] = says(
+        "exponential: by lr_decay. cosine: half a wave from lr to lr_end, in lr_rounds.",
+        "cosine",
+        default="exponential",
+    )
+    lr_end: NotNegative = says("cosine: the learning rate that it ends with.", 0.0001, default=0.0)
+    lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says("cosine: rounds until then.", 500, default=0)
     momentum: BelowOne = says("Of SGD, within a round.", 0.9, default=0.0)
     weight_decay: NotNegative = says("Of SGD.", 0.0001, default=0.0)
+
+    @model_validator(mode="after")
+    def _a_cosine_takes_rounds(self) -> Training:
+        if self.lr_schedule == "cosine" and not self.lr_rounds:
+            raise ValueError("a cosine needs lr_rounds, as {lr_schedule: cosine, lr_rounds: 500}")
+        return self
 
 
 class Target(Part):
@@ -149,6 +183,17 @@ class Rounds(Part):
     """How rounds are played, and until when."""
 
     max: Count = says("A run ends after so many rounds.", 60, default=60)
+    per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Data that drift: so many rounds on each time slice of them, as on a month; 0: all slices at once.",
+        20,
+        default=0,
+    )
+    cycle_s: Seconds | None = says(
+        "Data that drift: a new time slice comes every so many seconds, and the clock jumps there. Default: as soon as "
+        "it is wanted.",
+        3600,
+        default=None,
+    )
     fraction: Share = says("Of the fleet: so many replies close a round.", 0.3, default=0.3)
     ask: Count | None = says(
         "Devices asked in a round; more than the fraction is over-selection. Default: just as many.", 8, default=None
@@ -275,6 +320,31 @@ class Entry(Part):
         return entry_of(said)
 
 
+class Encoding(Part):
+    """How an algorithm's tensors travel, kind by kind, where not as they are: float16, bfloat16, int8, int8-sqrt,
+    sparse, or top-0.01 for the largest hundredth.  What is lost is lost: the other side gets what it decodes."""
+
+    up: dict[str, str] = says("Of uploads.", {"weights": "int8", "fisher": "bfloat16"}, default={})
+    down: dict[str, str] = says("Of downloads.", {"weights": "float16"}, default={})
+
+
+class Published(Part):
+    """A number that a paper states for a setting like this; it is shown beside ours and never judged."""
+
+    label: str = says("The name of one of the algorithms.", "fedavg")
+    metric: Metric = says("What is looked at.", "accuracy", default="accuracy")
+    final: Share | None = says("Its value at the end ...", 0.81, default=None)
+    value: Share | None = says("... or a value, ...", 0.9, default=None)
+    rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says("... reached in so many rounds.", 30, default=None)
+    source: str = says("Where it stands.", "Table 1", default="")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Published:
+        if (self.final is None) == (self.value is None) or (self.value is None) != (self.rounds is None):
+            raise ValueError("a published number is `final:`, or `value:` with `rounds:`")
+        return self
+
+
 class Expect(Part):
     """What must come out of it, as the median over seeds; else the exit code is 3."""
 
@@ -326,6 +396,16 @@ class Scenario(Part):
         "What is compared; the first is the baseline.",
         ["fedavg", {"fedcl": {"strength": 0.5, "interval": 10}, "name": "fedcl-n10"}],
         default=(Entry(key="fedavg", options={}, name="fedavg"),),
+    )
+    published: tuple[Published, ...] = says(
+        "What a paper states, to be shown beside ours.",
+        [{"label": "fedcl", "metric": "initial", "final": 0.8405, "source": "Table 1"}],
+        default=(),
+    )
+    small: dict[str, Any] = says(
+        "Changes that make it quick, PATH: VALUE as on the command line; `--small` makes them.",
+        {"rounds.max": 8, "data.set": "digits"},
+        default={},
     )
     expect: tuple[Expect, ...] = says(
         "What must come out of it, else the exit code is 3.",

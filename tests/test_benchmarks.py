@@ -101,7 +101,7 @@ def test_training_data_have_mnists_shape_and_even_clients() -> None:
     study = training.study_of(examples=20)
     assert study.dataset is not None
     assert study.dataset.x.shape == (200, 1, 28, 28)
-    held = study.splits[1].train.values()
+    held = [indices for (indices,) in study.splits[1].train.values()]
     assert [len(indices) for indices in held] == [20] * 10
     assert len(np.unique(np.concatenate(list(held)))) == 200
 

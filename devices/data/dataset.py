@@ -1,26 +1,38 @@
-"""A labelled set of images, split once into training and test examples."""
+"""A labelled set of examples, split once into training and test examples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+UNLABELLED = -1  # a position of a sequence that has no label: padding
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images and their classes, checked when built; two are equal only if they are the same object.
+    """Examples and their classes, checked when built; two are equal only if they are the same object.
 
-    Raises ValueError for arrays of another type or shape, and for labels outside 0 ... classes - 1.
+    Images are float32 and have one label each.  Texts are int64 tokens, each example a sequence, with one label
+    (the next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` says
+    which of `owners` an example belongs to.  Drifting data: `cycle` says in which of the `cycles` time slices it
+    came.  Raises ValueError for arrays of another type or shape, and for numbers out of their range.
     """
 
     name: str
-    x: NDArray[np.float32]  # (n, channels, height, width)
-    y: NDArray[np.int64]  # (n,)
-    x_test: NDArray[np.float32]  # (n_test, channels, height, width)
-    y_test: NDArray[np.int64]  # (n_test,)
-    classes: int
+    x: NDArray[Any]  # float32 (n, *shape), or int64 (n, positions)
+    y: NDArray[np.int64]  # (n,), or (n, positions)
+    x_test: NDArray[Any]  # (n_test, ...)
+    y_test: NDArray[np.int64]  # (n_test, ...)
+    classes: int  # or tokens of the vocabulary
+    owners: tuple[str, ...] = ()  # names of natural clients; () if there are none
+    owner: NDArray[np.int64] | None = None  # (n,), index into owners
+    owner_test: NDArray[np.int64] | None = None  # (n_test,)
+    cycles: int = 1  # time slices
+    cycle: NDArray[np.int64] | None = None  # (n,), from 0; None: all in slice 0
+    cycle_test: NDArray[np.int64] | None = None  # (n_test,)
 
     def __post_init__(self) -> None:
         if self.classes < 1:
@@ -32,18 +44,53 @@ class Dataset:
                 f"{self.name}: examples have shape {self.x.shape[1:]} in x and {self.x_test.shape[1:]}"
                 " in x_test; they must be alike"
             )
+        if self.y.shape[1:] != self.y_test.shape[1:]:
+            raise ValueError(
+                f"{self.name}: labels have shape {self.y.shape[1:]} in y and {self.y_test.shape[1:]}"
+                " in y_test; they must be alike"
+            )
+        self._check_numbers("owner", len(self.owners))
+        self._check_numbers("cycle", self.cycles)
 
-    def _check(self, part: str, x: NDArray[np.float32], y: NDArray[np.int64]) -> None:
-        if x.dtype != np.float32 or x.ndim != 4:
+    @property
+    def text(self) -> bool:
+        """Whether examples are sequences of tokens."""
+        return self.x.dtype == np.int64
+
+    def _check(self, part: str, x: NDArray[Any], y: NDArray[np.int64]) -> None:
+        if not ((x.dtype == np.float32 and x.ndim >= 2) or (x.dtype == np.int64 and x.ndim == 2)):
             raise ValueError(
-                f"{self.name}: {part} is {x.dtype} of shape {x.shape}; it must be float32 (n, channels, height, width)"
+                f"{self.name}: {part} is {x.dtype} of shape {x.shape}; it must be float32 (n, *shape), as of images"
+                " (n, channels, height, width), or int64 (n, positions)"
             )
-        if y.dtype != np.int64 or y.shape != x.shape[:1]:
+        shapes = [x.shape[:1]] + ([x.shape] if x.dtype == np.int64 else [])
+        if y.dtype != np.int64 or y.shape not in shapes:
+            allowed = " or ".join(map(str, shapes))
             raise ValueError(
-                f"{self.name}: the labels of {part} are {y.dtype} of shape {y.shape}; they must be int64 ({len(x)},)"
+                f"{self.name}: the labels of {part} are {y.dtype} of shape {y.shape}; they must be int64 {allowed}"
             )
-        if y.size and not 0 <= y.min() <= y.max() < self.classes:
+        lowest = UNLABELLED if y.ndim > 1 else 0
+        self._check_range(f"the labels of {part}", y, lowest, self.classes)
+        if x.dtype == np.int64:
+            self._check_range(f"the tokens of {part}", x, 0, self.classes)
+
+    def _check_numbers(self, what: str, count: int) -> None:
+        """`owner` and `cycle` are there for both parts or for neither, one for each example, in their range."""
+        for suffix, y in (("", self.y), ("_test", self.y_test)):
+            numbers = getattr(self, what + suffix)
+            if numbers is None:
+                if count > 1 or getattr(self, what) is not None or getattr(self, what + "_test") is not None:
+                    raise ValueError(f"{self.name}: {what}{suffix} is missing; {what} and {what}_test belong together")
+                continue
+            if numbers.dtype != np.int64 or numbers.shape != y.shape[:1]:
+                raise ValueError(
+                    f"{self.name}: {what}{suffix} is {numbers.dtype} of shape {numbers.shape}; it must be int64"
+                    f" ({len(y)},)"
+                )
+            self._check_range(what + suffix, numbers, 0, count)
+
+    def _check_range(self, what: str, values: NDArray[np.int64], low: int, count: int) -> None:
+        if values.size and not low <= values.min() <= values.max() < count:
             raise ValueError(
-                f"{self.name}: the labels of {part} run from {y.min()} to {y.max()};"
-                f" they must lie in 0 to {self.classes - 1}"
+                f"{self.name}: {what} run from {values.min()} to {values.max()}; they must lie in {low} to {count - 1}"
             )

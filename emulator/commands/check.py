@@ -11,6 +11,7 @@ from emulator.commands.options import (
     FormatOption,
     RoundsOption,
     SeedOption,
+    SmallOption,
     What,
     Workers,
     scenario_of,
@@ -26,12 +27,13 @@ def check(
     workers: Workers = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
+    small: SmallOption = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Says what a scenario will take, without training: devices, what a round of each algorithm costs, below which
     share of the baseline's rounds it wins, memory, time on this computer, and who holds which labels."""
     with told_in_one_line():
-        code = check_scenario(scenario_of(what, seed=seed, rounds=rounds), format, workers)
+        code = check_scenario(scenario_of(what, seed=seed, rounds=rounds, small=small), format, workers)
     raise typer.Exit(code)
 
 

@@ -12,6 +12,7 @@ from emulator.commands.options import (
     Quiet,
     RoundsOption,
     SeedOption,
+    SmallOption,
     What,
     Workers,
     scenario_of,
@@ -24,6 +25,7 @@ def compare(
     workers: Workers = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
+    small: SmallOption = False,
     out: Out = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -37,6 +39,6 @@ def compare(
     from emulator.commands.play import Settings, play_scenario
 
     with told_in_one_line():
-        scenario = scenario_of(what, seed=seed, rounds=rounds)
+        scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         code = play_scenario(scenario, Settings(workers, out, force, quiet, format))
     raise typer.Exit(code)

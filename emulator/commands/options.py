@@ -25,8 +25,9 @@ class Format(StrEnum):
 
 def _scenarios(incomplete: str) -> Iterator[str]:
     """What the shell offers: scenarios that come with fedlapse, and files here."""
-    files = resources.files("scenarios").iterdir()
-    shipped = [file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")]
+    folders = {"": resources.files("scenarios"), "papers/": resources.files("scenarios") / "papers"}
+    files = [(before, file.name) for before, folder in folders.items() for file in folder.iterdir()]
+    shipped = [before + name.removesuffix(".yaml") for before, name in files if name.endswith(".yaml")]
     yield from (name for name in sorted(shipped) if name.startswith(incomplete))
     yield from (str(path) for path in sorted(Path().glob("*.yaml")) if str(path).startswith(incomplete))
 
@@ -46,6 +47,9 @@ Workers = Annotated[
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="This seed instead of the scenario's.")]
 RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="At most so many rounds.")]
+SmallOption = Annotated[
+    bool, typer.Option("--small", help="The quick version that the scenario gives of itself, under `small:`.")
+]
 Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the results that --out holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines.")]
@@ -53,7 +57,12 @@ FormatOption = Annotated[Format, typer.Option("--format", help="json: one object
 
 
 def scenario_of(
-    what: list[str] | None, *, seed: int | None = None, rounds: int | None = None, default: str | None = QUICKSTART
+    what: list[str] | None,
+    *,
+    seed: int | None = None,
+    rounds: int | None = None,
+    default: str | None = QUICKSTART,
+    small: bool = False,
 ) -> Scenario:
     """The scenario that a command line names, with its changes.  Raises BadScenario."""
     from scenarios.load import BadScenario, load
@@ -73,7 +82,7 @@ def scenario_of(
         said.append(f"seeds=[{seed}]")
     if rounds is not None:
         said.append(f"rounds.max={rounds}")
-    return load(path, said)
+    return load(path, said, small)
 
 
 @contextmanager

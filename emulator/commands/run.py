@@ -15,6 +15,7 @@ from emulator.commands.options import (
     Quiet,
     RoundsOption,
     SeedOption,
+    SmallOption,
     What,
     Workers,
     scenario_of,
@@ -43,6 +44,7 @@ def run(
     workers: Workers = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
+    small: SmallOption = False,
     out: Out = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -52,7 +54,7 @@ def run(
     from emulator.commands.play import Settings, play_scenario
 
     with told_in_one_line():
-        scenario = _only(scenario_of(what, seed=seed, rounds=rounds), algorithm)
+        scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         settings = Settings(workers, out, force, quiet, format, world.value, speedup)
         code = play_scenario(scenario, settings)
     raise typer.Exit(code)

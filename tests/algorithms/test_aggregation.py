@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from algorithms.aggregation import weighted_mean
+from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
 
 
@@ -99,3 +105,161 @@ def test_the_mean_shares_no_memory_with_the_replies() -> None:
     mean = weighted_mean({"a": reply(1, w=value)})
     mean["w"].zero_()
     assert value.item() == 1.0
+
+
+# ---- each device counted once
+
+
+def test_a_plain_mean_counts_every_device_once() -> None:
+    uploads = {
+        "a": Reply({"fisher": {"w": torch.tensor([1.0])}}, 1),
+        "b": Reply({"fisher": {"w": torch.tensor([5.0])}}, 9),
+    }
+    assert plain_mean(uploads, "fisher")["w"].item() == 3.0
+
+
+# ---- counted by importance (algorithms.md §9, seed 003)
+
+
+COORDINATES = 6
+VALUES = st.floats(-1e3, 1e3, allow_nan=False)
+IMPORTANCES = st.one_of(st.just(0.0), st.floats(1e-12, 1e3))
+
+
+@st.composite
+def important(draw: st.DrawFn, least: float | None = None) -> dict[str, Reply]:
+    """Up to five devices with two layers each, in float64; `least`: no importance is below it."""
+    fisher = IMPORTANCES if least is None else st.floats(least, 1e3)
+    replies = {}
+    for name in "abcde"[: draw(st.integers(1, 5))]:
+        kinds: dict[str, dict[str, Tensor]] = {"weights": {}, "fisher": {}}
+        for layer in ("w", "v"):
+            for kind, of in (("weights", VALUES), ("fisher", fisher)):
+                drawn = draw(st.lists(of, min_size=COORDINATES, max_size=COORDINATES))
+                kinds[kind][layer] = torch.tensor(drawn, dtype=torch.float64)
+        replies[name] = Reply(kinds, draw(st.integers(1, 50)))
+    return replies
+
+
+def changed(replies: dict[str, Reply], kind: str, change: Callable[[str, str, Tensor], Tensor]) -> dict[str, Reply]:
+    return {
+        device: replace(
+            reply,
+            upload=reply.upload
+            | {kind: {name: change(device, name, value) for name, value in reply.upload[kind].items()}},
+        )
+        for device, reply in replies.items()
+    }
+
+
+@pytest.mark.slow
+@given(important())
+def test_identical_models_stay_that_model_whatever_the_importance(replies: dict[str, Reply]) -> None:
+    one = replies["a"].upload["weights"]
+    mean = importance_weighted_mean(changed(replies, "weights", lambda _, name, __: one[name]), "fisher")
+    assert all(torch.equal(mean[name], one[name]) for name in one)
+
+
+@pytest.mark.slow
+@given(important())
+def test_equal_importance_is_the_plain_mean_over_devices(replies: dict[str, Reply]) -> None:
+    equal = changed(replies, "fisher", lambda _, __, value: torch.ones_like(value))
+    mean, plain = importance_weighted_mean(equal, "fisher"), plain_mean(replies, "weights")
+    for name, value in plain.items():
+        torch.testing.assert_close(mean[name], value, rtol=1e-14, atol=1e-11)
+
+
+@pytest.mark.slow
+@given(important(), st.sampled_from("ab"), st.sampled_from("wv"), st.integers(-30, 30))
+def test_the_scale_of_a_device_s_importance_in_a_layer_does_not_matter(
+    replies: dict[str, Reply], device: str, layer: str, power: int
+) -> None:
+    # powers of 2 change no digit, so not even the last bit may differ
+    scaled = changed(replies, "fisher", lambda d, n, value: value * (2.0**power if (d, n) == (device, layer) else 1.0))
+    mean, again = importance_weighted_mean(replies, "fisher"), importance_weighted_mean(scaled, "fisher")
+    assert all(torch.equal(mean[name], again[name]) for name in mean)
+
+
+@pytest.mark.slow
+@given(important(least=1e-6), st.integers(-6, 6))
+def test_nor_does_a_scale_of_tens(replies: dict[str, Reply], power: int) -> None:
+    scaled = changed(replies, "fisher", lambda d, n, value: value * (10.0**power if (d, n) == ("a", "w") else 1.0))
+    mean, again = importance_weighted_mean(replies, "fisher"), importance_weighted_mean(scaled, "fisher")
+    for name, value in mean.items():
+        torch.testing.assert_close(again[name], value, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.slow
+@given(important())
+def test_every_coordinate_lies_between_those_of_the_devices(replies: dict[str, Reply]) -> None:
+    mean = importance_weighted_mean(replies, "fisher")
+    for name, value in mean.items():
+        all_of_them = torch.stack([reply.upload["weights"][name] for reply in replies.values()])
+        slack = 1e-13 * all_of_them.abs().amax(0)
+        assert ((value >= all_of_them.amin(0) - slack) & (value <= all_of_them.amax(0) + slack)).all()
+
+
+@pytest.mark.slow
+@given(important(), st.integers(0, COORDINATES - 1))
+def test_a_coordinate_that_matters_to_one_device_alone_takes_its_value(replies: dict[str, Reply], at: int) -> None:
+    def alone(device: str, _: str, value: Tensor) -> Tensor:
+        value = value.clone()
+        value[at] = 1.0 if device == "a" else 0.0
+        return value
+
+    mean = importance_weighted_mean(changed(replies, "fisher", alone), "fisher")
+    for name, value in replies["a"].upload["weights"].items():
+        assert torch.equal(mean[name][at], value[at])
+
+
+@pytest.mark.slow
+@given(important())
+def test_what_matters_to_no_device_is_counted_by_examples(replies: dict[str, Reply]) -> None:
+    dead = changed(replies, "fisher", lambda _, __, value: torch.cat([torch.zeros(3), value[3:]]))
+    mean, by_examples = importance_weighted_mean(dead, "fisher"), weighted_mean(replies)
+    assert all(torch.equal(mean[name][:3], value[:3]) for name, value in by_examples.items())
+
+
+@pytest.mark.slow
+@given(important(), st.randoms(use_true_random=False))
+def test_arrival_leaves_no_trace_in_a_mean_by_importance(replies: dict[str, Reply], random: Random) -> None:
+    names = list(replies)
+    random.shuffle(names)
+    mean = importance_weighted_mean(replies, "fisher")
+    again = importance_weighted_mean({name: replies[name] for name in names}, "fisher")
+    assert all(torch.equal(mean[name], again[name]) for name in mean)
+
+
+def test_negative_importance_counts_as_none() -> None:
+    replies = {
+        "a": Reply({"weights": {"w": torch.tensor([1.0, 2.0])}, "fisher": {"w": torch.tensor([-0.5, 1.0])}}, 1),
+        "b": Reply({"weights": {"w": torch.tensor([3.0, 4.0])}, "fisher": {"w": torch.tensor([0.1, 0.9])}}, 1),
+    }
+    mean = importance_weighted_mean(replies, "fisher")["w"]
+    assert mean[0].item() == 3.0  # not beyond it, to where a negative share would push
+    assert mean[1].item() == pytest.approx((1.0 * 2 + 0.9 * 4) / 1.9)  # layer sums 1 and 1
+
+
+def test_each_layer_is_normalised_before_the_devices_are() -> None:
+    # F̄ of a: 1/4, 3/4; of b: 20/40, 20/40; so the shares are 1/3, 2/3 in the first and 3/5, 2/5 in the second
+    replies = {
+        "a": Reply({"weights": {"w": torch.tensor([3.0, 5.0])}, "fisher": {"w": torch.tensor([1.0, 3.0])}}, 1),
+        "b": Reply({"weights": {"w": torch.tensor([6.0, 10.0])}, "fisher": {"w": torch.tensor([20.0, 20.0])}}, 7),
+    }
+    mean = importance_weighted_mean(replies, "fisher")["w"]
+    assert mean.tolist() == pytest.approx([3 / 3 + 6 * 2 / 3, 5 * 3 / 5 + 10 * 2 / 5])
+
+
+def test_buffers_are_counted_by_examples() -> None:
+    weights = [{"w": torch.tensor([float(k)]), "b": torch.tensor([float(k)]), "n": torch.tensor(k)} for k in (1, 5)]
+    fisher = {"w": torch.tensor([1.0])}
+    replies = {
+        str(k): Reply({"weights": w, "fisher": fisher}, n) for k, (w, n) in enumerate(zip(weights, (1, 3), strict=True))
+    }
+    mean = importance_weighted_mean(replies, "fisher")
+    assert (mean["w"].item(), mean["b"].item(), mean["n"].item()) == (3.0, 4.0, 5)
+
+
+def test_a_mean_by_importance_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 examples"):
+        importance_weighted_mean({}, "fisher")

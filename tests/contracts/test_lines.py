@@ -72,7 +72,8 @@ class Trains:
                 kept=nothing,
                 kept_if_counted=nothing,
                 leverage={},
-                personalised=None,
+                numbers={},
+                personalised=(),
             )
         )
         return future
@@ -80,6 +81,9 @@ class Trains:
 
 class Costs:
     """Every training costs COMPUTE seconds."""
+
+    def refusal(self, *_: Any) -> None:
+        """Every device has memory enough."""
 
     study = SimpleNamespace(fleet={"a": SimpleNamespace(profile=SimpleNamespace(flops_per_s=1e6))})
 

@@ -1,23 +1,40 @@
 import numpy as np
 import pytest
 
-from devices.data.dataset import Dataset
+from devices.data.dataset import UNLABELLED, Dataset
 
 X = np.zeros((4, 1, 2, 2), np.float32)
 Y = np.array([0, 1, 2, 0])
+TOKENS = np.array([[0, 1, 2], [2, 1, 0]])
+NEXT = np.array([[1, 2, UNLABELLED], [1, 0, UNLABELLED]])
+
+
+def toy(**changed):
+    return Dataset(**{"name": "toy", "x": X, "y": Y, "x_test": X[:2], "y_test": Y[:2], "classes": 3, **changed})
+
+
+def texts(x=TOKENS, y=NEXT):
+    return Dataset("texts", x, y, TOKENS, y[:2], classes=3)
 
 
 def test_arrays_that_fit_are_kept_as_they_are():
     data = Dataset("toy", X, Y, X[:1], Y[:1], classes=3)
     assert data.x is X
     assert data.y is Y
+    assert not data.text
+
+
+def test_examples_that_are_no_images_may_have_any_shape_of_one_dimension_or_more():
+    flat = X.reshape(4, 4)
+    assert Dataset("flat", flat, Y, flat, Y, classes=3).x is flat
 
 
 @pytest.mark.parametrize(
     ("x", "y", "reason"),
     [
         (X.astype(np.float64), Y, "toy: x is float64"),
-        (X[:, 0], Y, "toy: x is float32 of shape"),
+        (X[:, 0, 0, 0], Y, "toy: x is float32 of shape"),
+        (X.astype(np.int64), Y, "toy: x is int64 of shape"),
         (X, Y.astype(np.int32), "labels of x are int32"),
         (X, Y[:3], "labels of x are int64 of shape"),
         (X, Y[:, None], "labels of x are int64 of shape"),
@@ -39,3 +56,62 @@ def test_test_arrays_are_checked_too():
 def test_a_data_set_without_classes_is_refused():
     with pytest.raises(ValueError, match="classes is 0"):
         Dataset("toy", X, Y, X, Y, classes=0)
+
+
+def test_a_text_has_a_label_for_each_position_or_one_for_each_sequence():
+    assert texts().text
+    assert texts(y=np.array([0, 2])).text
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "reason"),
+    [
+        (TOKENS + 1, NEXT, "the tokens of x run from 1 to 3; they must lie in 0 to 2"),
+        (TOKENS - 1, NEXT, "the tokens of x run from -1 to 1"),  # only labels may be missing
+        (TOKENS, NEXT - 1, "the labels of x run from -2 to 1"),
+        (TOKENS, NEXT + 1, "the labels of x run from 0 to 3"),
+        (TOKENS, np.array([0, UNLABELLED]), "the labels of x run from -1 to 0"),  # a sequence has one, or is none
+        (TOKENS, NEXT[:, :2], "the labels of x are int64 of shape"),
+        (TOKENS.astype(np.int32), NEXT, "x is int32"),
+    ],
+)
+def test_texts_that_do_not_fit_are_refused(x, y, reason):
+    with pytest.raises(ValueError, match=reason):
+        texts(x, y)
+
+
+def test_one_label_a_position_in_training_and_one_a_sequence_in_the_test_are_refused():
+    with pytest.raises(ValueError, match="must be alike"):
+        Dataset("texts", TOKENS, NEXT, TOKENS, np.array([0, 1]), classes=3)
+
+
+def test_owners_and_cycles_are_kept_with_their_examples():
+    owner, cycle = np.array([0, 1, 1, 0]), np.array([0, 0, 1, 2])
+    data = toy(owners=("anna", "bert"), owner=owner, owner_test=owner[:2], cycles=3, cycle=cycle, cycle_test=cycle[:2])
+    assert data.owner is owner
+    assert data.cycle is cycle
+
+
+@pytest.mark.parametrize(("what", "count"), [("owner", {"owners": ("anna", "bert")}), ("cycle", {"cycles": 2})])
+@pytest.mark.parametrize(
+    ("numbers", "numbers_test", "reason"),
+    [
+        (None, None, "{} is missing"),
+        ([0, 1, 1, 0], None, "{}_test is missing"),
+        (None, [0, 1], "{} is missing"),
+        ([0, 1, 1], [0, 1], "{} is int64 of shape"),
+        ([0, 1, 1, 0], [0, 1, 1, 0], "{}_test is int64 of shape"),
+        ([0.0, 1.0, 1.0, 0.0], [0, 1], "{} is float64"),
+        ([0, 1, 2, 0], [0, 1], "{} run from 0 to 2; they must lie in 0 to 1"),
+        ([0, 1, 1, 0], [-1, 1], "{}_test run from -1 to 1"),
+    ],
+)
+def test_owners_and_cycles_that_do_not_fit_are_refused(what, count, numbers, numbers_test, reason):
+    arrays = [None if given is None else np.array(given) for given in (numbers, numbers_test)]
+    with pytest.raises(ValueError, match="toy: " + reason.format(what)):
+        toy(**count, **{what: arrays[0], f"{what}_test": arrays[1]})
+
+
+def test_owners_without_names_are_refused():
+    with pytest.raises(ValueError, match="owner run from 0 to 1"):
+        toy(owner=np.array([0, 1, 1, 0]), owner_test=np.array([0, 1]))

@@ -18,15 +18,22 @@ from devices.data import idx
 DATA = Path(os.environ.get("FEDLAPSE_DATA", Path(__file__).parents[2] / "../shared/data"))
 RAW = DATA / "mnist/MNIST/raw"
 needs_mnist = pytest.mark.skipif(
-    not all((RAW / f"{name}.gz").is_file() for name in idx.MNIST),
+    not all((RAW / f"{name}.gz").is_file() for name in idx.MNIST.md5),
     reason=f"MNIST IS NOT UNDER {DATA}: THE READER IS NOT TESTED ON REAL FILES (set $FEDLAPSE_DATA)",
+)
+CLOTHES = DATA / "fashion-mnist/FashionMNIST/raw"
+needs_fashion = pytest.mark.skipif(
+    not all((CLOTHES / f"{name}.gz").is_file() for name in idx.FASHION.md5),
+    reason=f"FASHION-MNIST IS NOT UNDER {DATA}: THE READER IS NOT TESTED ON REAL FILES (set $FEDLAPSE_DATA)",
 )
 SMALL = np.arange(12, dtype=np.uint8).reshape(2, 3, 2)
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
-    """As the format is written down: 0, 0, type, dimensions; sizes, most significant byte first; the data."""
-    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+    """As the format is written down: 0, 0, type, dimensions; sizes and data, most significant byte first."""
+    kind = {"uint8": 8, "int32": 12}[array.dtype.name]
+    header = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
 def written(folder: Path, content: bytes) -> Path:
@@ -40,12 +47,15 @@ def read(content: bytes, folder: Path) -> np.ndarray:
 
 
 @settings(max_examples=40)
-@given(hnp.arrays(np.uint8, hnp.array_shapes(max_dims=4, min_side=0, max_side=5)), st.booleans())
+@given(
+    hnp.arrays(st.sampled_from([np.uint8, np.int32]), hnp.array_shapes(max_dims=4, min_side=0, max_side=5)),
+    st.booleans(),
+)
 def test_what_was_written_is_read_gzipped_or_not(tmp_path_factory, array, zipped):
     content = idx_bytes(array)
     back = read(gzip.compress(content) if zipped else content, tmp_path_factory.getbasetemp())
     np.testing.assert_array_equal(back, array)
-    assert back.dtype == np.uint8
+    assert back.dtype == array.dtype
     assert back.flags.writeable  # torch.from_numpy warns of anything else
 
 
@@ -115,9 +125,16 @@ def test_absent_files_are_reported_with_where_and_what_to_do(tmp_path):
         assert part in message
 
 
+def test_a_reader_does_not_look_where_another_sets_files_lie(tmp_path):
+    with pytest.raises(FileNotFoundError, match="the four Fashion-MNIST files") as caught:
+        idx.fashion_mnist(tmp_path)
+    assert str(tmp_path / "fashion-mnist/FashionMNIST/raw") in str(caught.value)
+    assert str(tmp_path / "MNIST") not in str(caught.value)
+
+
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_file_that_is_not_mnists_is_refused(tmp_path, ending):
-    for name in idx.MNIST:
+    for name in idx.MNIST.md5:
         (tmp_path / f"{name}{ending}").write_bytes(idx_bytes(SMALL))
     with pytest.raises(ValueError, match=r"train-images.*md5 .* damaged or another one"):
         idx.mnist(tmp_path)
@@ -165,10 +182,10 @@ def test_mnist_has_the_counts_and_moments_that_are_known_of_it():
 
 @needs_mnist
 @pytest.mark.slow
-@pytest.mark.parametrize("place", idx.PLACES)
+@pytest.mark.parametrize("place", idx.MNIST.places)
 def test_unpacked_files_are_found_in_each_place_and_nothing_is_written_there(tmp_path, place):
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
-    for name in idx.MNIST:
+    for name in idx.MNIST.md5:
         (tmp_path / place / name).write_bytes(gzip.decompress((RAW / f"{name}.gz").read_bytes()))
     before = sorted(tmp_path.rglob("*"))
     data = idx.mnist(tmp_path)
@@ -180,4 +197,31 @@ def test_unpacked_files_are_found_in_each_place_and_nothing_is_written_there(tmp
 def test_the_written_down_sums_of_the_unpacked_labels_are_those_of_the_real_files():
     for name in ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"):
         content = gzip.decompress((RAW / f"{name}.gz").read_bytes())
-        assert hashlib.md5(content).hexdigest() == idx.MNIST[name][1]
+        assert hashlib.md5(content).hexdigest() == idx.MNIST.md5[name][1]
+
+
+@needs_fashion
+@pytest.mark.slow
+def test_fashion_mnist_has_the_counts_and_moments_that_are_known_of_it():
+    data = idx.fashion_mnist(DATA)
+    assert np.bincount(data.y).tolist() == [6000] * 10  # as published: 6,000 and 1,000 a class
+    assert np.bincount(data.y_test).tolist() == [1000] * 10
+    assert data.x.mean(dtype=np.float64) == pytest.approx(0, abs=2e-4)  # 0.2860 and 0.3530 have four digits
+    assert data.x.std(dtype=np.float64) == pytest.approx(1, abs=2e-4)
+    assert data.y[:4].tolist() == [9, 0, 0, 3]  # boot, T-shirt, T-shirt, dress: the first of every tutorial
+
+
+@needs_fashion
+def test_the_written_down_sums_of_fashion_mnist_are_those_of_the_real_labels_packed_and_unpacked():
+    for name in ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"):
+        packed = (CLOTHES / f"{name}.gz").read_bytes()
+        sums = tuple(hashlib.md5(content).hexdigest() for content in (packed, gzip.decompress(packed)))
+        assert sums == idx.FASHION.md5[name]
+
+
+@needs_mnist
+def test_mnist_where_fashion_mnist_should_be_is_refused(tmp_path):
+    for name in idx.MNIST.md5:
+        (tmp_path / f"{name}.gz").symlink_to((RAW / f"{name}.gz").resolve())
+    with pytest.raises(ValueError, match="Fashion-MNIST's is 8d4fb7e6c68d591d4c3dfef9ec88bf0d"):
+        idx.fashion_mnist(tmp_path)

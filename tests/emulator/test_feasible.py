@@ -4,7 +4,7 @@ import pytest
 
 from emulator.costs import Costs
 from emulator.feasible import check_deadline
-from emulator.jobs import Run, largest_messages, start
+from emulator.jobs import Run, message_sizes, start
 from emulator.run import study_of
 from scenarios.faults import BadScenario
 from scenarios.load import build
@@ -27,7 +27,7 @@ def checked(deadline, algorithms=("fedavg",), **changes):
 
 def alone(study, device, rate, label="fedavg"):
     """Latencies twice, the model down at 1 MB/s and all kinds up at `rate` bytes/s, and the declared work."""
-    model, up = len(start(study, Run(label, 1)).weights), largest_messages(study, label)[1]
+    model, up = len(start(study, Run(label, 1)).weights), message_sizes(study, Run(label, 1))[1]
     work = Costs(study, label, 1).device(device, 0, ("weights",), ()).total_seconds
     return 2 * 0.05 + model / 1e6 + up / rate + work
 
@@ -79,7 +79,7 @@ def test_a_narrow_server_is_a_bound_too():
     """Down at 0.5 MB/s instead of 1: the model takes as long again."""
     server = {"link": {"up_mbit_s": 4, "down_mbit_s": 1000, "latency_ms": 0}}
     study = checked(None)
-    seconds = alone(study, "pi-4-0", 1e6) + largest_messages(study, "fedavg")[0] / 1e6
+    seconds = alone(study, "pi-4-0", 1e6) + message_sizes(study, Run("fedavg", 1))[0] / 1e6
     assert checked(seconds + 1e-6, server=server)
     with pytest.raises(BadScenario):
         checked(seconds - 1e-6, server=server)

@@ -7,7 +7,7 @@ import pytest
 
 from emulator.commands.plan_text import heat_map, text
 from emulator.host import Host
-from emulator.jobs import largest_messages
+from emulator.jobs import Run, message_sizes
 from emulator.plan import largest_speedup, plan_of, server_speedup
 from emulator.rehearsal import Rehearsal
 from emulator.run import study_of
@@ -64,7 +64,7 @@ def test_groups_are_told_with_what_differs_inside_them(planned):
     assert [(name, group.count) for name, group in groups.items()] == [("field", 6), ("pi-4", 3)]
     assert groups["field"].flops_per_s.low < groups["field"].flops_per_s.high
     assert (groups["pi-4"].down.low, groups["pi-4"].down.high) == (0.5e6, 0.5e6)
-    down = largest_messages(study_of(build(SMALL)), "fedavg")[0]
+    down = message_sizes(study_of(build(SMALL)), Run("fedavg", 1))[0]
     assert groups["pi-4"].alone["fedavg"]["down"].low == pytest.approx(down / 0.5e6)
     assert groups["field"].sometimes_off == 6
 

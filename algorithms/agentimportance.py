@@ -1,0 +1,148 @@
+"""Importance from agents (Kim et al. 2020): devices say which weights matter to them, and the mean heeds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from algorithms import fisher, options, rwalk
+from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Work
+from algorithms.cost import PULL, SQUARES
+from algorithms.fedavg import FedAvg
+from algorithms.importance import CHUNK
+from algorithms.importance import importance as estimated
+from algorithms.local import STRONGEST, Quadratic, fit, forms
+
+
+@dataclass(frozen=True)
+class AgentImportance(FedAvg):
+    """Local loss L_k(θ) + (λ/2) Σ F_t (θ - θ_t)², and a mean of models in which each coordinate counts by F^k.
+
+    F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example,
+    mean), which returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4); the server sends F_{t+1}, their mean, and
+    aggregates with their normalised values F̄^k (Eq. 2).  Down and up 2 |θ|; down |θ| until a reply has been
+    counted.  Devices keep nothing; the server must see each upload, so sums alone (secure aggregation) will not do.
+    What neither switch needs does not travel: both off are FedAvg, bytes included.
+
+    Readings of algorithms.md §7: row 19 each layer divided by its sum, then each coordinate by its sum over the
+    devices, by examples where all F are 0, and so for buffers; row 20 F̄ from F after Eq. 4 (`ema`; `raw`: from
+    F^k, and the server does Eq. 4); row 21 no F_0: no penalty in round 1, and Eq. 4 is skipped; row 22 F_t in
+    Eq. 4 is the server's, as received; row 23 Σ_k F̄^k = 1, without 1/m; row 24 eval mode.  RWalk (§4.2): F + s
+    wherever F stands, §7b.  F below 0, as an encoding may leave it, counts as 0.
+    Raises ValueError if a field is out of its range.
+    """
+
+    downloads: ClassVar[Collection[str]] = ("weights", "fisher")
+    uploads: ClassVar[Collection[str]] = ("weights", "fisher")
+
+    strength: float = 10.0
+    """λ, the weight of the penalty, with ½ before it; 0: no penalty. The paper: 10 for the CNN, 1e5 for the MLP."""
+    ewc: bool = True
+    """Whether devices are held to the broadcast model by importance (the paper's EWC)."""
+    weighted: bool = True
+    """Whether the server weighs each coordinate by importance (the paper's weighted average), or models by examples."""
+    gamma: float = 0.9
+    """γ, how much of the last round's importance stays in the next."""
+    importance: Literal["ewc", "rwalk"] = "ewc"
+    """What importance is: the Fisher diagonal (ewc), or that and path scores added up in training (rwalk)."""
+    weigh_by: Literal["ema", "raw"] = "ema"
+    """What the server weighs by: importance that is mixed with the last round's (ema), or the device's own (raw)."""
+    threshold: float = 0.0
+    """Importance below this fraction of the largest in its layer is not sent, either way, and counts as 0; 0: all."""
+    window: int = 10
+    """Δt of rwalk: steps after which a path is scored."""
+    damping: float = 1.0
+    """ξ of rwalk: the smaller, the larger the scores. RWalk's own 0.001 asks for a strength 1000 times smaller."""
+    normalise: bool = False
+    """Whether rwalk divides importance and scores by their largest value before it adds them (λ is then 0.1 to 100)."""
+
+    def __post_init__(self) -> None:
+        ranges = {"strength": (0, STRONGEST), "gamma": (0, 1), "threshold": (0, 1)}
+        options.check(self, **ranges, window=(1, inf), damping=(1e-12, inf))
+
+    @property
+    def encodings(self) -> Mapping[str, str]:
+        """With a threshold, only coordinates that are not 0."""
+        return {"fisher": "sparse"} if self.threshold else {}
+
+    @property
+    def _up(self) -> bool:  # whether F goes up: somebody uses it
+        return self.ewc or self.weighted
+
+    @property
+    def _down(self) -> bool:  # whether F goes down: devices pull by it, or mix it into theirs
+        return self.ewc or (self.weighted and self.weigh_by == "ema")
+
+    def download_form(self, server: Party) -> Message:
+        """F_t too, if devices have a use for it."""
+        return forms(self.downloads if self._down else ("weights",), server.model)
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
+        """F^k too, if anybody has a use for it."""
+        return forms(self.uploads if self._up else ("weights",), model)
+
+    def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
+        """The model and F_t, to all."""
+        more = {"fisher": fisher.cut(state["fisher"], self.threshold)} if self._down and "fisher" in state else {}
+        return Request({"weights": state["weights"]} | more)
+
+    def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
+        """A spring to the broadcast model in each coordinate, as stiff as it is important to the devices (Eq. 3)."""
+        if not self.ewc or self.strength == 0 or "fisher" not in download:
+            return None
+        return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"]))
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """Training under the penalty, then the device's own importance; both go up."""
+        walk = rwalk.Walk(self.window, self.damping) if self.importance == "rwalk" else None
+        reply = fit(device, download["weights"], self.training, self.penalty(download, device), walk)
+        if not self._up:
+            return reply
+        found, numbers = estimated(device.model, device.loss, device.x, device.y, "sq"), dict(reply.numbers)
+        if walk is not None:
+            scores = walk.scores(reply.upload["weights"])
+            found, numbers["score_share"] = fisher.joined(found, scores, self.normalise)
+        if self.weigh_by == "ema" and "fisher" in download:
+            found = fisher.mixed(fisher.positive(download["fisher"]), found, self.gamma)
+        sent = fisher.cut(found, self.threshold)
+        if self.threshold:
+            numbers["fisher_sent"] = fisher.density(sent)
+        return replace(reply, upload=reply.upload | {"fisher": sent}, numbers=numbers)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The mean by importance (Eq. 2), and the mean importance."""
+        if not self._up:
+            return super().combine(state, replies, server)
+        seen = {
+            name: replace(reply, upload=reply.upload | {"fisher": fisher.positive(reply.upload["fisher"])})
+            for name, reply in replies.items()
+        }
+        weights = importance_weighted_mean(seen, "fisher") if self.weighted else weighted_mean(seen)
+        old = state.get("fisher") if self.weigh_by == "raw" else None
+        return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
+
+    def penalty_traffic(self, load: Load) -> float:
+        """Parameter, anchor, gradient and F, once there is one; and the walk's."""
+        pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
+        return pulled + (rwalk.traffic(self.window) if self.importance == "rwalk" else 0.0)
+
+    def device_work(self, load: Load) -> Work:
+        """Training, then one gradient of each example."""
+        each = Phase("fisher", load.examples, CHUNK, traffic=SQUARES * load.parameters)
+        return super().device_work(load) + ((each,) if self._up else ())
+
+    def device_floats(self, load: Load) -> float:
+        """What rwalk remembers of the path."""
+        return rwalk.HELD * load.parameters if self.importance == "rwalk" else 0.0
+
+    def combine_work(self, load: Load) -> Work:
+        """Of each reply θ is read once, F twice, for the layers' sums come first; means of both are written."""
+        if not self._up:
+            return super().combine_work(load)
+        moved = float(((3 if self.weighted else 2) * load.replies + 2) * load.parameters)
+        return (Phase("combine", examples=0, batch=1, backward="", traffic=moved),)

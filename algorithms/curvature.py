@@ -1,0 +1,205 @@
+"""FedCurv's penalty, and the sums over devices that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Message, Tensors
+from algorithms.local import pull
+
+SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre), of the server U and V, the sums of these
+KEPT = "of "  # kinds of the server's state: what a device last sent, by the device's name
+
+Send = Callable[[str, Tensors], Tensors]
+
+# ---- the penalty
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The penalty λ Σ_j (θ - θ̂_j)ᵀ diag(Î_j) (θ - θ̂_j) over the other devices j (Eq. 3, rearranged)."""
+
+    strength: float  # λ
+    importance: Tensors  # u = Σ_j Î_j
+    target: Tensors  # v = Σ_j Î_j⊙(θ̂_j - centre)
+    centre: Tensors | None = None  # where θ is counted from in v; None: 0
+    clamped: int = 0  # coordinates whose u would have been negative
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
+        at = parameter if self.centre is None else parameter - self.centre[name]
+        behind = torch.addcmul(self.target[name], self.importance[name], at, value=-1)  # v - u⊙(θ - centre)
+        pull(grad, behind, -self.strength)
+
+    def value(self, weights: Tensors) -> float:
+        """λ Σ u (θ - centre - v/u)²: how far it is above its minimum, for what the sums leave out is a constant."""
+        total = 0.0
+        for name, u in self.importance.items():
+            at = weights[name].double() if self.centre is None else weights[name].double() - self.centre[name]
+            off = u.double() * at - self.target[name].double()
+            total += float(off.square_().div_(u.double()).nan_to_num_(0.0, 0.0, 0.0).sum())
+        return self.strength * total
+
+
+def of_others(strength: float, sums: Message, own: Message, centre: Tensors | None) -> Curvature:
+    """The curvature of the sums as they came down, without the own part of them ({}: there is none).
+
+    The own part is rounded as the sums are before it is subtracted, so what is only rounding cancels.  Where
+    the others have no curvature, or less than none, as lossy encodings and rounding may leave, u and v are 0: a
+    penalty with u < 0 has no minimum, nor has one with u = 0 and v ≠ 0 (algorithms.md §7b).
+    """
+    u, v = (_without(sums[kind], own.get(kind)) for kind in SUMS)
+    held = {name: value > 0 for name, value in u.items()}
+    clamped = sum(int((value < 0).sum()) for value in u.values())
+    return Curvature(strength, _where(held, u), _where(held, v), centre, clamped)
+
+
+def _without(total: Tensors, own: Tensors | None) -> Tensors:
+    return total if own is None else {name: value - own[name].to(value.dtype) for name, value in total.items()}
+
+
+# ---- a device's part of the sums
+
+
+def term(fisher: Tensors, theta: Tensors, centre: Tensors | None) -> Message:
+    """Î and Î⊙(θ̂ - centre), in float64."""
+    u = {name: value.double() for name, value in fisher.items()}
+    at = {name: theta[name].double() if centre is None else theta[name].double() - centre[name] for name in u}
+    # + 0.0: a coordinate without Î is 0 and not -0.0, which sparse encodings would send.
+    return {"fisher": u, "fisher_theta": {name: (value * at[name]).add_(0.0) for name, value in u.items()}}
+
+
+def recentred(sums: Mapping[str, Tensors], old: Tensors, new: Tensors) -> Message:
+    """The same sums about another centre: Σ Î_j⊙(θ̂_j - new) = V - U⊙(new - old) (algorithms.md §7, row 14)."""
+    u, v = (sums[kind] for kind in SUMS)
+    return {"fisher": u, "fisher_theta": {name: v[name] - u[name] * (new[name].double() - old[name]) for name in u}}
+
+
+def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int = 0) -> Message:
+    """What a device that keeps `kept` has in the sums that came down, about `centre`; {} if they are without it."""
+    dates = [int(message["formed"]["round"]) for message in (sums, kept) if "formed" in message]
+    if "fisher" not in kept or (dates and dates[0] - dates[-1] > max_age):
+        return {}
+    if "theta" in kept:
+        return term(kept["fisher"], kept["theta"], centre)
+    return kept if centre is None else recentred(kept, kept["centre"], centre)
+
+
+def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message]:
+    """What goes up of a device's part, lean, and what it keeps of it: the same, for the server computes the rest."""
+    arrived = send("fisher", fisher)
+    return {"fisher": arrived}, {"fisher": arrived, "theta": {name: theta[name] for name in fisher}}
+
+
+def changed(
+    before: Message, fisher: Tensors, theta: Tensors, centre: Tensors | None, send: Send
+) -> tuple[Message, Message]:
+    """What goes up so that a device's part takes the place of the part `before` ({}: none), and the part then.
+
+    That is what the server has counted then, whatever the way there loses: v is formed of Î and θ̂ as they
+    arrive, and what this change loses is in the next one (algorithms.md §7b).
+    """
+    fisher_change = send("fisher", rounded(_minus(fisher, before.get("fisher")), theta))
+    u = _plus(fisher_change, before.get("fisher"))
+    v = term(u, theta, centre)["fisher_theta"]
+    theta_change = send("fisher_theta", rounded(_minus(v, before.get("fisher_theta")), theta))
+    about: Message = {} if centre is None else {"centre": {name: centre[name] for name in u}}
+    own = {"fisher": u, "fisher_theta": _plus(theta_change, before.get("fisher_theta"))}
+    return {"fisher": fisher_change, "fisher_theta": theta_change}, own | about
+
+
+def strongest(fisher: Tensors, share: float) -> Tensors:
+    """With 0 for all but the largest `share` of the coordinates of the whole model; equals of the last stay too."""
+    if share == 1:
+        return fisher
+    values = torch.cat([value.flatten() for value in fisher.values()]).numpy()
+    last = len(values) - ceil(share * len(values))
+    least = float(np.partition(values, last)[last])
+    return _where({name: value >= least for name, value in fisher.items()}, fisher)
+
+
+def rounded(values: Tensors, weights: Tensors) -> Tensors:
+    """In the precision in which the parameters travel."""
+    return {name: value.to(weights[name].dtype) for name, value in values.items()}
+
+
+def loses(send: Send, kinds: Iterable[str]) -> bool:
+    """Whether any of these kinds arrives otherwise than it was sent."""
+    probe = torch.linspace(0.1, 1.0, 1001)
+    return any(not torch.equal(send(kind, {"probe": probe})["probe"], probe) for kind in kinds)
+
+
+def _where(held: Tensors, values: Tensors) -> Tensors:
+    return {name: torch.where(held[name], value, 0) for name, value in values.items()}
+
+
+def _minus(new: Tensors, old: Tensors | None) -> Tensors:
+    return new if old is None else {name: value.double() - old[name] for name, value in new.items()}
+
+
+def _plus(change: Tensors, old: Tensors | None) -> Tensors:
+    return {name: value.double() if old is None else old[name] + value.double() for name, value in change.items()}
+
+
+# ---- the server's sums
+
+
+def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
+    """The sums `before` (without any: zeros) and all parts, in float64 and in their order."""
+    sums = {kind: {name: value.clone() for name, value in before[kind].items()} for kind in SUMS if kind in before}
+    for part in parts:
+        for kind in SUMS:
+            held = sums.setdefault(kind, {})
+            for name, value in part[kind].items():
+                held[name] = held[name].add_(value) if name in held else 0.0 + value.double()
+    return sums
+
+
+def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_age: int) -> Message:
+    """What each device sent when it was last counted, Î, θ̂ and the round, as kinds of the server's state.
+
+    Without what is more than `max_age` rounds old in `round`, whose uploads these are; 0: however old.
+    """
+    old = {kind: kept for kind, kept in state.items() if kind.startswith(KEPT)}
+    young = {kind: kept for kind, kept in old.items() if not max_age or round - int(kept["round"]) <= max_age}
+    return young | {KEPT + name: _packed(upload, round) for name, upload in uploads.items()}
+
+
+def sums_of(kept: Message, centre: Tensors | None) -> Message:
+    """U and V of what each device sent last, in the order of their names."""
+    parts = ((_unpacked(kept[kind], part) for part in ("fisher", "weights")) for kind in sorted(kept))
+    return summed({}, (term(fisher, theta, centre) for fisher, theta in parts))
+
+
+def _packed(upload: Message, round: int) -> Tensors:
+    parts = {f"{kind} {name}": upload[kind][name] for kind in ("fisher", "weights") for name in upload["fisher"]}
+    return parts | {"round": torch.tensor(round)}
+
+
+def _unpacked(kept: Tensors, kind: str) -> Tensors:
+    return {name.removeprefix(f"{kind} "): value for name, value in kept.items() if name.startswith(f"{kind} ")}
+
+
+# ---- what this moves, in floats per parameter: each operand is read and each result written once, float64 counts two
+
+
+def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str], counted: bool) -> float:
+    """By a device beside its training: u, v and their numbers if it `knows` sums, and what it sends."""
+    own = "fisher" in kept
+    found = (16.0 + 5 * centred if lean else 20.0 * centred) if own else 0.0  # the own part, about today's centre
+    taken = (9.0 + (12 + found) * own) if knows else 0.0  # without it; two comparisons, two cuts, two counts
+    if lean:
+        return taken
+    changes = 52.0 + found if own and counted else 22.0  # against the own part; or all of it anew
+    return taken + changes + 5 * centred
+
+
+def moved_by_server(lean: bool, centred: bool, parts: int, new: bool) -> float:
+    """By the server beside the mean of the models: `parts` are added up, from 0 (`new`), and rounded to be sent."""
+    each = (28.0 + 5 * centred) if lean else 10.0
+    return (4.0 if new or lean else 8.0) + each * parts + (20.0 if centred and not lean else 0.0) + 6.0

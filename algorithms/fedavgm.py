@@ -1,0 +1,46 @@
+"""FedAvgM (Hsu et al. 2019): federated averaging with momentum on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from algorithms import options
+from algorithms.aggregation import weighted_mean
+from algorithms.algorithm import Load, Message, Party, Reply, Work
+from algorithms.fedavg import FedAvg
+from algorithms.pseudogradient import change, stepped
+
+MOVED = 7.0  # floats per parameter: θ and mean read, θ written (3); the momentum, in float64, read and written (4)
+
+
+@dataclass(frozen=True)
+class FedAvgM(FedAvg):
+    """v ← β v + Δ, θ ← θ + η v, with Δ how far the mean of the devices' models is from θ (Hsu et al. 2019, §4.3).
+
+    v is float64 and never leaves the server: bytes as FedAvg.  Buffers come from the mean.
+    Raises ValueError if a field is out of its range.
+    """
+
+    beta: float = 0.9
+    """β, how much of the server's last move is kept; 0 with server_lr 1 is FedAvg."""
+    server_lr: float = 1.0
+    """η, how much of a move is made."""
+
+    def __post_init__(self) -> None:
+        options.check(self, beta=(0, 1), server_lr=(0, inf))
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """A step along the momentum."""
+        mean = weighted_mean(replies)
+        delta = change(server.model, state["weights"], mean)
+        old = state.get("momentum")
+        momentum = delta if old is None else {name: self.beta * old[name] + value for name, value in delta.items()}
+        step = {name: self.server_lr * value for name, value in momentum.items()}
+        return {"weights": stepped(mean, delta, step), "momentum": momentum}
+
+    def combine_work(self, load: Load) -> Work:
+        """As FedAvg's, and the step."""
+        (phase,) = super().combine_work(load)
+        return (replace(phase, traffic=phase.traffic + MOVED * load.parameters),)

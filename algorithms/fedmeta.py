@@ -1,0 +1,115 @@
+"""FedMeta (Yao et al. 2019): after each round the server takes a step on examples of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training, Work
+from algorithms.cost import sgd_traffic
+from algorithms.fedavg import FedAvg
+from algorithms.keeptrace import keep_trace
+from algorithms.local import sgd
+from algorithms.uga import UGA, check_rate, descended
+
+
+@dataclass(frozen=True)
+class FedMeta(FedAvg):
+    """ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1}; D_meta) after aggregation, and ω^meta is broadcast and evaluated next
+    (Yao et al. 2019, Alg. 2 and Eq. 20).  D_meta is the server's proxy set: its choice is the scenario's.
+
+    Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
+    with UGA's options.  Bytes are theirs.  Readings of algorithms.md §7: row 27 η_meta = η_t, decayed; row 28
+    `one_step`, Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step
+    with the sum of the losses (§7b: one step with their mean cannot reach the paper's table); row 29 train mode.
+    Steps on D_meta have neither momentum nor weight decay.  Rows 25, 26 and 30: see UGA.
+    Raises ValueError if a field is out of its range.
+    """
+
+    uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
+
+    clients: Literal["fedavg", "uga"] = "fedavg"
+    """What devices do: FedAvg's local training, or UGA's keep-trace gradient."""
+    meta: Literal["one_step", "epoch", "E_epochs", "sum"] = "one_step"
+    """The server's training: one step with the mean or the sum of the losses, or one or E epochs in batches."""
+    eta_meta: Literal["matched"] | float = "matched"
+    """η_meta, the rate of it: a number, the same in all rounds, or the devices' rate of the round (matched)."""
+    eta_g: Literal["matched"] | float = "matched"
+    """η_g with UGA's clients: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
+    loss: Literal["mean", "sum"] = "mean"
+    """With UGA's clients: gradients are those of the mean loss over a device's examples, or of their sum."""
+    first_order: bool = False
+    """With UGA's clients: leave the Hessians out."""
+    budget_mb: float = 256.0
+    """With UGA's clients: memory for the weights along the way, in MB."""
+    clip_norm: float = 0.0
+    """With UGA's clients: the most that a device's gradient may measure; 0: no limit."""
+
+    def __post_init__(self) -> None:
+        if self.clients not in ("fedavg", "uga"):
+            raise ValueError(f"clients is {self.clients!r}; it must be 'fedavg' or 'uga'")
+        if self.meta not in ("one_step", "epoch", "E_epochs", "sum"):
+            raise ValueError(f"meta is {self.meta!r}; it must be 'one_step', 'epoch', 'E_epochs' or 'sum'")
+        check_rate("eta_meta", self.eta_meta)
+        given = UGA(self.training, self.eta_g, self.loss, self.first_order, self.budget_mb, self.clip_norm)
+        if self.clients == "fedavg" and given != UGA(self.training):
+            raise ValueError("clients is 'fedavg', which takes none of UGA's options; with those it must be 'uga'")
+
+    @property
+    def base(self) -> FedAvg:
+        """Whose rounds these are, but for the meta step."""
+        if self.clients == "fedavg":
+            return FedAvg(self.training)
+        return UGA(self.training, self.eta_g, self.loss, self.first_order, self.budget_mb, self.clip_norm)
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:
+        """As the clients' own algorithm has it."""
+        return self.base.upload_form(round, model)
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """As the clients' own algorithm has it."""
+        return self.base.train(download, device)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The base algorithm's model, trained on D_meta."""
+        state = self.base.combine(state, replies, server)
+        rate = self._rate(server.round)
+        return {**state, "weights": self._updated(state["weights"], server, rate)} if rate else state
+
+    def _updated(self, weights: Tensors, server: Party, rate: float) -> Tensors:
+        """ω^meta.  Raises ValueError if there is no D_meta."""
+        n = len(server.y)
+        if n == 0:
+            raise ValueError("the server holds 0 examples; FedMeta's step needs at least 1 in its proxy set")
+        plain = Training(self._epochs, self.training.batch, rate)
+        if self.meta in ("epoch", "E_epochs"):
+            return sgd(server, weights, plain)
+        traced = keep_trace(server, weights, plain)  # of one epoch: the gradient of all examples
+        return descended(traced.weights, traced.gradient, rate * (n if self.meta == "sum" else 1))
+
+    @property
+    def _epochs(self) -> int:
+        return self.training.epochs if self.meta == "E_epochs" else 1
+
+    def _rate(self, round: int) -> float:
+        return self.training.rate(round) if self.eta_meta == "matched" else self.eta_meta
+
+    def device_work(self, load: Load) -> Work:
+        """As the clients' own algorithm has it."""
+        return self.base.device_work(load)
+
+    def device_floats(self, load: Load) -> float:
+        """As the clients' own algorithm has it."""
+        return self.base.device_floats(load)
+
+    def combine_work(self, load: Load) -> Work:
+        """As the base algorithm's, and the passes over D_meta."""
+        work = self.base.combine_work(load)
+        if not self._rate(load.round):
+            return work
+        batch = max(1, min(self.training.batch, load.examples))
+        moved = sgd_traffic(load.parameters, momentum=0.0)
+        return (*work, Phase("meta", load.examples, batch, self._epochs, traffic=moved))

@@ -1,0 +1,125 @@
+"""FedShare (Zhao et al. 2018): all devices train on a few examples of the server's, beside their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.fedavg import FedAvg
+from algorithms.local import forms
+
+LEVELS = 256  # that a byte tells apart
+
+
+@dataclass(frozen=True)
+class FedShare(FedAvg):
+    """FedAvg on D_k ∪ D_share, D_share being the server's proxy set (Zhao et al. 2018, §4.1; Yao et al. 2019, §4).
+
+    Down |θ|, and once D_share: to whoever is not known to have it, that is until an upload of his has been counted.
+    Images go down as a byte a pixel where that loses nothing, as it does for those that came from bytes: 1.5 MB for
+    500 of CIFAR-10 (algorithms.md §6); everything else as it is.  Up |θ|.  A device's model counts by its private
+    examples alone (algorithms.md §7, row 31).  Raises ValueError for another `split`.
+    """
+
+    downloads: ClassVar[Collection[str]] = ("weights", "share")
+
+    split: Literal["whole", "per_client", "per_round"] = "whole"
+    """Each device gets the whole set, its part of it, or in each round a part among those asked, sent anew."""
+
+    def __post_init__(self) -> None:
+        if self.split not in ("whole", "per_client", "per_round"):
+            raise ValueError(f"split is {self.split!r}; it must be 'whole', 'per_client' or 'per_round'")
+
+    def download_form(self, server: Party) -> Message:
+        """The model and the largest part that a device may get."""
+        parts = server.devices if self.split == "per_client" else 1  # a round may ask a single device
+        part = _part(packed(server.x, server.y), torch.arange(0, len(server.y), parts))
+        return forms(["weights"], server.model) | ({"share": part} if len(server.y) else {})
+
+    def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
+        """The model to all, and examples to those who are not known to have them."""
+        request = super().request(state, names, server)
+        known = state.get("shared_with", {})
+        parts = {name: at for name, at in self._parts(names, server).items() if name not in known and len(at)}
+        if not parts:
+            return request
+        share = packed(server.x, server.y)
+        return replace(request, extra={name: {"share": _part(share, at)} for name, at in parts.items()})
+
+    def _parts(self, names: Sequence[str], server: Party) -> dict[str, Tensor]:
+        """Which of the server's examples each device gets."""
+        n = len(server.y)
+        if self.split == "whole":
+            return {name: torch.arange(n) for name in names}
+        if self.split == "per_round":
+            order = torch.from_numpy(np.random.default_rng(server.seed).permutation(n))
+            return {name: order[k :: len(names)] for k, name in enumerate(sorted(names))}
+        places = {name: k for k, name in enumerate(server.fleet)}
+        if not places.keys() >= set(names):
+            raise ValueError(f"the fleet has {len(places)} names, not those asked; a part for each needs them all")
+        return {name: torch.arange(places[name], n, len(places)) for name in names}
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """FedAvg's on the private and the shared examples together; the latter are kept, unless they come anew."""
+        share = download.get("share", device.memory.get("share"))
+        if not share:
+            return super().train(download, device)
+        x, y = unpacked(share)
+        reply = super().train(download, replace(device, x=torch.cat([device.x, x]), y=torch.cat([device.y, y])))
+        kept = {"share": share} if "share" in download and self.split != "per_round" else {}
+        return replace(reply, examples=len(device.y), memory=kept)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The mean of the models; who was counted has his examples."""
+        new = super().combine(state, replies, server)
+        if self.split == "per_round":
+            return new
+        counted = {name: torch.tensor(server.round) for name in sorted(replies)}
+        return new | {"shared_with": counted | state.get("shared_with", {})}
+
+    def device_work(self, load: Load) -> Work:
+        """E epochs on the private and the shared examples; parts differ by one, so theirs is the mean."""
+        if "share" not in {*load.kinds, *load.memory}:
+            return super().device_work(load)
+        parts = {"whole": 1, "per_client": load.devices, "per_round": load.asked}[self.split]
+        examples = load.examples + load.proxy / parts
+        work = super().device_work(replace(load, examples=round(examples)))
+        return tuple(replace(phase, examples=examples) for phase in work)
+
+
+def packed(x: Tensor, y: Tensor) -> Tensors:
+    """Examples as they travel; `unpacked` gives them back, equal in every bit but the sign of zero.
+
+    Images (n, channels, *positions) with at most 256 levels in each channel: "x" is the level's number, a byte, and
+    "levels" (channels, most levels) says what it stands for.  All others travel as they are.
+    """
+    if not x.is_floating_point() or x.dim() < 3 or len(x) == 0 or bool(x.isnan().any()):
+        return {"x": x, "y": y}
+    levels = [torch.unique(channel) for channel in x.unbind(1)]
+    most = max(len(each) for each in levels)
+    if most > LEVELS:
+        return {"x": x, "y": y}
+    table = torch.stack([torch.cat([each, each[-1:].expand(most - len(each))]) for each in levels])
+    numbers = [
+        torch.searchsorted(each, channel.contiguous()) for each, channel in zip(levels, x.unbind(1), strict=True)
+    ]
+    return {"x": torch.stack(numbers, 1).to(torch.uint8), "levels": table, "y": y}
+
+
+def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
+    """The examples: x and y."""
+    if "levels" not in share:
+        return share["x"], share["y"]
+    channels = [table[numbers.long()] for table, numbers in zip(share["levels"], share["x"].unbind(1), strict=True)]
+    return torch.stack(channels, 1), share["y"]
+
+
+def _part(share: Tensors, at: Tensor) -> Tensors:
+    """These examples alone."""
+    return {name: value if name == "levels" else value[at] for name, value in share.items()}

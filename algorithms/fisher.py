@@ -1,0 +1,47 @@
+"""What is done with an importance once it is known: mixed, cut, joined with another, read back from a message."""
+
+from __future__ import annotations
+
+import torch
+
+from algorithms.algorithm import Tensors
+
+
+def positive(importance: Tensors) -> Tensors:
+    """As received, with 0 for less than none, which a lossy encoding may leave of little."""
+    return {name: value.clamp(min=0) for name, value in importance.items()}
+
+
+def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
+    """γ old + (1 - γ) new; without an old one the new.  Equal ones stay as they are, to the bit."""
+    return new if old is None else {name: value.lerp(new[name], 1 - gamma) for name, value in old.items()}
+
+
+def cut(importance: Tensors, threshold: float) -> Tensors:
+    """With 0 for what is below `threshold` times the largest of its layer (a parameter tensor)."""
+    if threshold == 0:
+        return importance
+    return {name: value * (value >= threshold * value.max()) for name, value in importance.items()}
+
+
+def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, float]:
+    """F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first."""
+    if normalise:
+        fisher, scores = _of_largest(fisher), _of_largest(scores)
+    together = {name: value + scores[name] for name, value in fisher.items()}
+    return together, _total(scores) / (_total(together) or 1.0)
+
+
+def density(importance: Tensors) -> float:
+    """The share of coordinates that are not 0."""
+    there = sum(int(value.count_nonzero()) for value in importance.values())
+    return there / sum(value.numel() for value in importance.values())
+
+
+def _of_largest(values: Tensors) -> Tensors:
+    largest = max(float(value.max()) for value in values.values()) or 1.0
+    return {name: value / largest for name, value in values.items()}
+
+
+def _total(values: Tensors) -> float:
+    return sum(float(value.sum(dtype=torch.float64)) for value in values.values())

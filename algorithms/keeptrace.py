@@ -1,0 +1,237 @@
+"""Keep-trace gradient descent: the gradient of a locally trained model's loss with respect to the model it began as.
+
+Local training is a function of its first weights; UGA wants the derivative of what it ends in (Yao et al. 2019,
+Eq. 11-13).  Keeping autograd's graph through all steps costs memory for each of them.  Here only the weights along
+the way are kept, all of them or one in every so many, and the derivative is taken backwards, a Hessian-vector
+product a step (algorithms.md §10).  What is not kept is computed anew, with the same batches and the same dropout,
+so that both ways give the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Party, Tensors, Training
+from algorithms.local import Quadratic, batches, pull, seeded_step, steps
+from algorithms.models import twice_differentiable
+
+FLOAT = 4  # bytes: the declared memory is that of float32
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What keep-trace gradient descent ends in."""
+
+    gradient: Tensors  # of L(ω^(T)(ω_t); D_k) with respect to ω_t, for each trainable parameter
+    weights: Tensors  # ω^(T), with the buffers as all passes have left them
+
+
+def traced_steps(n: int, training: Training) -> int:
+    """T: the SGD steps of all epochs but the last, on `n` examples."""
+    return steps(n, replace(training, epochs=training.epochs - 1))
+
+
+def spacing(steps: int, parameters: int, budget: float) -> int:
+    """Every how many steps the weights are kept, if `budget` bytes may be used: 1 if they suffice for all, else √T."""
+    return 1 if steps * parameters * FLOAT <= budget else ceil(sqrt(steps))
+
+
+def stored(steps: int, every: int, momentum: float) -> int:
+    """Copies of the parameters that are held at once for so many steps, one kept in every `every`.
+
+    T of them; or T/c checkpoints, with the momentum that one needs to go on from there, and a segment of c.
+    """
+    return steps if every == 1 else ceil(steps / every) * (2 if momentum else 1) + min(every, steps)
+
+
+def replayed(n: int, training: Training, every: int) -> int:
+    """Examples of the steps that are computed a second time: all but the last of each segment."""
+    per_epoch, T = ceil(n / training.batch), traced_steps(n, training)
+    lasts = [step for step in range(T) if step % every == every - 1 or step == T - 1]
+    short = per_epoch * training.batch - n  # what the last batch of an epoch lacks
+    kept = sum(training.batch - (short if step % per_epoch == per_epoch - 1 else 0) for step in lasts)
+    return (training.epochs - 1) * n - kept
+
+
+def keep_trace(
+    device: Party,
+    weights: Tensors,
+    training: Training,
+    every: int = 1,
+    penalty: Quadratic | None = None,
+    first_order: bool = False,
+) -> Traced:
+    """Trains for all epochs but the last, then takes the gradient of the loss of all examples there (Eq. 13).
+
+    Weights are kept in every `every`-th step; the result does not depend on it, to the last bit.  SGD is that of
+    local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and
+    its anchor, `weights`, is differentiated too.  The last gradient is the mean over all examples, taken in the
+    batches of the last epoch, each weighted by its size, in train mode (algorithms.md §7, rows 26, 29 and 30).
+    One epoch gives the plain gradient at `weights`.  `first_order` leaves the Hessians out.
+    `device.model` holds the trained weights afterwards.  Raises ValueError for `every` below 1, and for a penalty
+    with another anchor.
+    """
+    if every < 1:
+        raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
+    if penalty is not None and penalty.anchor is not weights:
+        raise ValueError("the penalty has an anchor of its own; it must be the weights that training starts from")
+    with twice_differentiable():
+        way = _Way(device, weights, training, penalty)
+        kept, end = _forward(way, every)
+        v = way.whole_gradient(end)
+        trained = way.finish(end)
+        if not first_order:
+            v = _backward(way, kept, every, v)
+            way.finish(end)
+            way.model.load_state_dict(trained)  # the buffers: those steps were not for them
+    return Traced({name: value.contiguous() for name, value in v.items()}, trained)  # as messages have them
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where training stands before a step.  Tensors are never changed in place."""
+
+    theta: Tensors  # the trainable parameters
+    momentum: Tensors  # {} before the first step
+    buffers: Tensors  # BatchNorm's running means and the like
+
+
+class _Way:
+    """The steps of one round, each of which can be taken again."""
+
+    def __init__(self, device: Party, weights: Tensors, training: Training, penalty: Quadratic | None) -> None:
+        self.device, self.training, self.penalty = device, training, penalty
+        self.rate = training.rate(device.round)
+        self.model = device.model
+        self.model.load_state_dict(weights)
+        self.model.train()
+        self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.batches = [
+            chosen
+            for epoch in range(training.epochs)
+            for chosen in batches(len(device.y), training.batch, device.seed, epoch)
+        ]
+        self.steps = traced_steps(len(device.y), training)
+
+    def start(self) -> _State:
+        # In torch's usual layout: channels last, as in local.sgd, makes the second derivative no faster.
+        return _State({name: p.detach().clone() for name, p in self.parameters.items()}, {}, self._buffers())
+
+    def _buffers(self) -> Tensors:
+        return {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+
+    @torch.no_grad()
+    def _load(self, state: _State) -> None:
+        for name, parameter in self.parameters.items():
+            parameter.data = state.theta[name]
+        for name, buffer in self.model.named_buffers():
+            buffer.copy_(state.buffers[name])
+
+    def _gradient(self, step: int, graph: bool = False) -> tuple[Tensor, ...]:
+        """Of the mean loss of this step's batch, at the loaded weights, with the dropout of this step."""
+        chosen = self.batches[step]
+        seeded_step(self.device.seed, step)
+        loss = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen]).mean()
+        return torch.autograd.grad(loss, list(self.parameters.values()), create_graph=graph, materialize_grads=True)
+
+    def after(self, state: _State, step: int) -> _State:
+        """m_i = μ m_{i-1} + ∇L(θ_{i-1}) + wd θ_{i-1}, θ_i = θ_{i-1} - η m_i, as torch.optim.SGD has it."""
+        self._load(state)
+        momentum, theta = {}, {}
+        for (name, old), g in zip(state.theta.items(), self._gradient(step), strict=True):
+            if self.penalty is not None:
+                g = g.clone()
+                self.penalty(name, old, g)
+            if self.training.weight_decay:
+                g = g.add(old, alpha=self.training.weight_decay)
+            if self.training.momentum and state.momentum:
+                g = g.add(state.momentum[name], alpha=self.training.momentum)
+            theta[name] = old.sub(g, alpha=self.rate)
+            if self.training.momentum:
+                momentum[name] = g
+        return _State(theta, momentum, self._buffers())
+
+    def whole_gradient(self, state: _State) -> Tensors:
+        """The gradient of the mean loss of all examples, in the batches of the last epoch; buffers move on."""
+        self._load(state)
+        n = len(self.device.y)
+        total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in state.theta.items()}
+        for step in range(self.steps, len(self.batches)):
+            for sum_, g in zip(total.values(), self._gradient(step), strict=True):
+                sum_.add_(g, alpha=len(self.batches[step]) / n)
+        return {name: value.to(state.theta[name].dtype) for name, value in total.items()}
+
+    def hessian_times(self, u: Tensors, state: _State, step: int) -> Tensors:
+        """H_i u, by a gradient that keeps its graph and a backward through that."""
+        self._load(state)
+        gradients = self._gradient(step, graph=True)
+        outs = [(g, u[name]) for name, g in zip(u, gradients, strict=True) if g.requires_grad]
+        if not outs:  # a loss whose gradient is constant
+            return {name: torch.zeros_like(value) for name, value in u.items()}
+        products = torch.autograd.grad(
+            [g for g, _ in outs],
+            list(self.parameters.values()),
+            grad_outputs=[each for _, each in outs],
+            materialize_grads=True,
+        )
+        return dict(zip(u, products, strict=True))
+
+    def finish(self, end: _State) -> Tensors:
+        """Leaves the last weights in the model, in memory of its own, and returns them with the buffers as they are."""
+        for name, parameter in self.parameters.items():
+            parameter.data = end.theta[name].clone()
+        return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+
+def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
+    """What is kept, by step, and the state after the last step."""
+    kept, state = {}, way.start()
+    for step in range(way.steps):
+        if step % every == 0:
+            # With all weights at hand no step is taken again, and none needs the momentum.
+            kept[step] = state if every > 1 else replace(state, momentum={})
+        state = way.after(state, step)
+    return kept, state
+
+
+def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
+    """The states before the steps `start`, `start` + 1 ... up to the next one that was kept."""
+    states = [first]
+    for step in range(start, min(start + every, way.steps) - 1):
+        states.append(way.after(states[-1], step))
+    return states
+
+
+def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:
+    """The adjoint of the steps, last to first (algorithms.md §10).
+
+    With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u;
+    a penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
+    """
+    wd, mu, penalty = way.training.weight_decay, way.training.momentum, way.penalty
+    v_m: Tensors = {}
+    by_anchor = {name: torch.zeros_like(value) for name, value in v.items()} if penalty else {}
+    for start in reversed(range(0, way.steps, every)):
+        states: list[_State] = _segment(way, kept.pop(start), start, every)
+        while states:
+            step = start + len(states) - 1
+            u = {name: v_m[name].sub(value, alpha=way.rate) if v_m else -way.rate * value for name, value in v.items()}
+            product = way.hessian_times(u, states.pop(), step)
+            v = {name: value + product[name] for name, value in v.items()}
+            for name, value in v.items():
+                if wd:
+                    value.add_(u[name], alpha=wd)
+                if penalty:
+                    _pull_both(penalty, name, u[name], value, by_anchor[name])
+            v_m = {name: mu * value for name, value in u.items()} if mu else {}
+    return {name: value + by_anchor[name] for name, value in v.items()} if penalty else v
+
+
+def _pull_both(penalty: Quadratic, name: str, u: Tensor, by_weights: Tensor, by_anchor: Tensor) -> None:
+    omega = None if penalty.importance is None else penalty.importance[name]
+    pull(by_weights, u, penalty.strength, omega)
+    pull(by_anchor, u, -penalty.strength, omega)

@@ -1,0 +1,41 @@
+"""What an algorithm's options may be: checked against their types and ranges, told in one sentence."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def check(algorithm: object, **ranges: tuple[float, float]) -> None:
+    """Refuses a field that is none of the words its type allows, or that lies outside its range, ends included.
+
+    Raises ValueError.
+    """
+    for name, hint in get_type_hints(type(algorithm)).items():
+        words = get_args(hint) if get_origin(hint) is Literal else ()
+        if words and getattr(algorithm, name) not in words:
+            raise ValueError(f"{name} is {getattr(algorithm, name)!r}; it must be {_either(words)}")
+    for name, (low, high) in ranges.items():
+        if not low <= getattr(algorithm, name) <= high:
+            raise ValueError(f"{name} is {getattr(algorithm, name)}; it must be {_between(low, high)}")
+
+
+def preset(algorithm: object, name: str, **values: Any) -> None:
+    """Sets these fields of a frozen dataclass, as the preset called `name` has them.
+
+    Raises ValueError for one that was given another value than this and its default.
+    """
+    for field, value in values.items():
+        given = getattr(algorithm, field)
+        if given not in (value, getattr(type(algorithm), field)):
+            raise ValueError(f"{field} is {given!r}; it must be {value!r} with preset {name}, or left out")
+        object.__setattr__(algorithm, field, value)
+
+
+def _between(low: float, high: float) -> str:
+    return f"{low:g} or more" if high == inf else f"from {low:g} to {high:g}"
+
+
+def _either(words: tuple[str, ...]) -> str:
+    *others, last = map(repr, words)
+    return f"{', '.join(others)} or {last}" if others else last

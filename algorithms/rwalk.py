@@ -1,0 +1,87 @@
+"""Path scores of the Riemannian walk (Chaudhry et al. 2018): how much of the loss each weight took away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Tensors
+
+RECENT = 0.9  # α: how much of the running Fisher comes from the latest gradient (Chaudhry et al. 2018, Eq. 6)
+
+# Floats that a Walk holds for each parameter: last and first place of the window, gradient, Fisher, gain, score.
+HELD = 6.0
+# Floats that it moves for each parameter.  In a step: move (3), gain (4), place (2), g² (2), Fisher (3), gradient (2).
+STEP = 16.0
+# At a window's end: move (3), its square (2), times Fisher (3), times ½ (2), plus ξ (2), quotient (3), relu (2),
+# score (3), gain (1), place (2).
+CLOSE = 23.0
+
+
+@dataclass
+class Path:
+    """Where one parameter has been in the window, and what it has gained so far; all of its shape."""
+
+    place: Tensor  # θ_i
+    start: Tensor  # θ where the window began
+    slope: Tensor  # gradient of the loss in θ_i, without penalties
+    fisher: Tensor  # F_run: a moving mean of squared batch gradients
+    gain: Tensor  # Δℓ of the window
+    score: Tensor  # s
+    steps: int = 0
+
+
+class Walk:
+    """Watches local training, and says how much each weight's moves lowered the loss for their length.
+
+    Each step adds -g (θ_{i+1} - θ_i) to Δℓ, g the gradient of the batch's loss without any penalty.  After
+    every `window` steps (Δt), and after the last, s += relu(Δℓ / (½ F_run Δθ² + ξ)), with Δθ the window's
+    move and ξ = `damping`; then Δℓ starts anew (Chaudhry et al. 2018, Eq. 7 and 8; algorithms.md §5).  F_run
+    is the moving mean (1 - α) F_run + α g², α = 0.9; the first g² is taken as it is.
+    """
+
+    def __init__(self, window: int, damping: float) -> None:
+        self.window, self.damping = window, damping
+        self.paths: dict[str, Path] = {}
+
+    @torch.no_grad()
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
+        """Before each step: here the last one has ended, and the next begins with this gradient."""
+        if name not in self.paths:
+            place, slope = parameter.detach().clone(), grad.clone()
+            zeros = (torch.zeros_like(place), torch.zeros_like(place))
+            self.paths[name] = Path(place, place.clone(), slope, slope.square(), *zeros)
+            return
+        path = self.paths[name]
+        self._arrive(path, parameter)
+        path.fisher.lerp_(grad.square(), RECENT)
+        path.slope.copy_(grad)
+
+    @torch.no_grad()
+    def scores(self, weights: Tensors) -> Tensors:
+        """s of each parameter, when training has ended at `weights`; ask once."""
+        for name, path in self.paths.items():
+            self._arrive(path, weights[name])
+            if path.steps % self.window:
+                self._close(path)
+        return {name: path.score for name, path in self.paths.items()}
+
+    def _arrive(self, path: Path, place: Tensor) -> None:
+        path.gain.addcmul_(path.slope, place - path.place, value=-1)
+        path.place.copy_(place)
+        path.steps += 1
+        if path.steps % self.window == 0:
+            self._close(path)
+
+    def _close(self, path: Path) -> None:
+        length = (path.place - path.start).square_().mul_(path.fisher).mul_(0.5).add_(self.damping)
+        path.score += (path.gain / length).relu_()
+        path.gain.zero_()
+        path.start.copy_(path.place)
+
+
+def traffic(window: int) -> float:
+    """Floats that a Walk moves for each parameter in a mean step."""
+    return STEP + CLOSE / window

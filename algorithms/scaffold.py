@@ -1,0 +1,101 @@
+"""SCAFFOLD (Karimireddy et al. 2020): each device corrects its steps by how its gradients differ from all others'."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from algorithms import options
+from algorithms.aggregation import weighted_mean
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.fedavg import FedAvg
+from algorithms.local import sgd, steps
+from algorithms.pseudogradient import change, stepped
+
+CORRECTION = 3.0  # floats per parameter and step: gradient and correction read, gradient written
+MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control is read, the sum read and written
+
+
+@dataclass(frozen=True)
+class SCAFFOLD(FedAvg):
+    """Local steps y ← y - η (g - c_i + c): c_i the device's gradients, c their mean (Karimireddy et al. 2020, Alg. 1).
+
+    After training c_i ← c_i - c + (θ - y) / (K η), the mean of its corrected gradients over K steps, without the
+    correction (option II); with momentum, the mean weighted as momentum weighs them.  Down and up 2 |θ|, θ and c,
+    and y and the change of c_i; down |θ| until a reply has been counted.  A device keeps c_i, which advances by
+    what the server decodes, once that counts; c_i = 0 before, so c = Σ c_i / N over all N devices of the fleet
+    always.  The models count by examples, as in FedAvg, of which the first round is; c counts each device once,
+    as in the paper, and c is what decides: a fixed point is where the mean loss of the *devices* is least.
+    Weight decay is part of the gradients.  Raises ValueError if server_lr is out of its range.
+    """
+
+    downloads: ClassVar[Collection[str]] = ("weights", "control")
+    uploads: ClassVar[Collection[str]] = ("weights", "control")
+
+    server_lr: float = 1.0
+    """η_g, how much of the way to the mean of the models the server goes."""
+
+    def __post_init__(self) -> None:
+        options.check(self, server_lr=(0, inf))
+
+    def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
+        """The model and c, to all."""
+        model, total = state["weights"], state.get("control", {})
+        control = {name: (value / server.devices).to(model[name].dtype) for name, value in total.items()}
+        return Request({"weights": model, "control": control} if control else {"weights": model})
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """E epochs of corrected steps; up go the model and the change of c_i."""
+        before, training = download["weights"], self.training
+        c, own = _doubles(download.get("control", {})), device.memory.get("control", {})
+        corrections = {name: (value - own.get(name, 0.0)).to(before[name].dtype) for name, value in c.items()}
+
+        def corrected(name: str, _: Tensor, grad: Tensor) -> None:
+            grad.add_(corrections[name])
+
+        weights = sgd(device, before, training, corrected if corrections else None)
+        reach = training.rate(device.round) * _gradients(steps(len(device.y), training), training.momentum)
+        gone = change(device.model, before, weights)
+        new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()}
+        sent = device.send("control", {name: value.to(before[name].dtype) for name, value in new.items()})
+        kept = {name: value + own.get(name, 0.0) for name, value in _doubles(sent).items()}
+        return Reply({"weights": weights, "control": sent}, len(device.y), if_counted={"control": kept})
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """A step towards the mean of the models; the sum of all c_i advances by what was sent."""
+        mean = weighted_mean(replies)
+        delta = change(server.model, state["weights"], mean)
+        total = state.get("control", {name: torch.zeros_like(value) for name, value in delta.items()})
+        for name in sorted(replies):
+            control = _doubles(replies[name].upload["control"])
+            total = {parameter: value + control[parameter] for parameter, value in total.items()}
+        step = {name: self.server_lr * value for name, value in delta.items()}
+        return {"weights": stepped(mean, delta, step), "control": total}
+
+    def penalty_traffic(self, load: Load) -> float:
+        """The correction, once there is one."""
+        return CORRECTION if "control" in load.kinds else 0.0
+
+    def device_floats(self, load: Load) -> float:
+        """The correction."""
+        return float(load.parameters) if "control" in load.kinds else 0.0
+
+    def combine_work(self, load: Load) -> Work:
+        """As FedAvg's, and the step; each control is read, the float64 sum read and written."""
+        (phase,) = super().combine_work(load)
+        return (replace(phase, traffic=phase.traffic + (load.replies + 4.0 + MOVED) * load.parameters),)
+
+
+def _doubles(values: Tensors) -> Tensors:
+    return {name: value.double() for name, value in values.items()}
+
+
+def _gradients(steps: int, momentum: float) -> float:
+    """How many gradients have been walked along after so many steps; the last ones have not had their whole effect."""
+    spent = momentum * (1 - momentum**steps) / (1 - momentum)
+    return (steps - spent) / (1 - momentum)

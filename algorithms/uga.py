@@ -1,0 +1,155 @@
+"""UGA (Yao et al. 2019): devices send the gradient of what they trained, taken at the model that all began with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from algorithms.aggregation import weighted_mean
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
+from algorithms.cost import PULL_PLAIN, SQUARES
+from algorithms.fedavg import FedAvg
+from algorithms.keeptrace import keep_trace, replayed, spacing, stored, traced_steps
+from algorithms.local import STRONGEST, Quadratic, forms
+
+# Floats moved for each parameter in a step back, beside the Hessian-vector product.
+ADJOINT = 5.0  # u = -η v (2), v + H u (3)
+ADJOINT_MOMENTUM = 3.0  # u reads v_m too (1), v_m = μ u (2)
+PULL_SPRING = 3.0  # the penalty's part, of the weights and of the anchor alike: u read, sum read and written
+
+
+@dataclass(frozen=True)
+class UGA(FedAvg):
+    """Up goes g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), ω^(T) trained from ω_t for E - 1 epochs (Yao et al. 2019, Eq. 11-13).
+
+    The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
+    any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  Readings of
+    algorithms.md §7: row 25 mean loss and η_g = η_t E ⌈n̄/B⌉, FedAvg's rate times its steps, as the text's 0.002
+    with a mean loss hardly moves; row 26 the exact gradient over all data, in micro-batches weighted by size; row 27
+    a number for η_g is not decayed; row 29 train mode, with the same dropout whenever a step is taken again; row 30
+    momentum and weight decay as the scenario says, exactly; row 32 no rule for the rate.
+    Personalised accuracy is that of ω^(T).  Raises ValueError if a field is out of its range.
+    """
+
+    uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
+
+    eta_g: Literal["matched"] | float = "matched"
+    """η_g, the server's step: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
+    loss: Literal["mean", "sum"] = "mean"
+    """Gradients are those of the mean loss over a device's examples, or of their sum, as the text has it literally."""
+    first_order: bool = False
+    """Leave the Hessians out: the gradient at the trained model, as if it were that at the first one."""
+    budget_mb: float = 256.0
+    """Memory for the weights along the way, in MB; if it does not hold those of all steps, every √T-th is kept."""
+    clip_norm: float = 0.0
+    """The most that a device's gradient may measure (of the mean loss); 0: no limit."""
+    mu: float = 0.0
+    """μ, a spring to the broadcast model in the local loss, as FedProx has it; 0: none."""
+
+    def __post_init__(self) -> None:
+        check_rate("eta_g", self.eta_g)
+        if self.loss not in ("mean", "sum"):
+            raise ValueError(f"loss is {self.loss!r}; it must be 'mean' or 'sum'")
+        if self.loss == "sum" and self.eta_g == "matched":
+            raise ValueError("eta_g is 'matched', which is for loss 'mean'; with loss 'sum' it must be a number")
+        for what in ("budget_mb", "clip_norm", "mu"):
+            if not 0 <= getattr(self, what) <= STRONGEST:
+                raise ValueError(f"{what} is {getattr(self, what)}; it must be from 0 to {STRONGEST:g}")
+
+    def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
+        """The gradient like the parameters, and buffers if the model has any."""
+        return forms(["gradient"], model) | _buffers(model, forms(["weights"], model)["weights"])
+
+    def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
+        """FedProx's spring; its anchor, the broadcast model, is differentiated like all else."""
+        return Quadratic(download["weights"], self.mu / 2) if self.mu else None
+
+    def train(self, download: Message, device: Party) -> Reply:
+        """Keep-trace descent for E - 1 epochs, then the gradient of all examples (Alg. 1, ClientUpdate)."""
+        n = len(device.y)
+        every = self._every(n, sum(p.numel() for p in device.model.parameters() if p.requires_grad))
+        penalty = self.penalty(download, device)
+        traced = keep_trace(device, download["weights"], self.training, every, penalty, self.first_order)
+        gradient = _clipped(traced.gradient, self.clip_norm)
+        if self.loss == "sum":
+            gradient = {name: n * g for name, g in gradient.items()}
+        buffers = _buffers(device.model, traced.weights)
+        return Reply({"gradient": gradient, **buffers}, n, model=traced.weights)
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """One step against the mean of the gradients (Eq. 14)."""
+        weights = descended(state["weights"], weighted_mean(replies, "gradient"), self._rate(server.round, replies))
+        if any("buffers" in reply.upload for reply in replies.values()):
+            weights |= weighted_mean(replies, "buffers")
+        return {"weights": weights}
+
+    def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
+        """Parameter, anchor and gradient."""
+        return PULL_PLAIN if self.mu else 0.0
+
+    def device_work(self, load: Load) -> Work:
+        """E - 1 epochs of SGD, one gradient of all; then back: steps that were not kept, and Hessian-vector passes."""
+        n, size = load.examples, load.parameters
+        (train,) = super().device_work(load)
+        before = replace(train, epochs=self.training.epochs - 1)
+        whole = Phase("gradient", n, train.batch, traffic=SQUARES * size)
+        if before.epochs == 0:
+            return (whole,)
+        if self.first_order:
+            return (before, whole)
+        again = replace(train, name="replay", examples=replayed(n, self.training, self._every(n, size)), epochs=1)
+        moved = ADJOINT + (ADJOINT_MOMENTUM if self.training.momentum else 0.0) + (2 * PULL_SPRING if self.mu else 0.0)
+        back = Phase("trace", 0, train.batch, second_order=before.epochs * n, traffic=moved * size)
+        return (before, whole, *([again] if again.examples else []), back)
+
+    def device_floats(self, load: Load) -> float:
+        """The weights along the way, and two more while going back (algorithms.md §10: T |θ|, or (T/c + c) |θ|)."""
+        T = traced_steps(load.examples, self.training)
+        if T == 0 or self.first_order:
+            return 2.0 * load.parameters  # a float64 sum of gradients
+        held = stored(T, self._every(load.examples, load.parameters), self.training.momentum)
+        return (held + 2.0 + (self.mu > 0)) * load.parameters
+
+    def combine_work(self, load: Load) -> Work:
+        """As FedAvg's, and the step."""
+        return tuple(
+            replace(phase, traffic=phase.traffic + 3.0 * load.parameters) for phase in super().combine_work(load)
+        )
+
+    def _every(self, n: int, parameters: int) -> int:
+        return spacing(traced_steps(n, self.training), parameters, 1e6 * self.budget_mb)
+
+    def _rate(self, round: int, replies: Mapping[str, Reply]) -> float:
+        """η_g; matched: η_t E ⌈n̄/B⌉ with n̄ the mean examples of the replies."""
+        if self.eta_g != "matched":
+            return self.eta_g
+        n = sum(reply.examples for reply in replies.values()) / len(replies)
+        return self.training.rate(round) * self.training.epochs * ceil(n / self.training.batch)
+
+
+def check_rate(name: str, value: str | float) -> None:
+    """Raises ValueError unless it is "matched" or a number that is not negative."""
+    if value != "matched" and (isinstance(value, str) or not 0 <= value <= STRONGEST):
+        raise ValueError(f"{name} is {value!r}; it must be 'matched', or a number from 0 to {STRONGEST:g}")
+
+
+def descended(weights: Tensors, gradient: Tensors, rate: float) -> Tensors:
+    """ω - η g; what has no gradient stays."""
+    return {name: w.sub(gradient[name], alpha=rate) if name in gradient else w for name, w in weights.items()}
+
+
+def _clipped(gradient: Tensors, most: float) -> Tensors:
+    """The gradient, shortened to the length `most` if it is longer; 0: as it is."""
+    length = sqrt(sum(float(g.double().square().sum()) for g in gradient.values())) if most else 0.0
+    return {name: g * (most / length) for name, g in gradient.items()} if length > most else gradient
+
+
+def _buffers(model: nn.Module, weights: Tensors) -> Message:
+    """The kind "buffers", unless the model has none."""
+    parameters = dict(model.named_parameters())
+    found = {name: value for name, value in weights.items() if name not in parameters}
+    return {"buffers": found} if found else {}

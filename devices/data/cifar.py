@@ -1,0 +1,115 @@
+"""CIFAR-10, which is published as pickles: none is opened before its md5 is known to be right."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices.data import tv
+from devices.data.dataset import Dataset
+from devices.data.packed import absent, check_md5, find, unpacked
+
+LIMIT = 1 << 26  # bytes of a batch; twice what one has
+PLACES = ("", "cifar-10-batches-py", "cifar10/cifar-10-batches-py")
+SHAPE, CLASSES, BATCH = (3, 32, 32), 10, 10_000
+BATCHES = 5
+TEST = "test_batch"
+MD5 = {  # of the unpacked files: torchvision's list
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    TEST: "40351d587109b95175f43aff81a1287e",
+}
+# of the 50,000 training images in 0 ... 1: red, green, blue; computed from the files
+MEAN = np.array([0.49139968, 0.48215841, 0.44653091], np.float32)
+DEVIATION = np.array([0.24703223, 0.24348513, 0.26158784], np.float32)
+
+
+def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Dataset:
+    """CIFAR-10: 50,000 images of 3 x 32 x 32 to train on, 10,000 to test; each channel less its mean, by its deviation.
+
+    With fewer `batches`, only the first 10,000 training images of each are read.  The files, packed by xz or
+    not, are read where they lie: in `root`, `root`/cifar-10-batches-py or `root`/cifar10/cifar-10-batches-py.
+    With `download`, missing files are fetched by torchvision into `root`.  Raises FileNotFoundError if they are not
+    there, ValueError if a file's md5 is not CIFAR-10's or the download fails.
+    Source: Krizhevsky 2009, "Learning Multiple Layers of Features from Tiny Images".
+    """
+    if not 1 <= batches <= BATCHES:
+        raise ValueError(f"batches is {batches}; CIFAR-10 has 1 to {BATCHES}")
+    names = [*list(MD5)[:batches], TEST]
+    files = find(root, PLACES, names, ".xz")
+    if files is None and download:
+        _download(root)
+        files = find(root, PLACES, names, ".xz")
+    if files is None:
+        raise absent(f"CIFAR-10's {len(names)} files ({names[0]} ... {TEST})", root, PLACES)
+    x = np.empty((batches * BATCH, *SHAPE), np.float32)
+    y = np.empty(batches * BATCH, np.int64)
+    for k, (path, name) in enumerate(zip(files[:-1], names[:-1], strict=True)):
+        rows = slice(k * BATCH, (k + 1) * BATCH)
+        x[rows], y[rows] = read_batch(path, MD5[name])
+    x_test, y_test = read_batch(files[-1], MD5[TEST])
+    return Dataset("cifar10", _normal(x), y, _normal(x_test.astype(np.float32)), y_test, CLASSES)
+
+
+def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels (n, 3, 32, 32) and labels (n,) of one batch whose unpacked content has this `md5`.
+
+    Raises ValueError, naming the file and the reason, for another file and for what is no batch.
+    """
+    content = unpacked(path, LIMIT)
+    check_md5(content, md5, path, "CIFAR-10")
+    try:
+        batch = _Arrays(io.BytesIO(content), encoding="latin1").load()  # latin1: numpy's, for arrays of Python 2
+        pixels, labels = batch["data"], np.array(batch["labels"], np.int64)
+        return pixels.reshape(len(labels), *SHAPE), labels
+    except (pickle.UnpicklingError, LookupError, TypeError, AttributeError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: no batch of CIFAR-10 ({error})") from error
+
+
+class _Arrays(pickle.Unpickler):
+    """Reads what numpy writes, and nothing that could do anything else: the md5 is one lock, this the other."""
+
+    ALLOWED = {  # noqa: RUF012 - never written to
+        ("numpy.core.multiarray", "_reconstruct"): np.zeros(0).__reduce__()[0],
+        ("numpy._core.multiarray", "_reconstruct"): np.zeros(0).__reduce__()[0],
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): np.dtype,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return _latin1
+        if (module, name) not in self.ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}; only numpy's arrays are read")
+        return self.ALLOWED[module, name]
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """`_codecs.encode` as pickles of bytes use it; any other encoding would import a module by its name."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it asks for the encoding {encoding!r}; only latin1 is needed")
+    return text.encode("latin1")
+
+
+def _normal(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    x /= 255
+    x -= MEAN[:, None, None]
+    x /= DEVIATION[:, None, None]
+    return x
+
+
+def _download(root: Path) -> None:
+    try:
+        tv.datasets().CIFAR10(root, train=False, download=True)  # it fetches all, and then reads the test images only
+    except (OSError, RuntimeError) as error:
+        raise ValueError(
+            f"CIFAR-10 could not be downloaded into {root} ({error}); put its files there yourself"
+        ) from error

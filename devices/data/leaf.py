@@ -1,0 +1,209 @@
+"""LEAF's JSON files, and FEMNIST which is kept in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices.data.dataset import Dataset
+from devices.data.packed import absent, unpacked
+from devices.shards import tenths
+
+LIMIT = 1 << 30  # bytes of one file; LEAF puts 100 writers into one, in some 100 MB
+MOST = 1_000_000  # images of FEMNIST, in 3 GB; LEAF has 805,263
+PLACES = ("", "femnist", "femnist/data")
+SIDE, CLASSES, DIGITS = 28, 62, 10  # pixels; 0-9, A-Z, a-z; 0-9
+DECODER = json.JSONDecoder()
+BLANKS = re.compile(r"[ \t\n\r]*")
+
+
+class User(NamedTuple):
+    """One user's examples as the file has them: lists of equal length."""
+
+    name: str
+    x: list[Any]
+    y: list[Any]
+
+
+def users(files: Path | Iterable[Path], counted: bool = True) -> Iterator[User]:
+    """The users of LEAF files: of all *.json of a folder in the order of their names, or of the files given.
+
+    A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}; users come in
+    its order and one at a time, so that no more than a file's text and one user are held.  Raises ValueError, naming
+    the file and the reason, for another form, for a user who comes twice and for more than LIMIT bytes.  Unless
+    `counted`, `num_samples` may differ from the examples, as in LEAF's Reddit, whose parts repeat those of the whole.
+    Source: Caldas et al. 2018 (arXiv 1812.01097), "LEAF", as its preprocessing writes them.
+    """
+    seen: set[str] = set()
+    for path in sorted(files.glob("*.json")) if isinstance(files, Path) else files:
+        for user in _users(_Text(path), counted):
+            if user.name in seen:
+                raise ValueError(f"{path}: user {user.name!r} comes twice; each must have one entry")
+            seen.add(user.name)
+            yield user
+
+
+class _Text:
+    """A JSON file read from left to right, one member of an object at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at = path, 0
+        try:
+            self.text = unpacked(path, LIMIT).decode()
+        except UnicodeDecodeError as error:
+            raise self.wrong(f"not UTF-8: {error}") from None
+
+    def wrong(self, why: str) -> ValueError:
+        return ValueError(f"{self.path}: not LEAF's JSON, {why} at character {self.at}")
+
+    def value(self) -> Any:
+        """The value that comes next."""
+        self._skip_blanks()
+        try:
+            value, self.at = DECODER.raw_decode(self.text, self.at)
+        except (ValueError, RecursionError) as error:  # ValueError: also a number of 5,000 digits
+            raise self.wrong(" ".join(str(error).split())) from None
+        return value
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that comes next; the caller takes each one's value before it asks for another."""
+        self._take("{")
+        while True:
+            key = self.value()
+            if not isinstance(key, str):
+                raise self.wrong(f"a key is {key!r}")
+            self._take(":")
+            yield key
+            if self._take(",}") == "}":
+                return
+
+    def end(self) -> None:
+        """Raises ValueError if anything comes after what was read."""
+        self._skip_blanks()
+        if self.at < len(self.text):
+            raise self.wrong("something after its end")
+
+    def _take(self, expected: str) -> str:
+        self._skip_blanks()
+        found = self.text[self.at : self.at + 1]
+        if not found or found not in expected:
+            raise self.wrong(f"{found!r} instead of {' or '.join(expected)}")
+        self.at += 1
+        return found
+
+    def _skip_blanks(self) -> None:
+        blanks = BLANKS.match(self.text, self.at)
+        assert blanks
+        self.at = blanks.end()
+
+
+def _users(text: _Text, counted: bool) -> Iterator[User]:
+    said: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for key in text.members():
+        if key != "user_data":
+            said[key] = text.value()
+            continue
+        for name in text.members():
+            user = _user(name, text.value(), text.path)
+            counts[name] = len(user.x)
+            yield user
+    text.end()
+    if not counts:
+        raise ValueError(f"{text.path}: not LEAF's JSON, it has no user_data")
+    # the file says it twice: of a file that was cut or put together wrongly the two differ
+    names, numbers = said.get("users", list(counts)), said.get("num_samples", list(counts.values()))
+    if not isinstance(names, list) or not isinstance(numbers, list) or sorted(map(str, names)) != sorted(counts):
+        raise ValueError(f"{text.path}: `users` are not the users of user_data; they must be the same")
+    if counted and numbers != [counts[str(name)] for name in names]:
+        raise ValueError(f"{text.path}: `num_samples` are not the numbers of the users' examples; they must be equal")
+
+
+def _user(name: str, data: Any, path: Path) -> User:
+    if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in "xy"):
+        raise ValueError(f"{path}: user {name!r} has no lists x and y")
+    user = User(name, data["x"], data["y"])
+    if len(user.x) != len(user.y):
+        raise ValueError(f"{path}: user {name!r} has {len(user.x)} x and {len(user.y)} y; each x needs its y")
+    return user
+
+
+def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dataset:
+    """FEMNIST: handwritten characters of 28 x 28 pixels in 0 ... 1 (1 is paper) in 62 classes, by their writers.
+
+    The LEAF files lie in `root`, `root`/femnist or `root`/femnist/data: in folders train and test, or undivided in
+    all_data or without a folder; of undivided files each writer's examples are split 9:1 (`tenths`).  Owners are the
+    writers in the order of the files, the first `writers` of them if it is given.  With `digits`, only the ten
+    digits are kept (the form that FedMeta uses).  Raises FileNotFoundError if there are no files, ValueError, naming
+    the file, or folder and user, for what is no such image or label.
+    Source: Caldas et al. 2018; algorithms.md §6, §7b "Natural owners".
+    """
+    if writers is not None and writers < 1:
+        raise ValueError(f"writers is {writers}; it must be 1 or more")
+    train, test = _folders(root)
+    owners: dict[str, int] = {}
+    x, y, owner = _images(train, owners, digits, writers)
+    if test is None:
+        kept, held = tenths(owner)
+        arrays = (x[kept], y[kept], x[held], y[held])
+        owner, owner_test = owner[kept], owner[held]
+    else:
+        x_test, y_test, owner_test = _images(test, owners, digits, writers)
+        arrays = (x, y, x_test, y_test)
+    classes = DIGITS if digits else CLASSES
+    return Dataset("femnist", *arrays, classes, tuple(owners), owner, owner_test)
+
+
+def _folders(root: Path) -> tuple[Path, Path | None]:
+    """Where the training and the test files are; None if they are not divided."""
+    for place in PLACES:
+        folder = root / place
+        if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
+            return folder / "train", folder / "test"
+        for undivided in (folder / "all_data", folder):
+            if any(undivided.glob("*.json")):
+                return undivided, None
+    raise absent("LEAF's FEMNIST files (*.json)", root, PLACES, fetched=False)
+
+
+def _images(
+    folder: Path, owners: dict[str, int], digits: bool, writers: int | None
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """The images, labels and owners of a folder's files; writers who are new are added to `owners`."""
+    xs, ys, numbers, count = [], [], [], 0
+    for user in users(folder):
+        if writers is not None and user.name not in owners and len(owners) == writers:
+            continue  # a test file may still have one of those that are kept
+        x, y = _arrays(user, folder)
+        if digits:
+            x, y = x[y < DIGITS], y[y < DIGITS]
+        if not len(y):
+            continue
+        count += len(y)
+        if count > MOST:
+            raise ValueError(f"{folder}: more than {MOST} images; that is no FEMNIST")
+        xs.append(x)
+        ys.append(y)
+        numbers.append(np.full(len(y), owners.setdefault(user.name, len(owners)), np.int64))
+    if not count:
+        raise ValueError(f"{folder}: no images in its files; it must have 1 at least")
+    return np.concatenate(xs), np.concatenate(ys), np.concatenate(numbers)
+
+
+def _arrays(user: User, folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    try:
+        x = np.array(user.x, np.float64).reshape(len(user.y), SIDE * SIDE)
+        y = np.array(user.y)
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"{folder}: user {user.name!r}: x are not lists of {SIDE * SIDE} numbers") from None
+    if not ((x >= 0) & (x <= 1)).all():
+        raise ValueError(f"{folder}: user {user.name!r}: pixels that are not in 0 to 1; LEAF's are")
+    if len(y) and not (y.dtype.kind == "i" and y.ndim == 1 and 0 <= y.min() <= y.max() < CLASSES):
+        raise ValueError(f"{folder}: user {user.name!r}: labels that are not whole numbers in 0 to {CLASSES - 1}")
+    return x.astype(np.float32).reshape(-1, 1, SIDE, SIDE), y.astype(np.int64)

@@ -1,0 +1,151 @@
+"""The texts of LEAF: Shakespeare and Reddit, by user."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices.data.dataset import UNLABELLED, Dataset
+from devices.data.leaf import User, users
+from devices.data.packed import absent
+from devices.data.text import UNKNOWN, only_known, renumbered
+
+LETTERS = "".join(sorted(string.ascii_letters + string.digits + "\n !\"&'(),-.:;>?[]}"))  # LEAF's 80
+SHAKESPEARE = ("", "shakespeare", "shakespeare/data")
+REDDIT = ("", "reddit", "reddit/data")
+PADDING = "<PAD>"
+MOST = 400_000_000  # tokens of a folder, in 3 GB; LEAF's Shakespeare has 338 million
+
+
+class Part(NamedTuple):
+    """The examples of a folder, their users numbered."""
+
+    x: NDArray[np.int64]  # (n, positions)
+    y: NDArray[np.int64]  # (n,) or (n, positions)
+    owner: NDArray[np.int64]  # (n,)
+
+
+Rows = NDArray[np.int32]  # half of int64, while a folder's users are collected
+Read = Callable[[User], tuple[Rows, Rows]]
+
+
+def leaf_shakespeare(root: Path, roles: int | None = None) -> Dataset:
+    """LEAF's Shakespeare: 80 characters and the one that comes next, by role.
+
+    Characters are LEAF's 80, numbered from 1 in their order; 0 is any other.  LEAF's folders train and test lie in
+    `root`, `root`/shakespeare or `root`/shakespeare/data; undivided files are not read, because examples that
+    follow each other overlap by 79 characters, and LEAF leaves a gap when it divides them.  Owners are the
+    first `roles` users of train, or all.  Raises FileNotFoundError if there are no such folders, ValueError, naming
+    the folder and user, for what is no such example.
+    Source: Caldas et al. 2018 (arXiv 1812.01097).
+    """
+    numbers = {letter: i for i, letter in enumerate(LETTERS, 1)}
+
+    def read(user: User) -> tuple[Rows, Rows]:
+        if not all(isinstance(text, str) for text in [*user.x, *user.y]) or any(len(y) != 1 for y in user.y):
+            raise ValueError("x are not texts with one character y each")
+        y = np.array([numbers.get(letter, UNKNOWN) for letter in user.y], np.int32)
+        return _rows([[numbers.get(letter, UNKNOWN) for letter in x] for x in user.x]), y
+
+    owners, train, test = _parts(root, SHAKESPEARE, "Shakespeare", roles, read)
+    return _dataset("leaf_shakespeare", owners, train, test, len(LETTERS) + 1)
+
+
+def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> Dataset:
+    """LEAF's Reddit: pieces of ten words of a comment, and for each word the one that comes next, by person.
+
+    The `words` commonest of the training pieces (<BOS> and <EOS> are words) have the tokens 1 ...; 0 is any
+    other word and padding, which are UNLABELLED as labels: LEAF never counts either as right.  Pieces without a
+    label are left out.  LEAF's folders train and test lie in `root`, `root`/reddit or `root`/reddit/data.  Owners
+    are the first `people` users of train, or all.  Raises as `leaf_shakespeare`.
+    Source: Caldas et al. 2018, and LEAF's data/reddit for the form: x a list of pieces for each comment, y an object
+    with as many `target_tokens`.
+    """
+    if words < 1:
+        raise ValueError(f"words is {words}; it must be 1 or more")
+    seen = {PADDING: 0}  # all words, in the order in which they come
+
+    def read(user: User) -> tuple[Rows, Rows]:
+        targets = [label.get("target_tokens") if isinstance(label, dict) else None for label in user.y]
+        return _pieces(user.x, seen), _pieces(targets, seen)
+
+    owners, train, test = _parts(root, REDDIT, "Reddit", people, read, counted=False)
+    if train.y.shape != train.x.shape or test.y.shape != test.x.shape:
+        raise ValueError(f"{root}: LEAF's Reddit has pieces and targets of unlike number or length")
+    counts = np.bincount(train.x.ravel(), minlength=len(seen))
+    counts[seen[PADDING]] = 0
+    numbers = renumbered(counts, list(seen), words)
+    train, test = (_labelled(Part(numbers[x], only_known(numbers[y]), owner)) for x, y, owner in (train, test))
+    return _dataset("leaf_reddit", owners, train, test, int(numbers.max()) + 1)
+
+
+def _pieces(comments: list[Any], seen: dict[str, int]) -> Rows:
+    """The pieces of all comments, their words numbered as in `seen`, to which new ones are added."""
+    rows = []
+    for pieces in comments:
+        for piece in pieces if isinstance(pieces, list) else [None]:
+            if not isinstance(piece, list) or not all(isinstance(word, str) for word in piece):
+                raise ValueError("x or y's target_tokens are not lists of pieces, each a list of words")
+            rows.append([seen.setdefault(word, len(seen)) for word in piece])
+    return _rows(rows)
+
+
+def _rows(rows: list[list[int]]) -> Rows:
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("examples of unlike lengths")
+    return np.array(rows, np.int32)
+
+
+def _labelled(part: Part) -> Part:
+    keep = (part.y != UNLABELLED).any(axis=1)
+    return Part(part.x[keep], part.y[keep], part.owner[keep])
+
+
+def _parts(
+    root: Path, places: Sequence[str], what: str, most: int | None, read: Read, counted: bool = True
+) -> tuple[dict[str, int], Part, Part]:
+    """The numbers of the first `most` users of train, and the two parts of what they have."""
+    if most is not None and most < 1:
+        raise ValueError(f"{most} users are asked for; it must be 1 or more")
+    owners: dict[str, int] = {}
+    for folder in (root / place for place in places):
+        if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
+            train = _part(folder / "train", owners, most, read, counted)
+            return owners, train, _part(folder / "test", owners, len(owners), read, counted)
+    raise absent(f"LEAF's folders train and test of {what} (*.json)", root, places, fetched=False)
+
+
+def _part(folder: Path, owners: dict[str, int], most: int | None, read: Read, counted: bool) -> Part:
+    xs: list[Rows] = []
+    ys: list[Rows] = []
+    numbers, count = [], 0
+    for user in users(folder, counted):
+        if user.name not in owners and len(owners) == most:
+            continue
+        try:
+            x, y = read(user)
+        except ValueError as error:
+            raise ValueError(f"{folder}: user {user.name!r}: {error}") from None
+        if not x.size:
+            continue
+        count += x.size
+        if len(x) != len(y) or (xs and (x.shape[1:], y.shape[1:]) != (xs[0].shape[1:], ys[0].shape[1:])):
+            raise ValueError(f"{folder}: user {user.name!r}: examples of another length, or not as many labels")
+        if count > MOST:
+            raise ValueError(f"{folder}: more than {MOST} tokens; take fewer users")
+        xs.append(x)
+        ys.append(y)
+        numbers.append(np.full(len(x), owners.setdefault(user.name, len(owners)), np.int64))
+    if not count:
+        raise ValueError(f"{folder}: no examples in its files; there must be 1 at least")
+    return Part(np.concatenate(xs, dtype=np.int64), np.concatenate(ys, dtype=np.int64), np.concatenate(numbers))
+
+
+def _dataset(name: str, owners: dict[str, int], train: Part, test: Part, classes: int) -> Dataset:
+    arrays = (train.x, train.y, test.x, test.y)
+    return Dataset(name, *arrays, classes, tuple(owners), train.owner, test.owner)

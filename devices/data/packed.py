@@ -1,0 +1,81 @@
+"""Published files: packed or not, found where people keep them, told from others by their md5."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\0"  # how they start: RFC 1952; "The .xz File Format" 1.2.1
+MEMORY = 1 << 27  # bytes that xz may use beside what it unpacks: its strongest preset needs half of it
+
+
+def unpacked(path: Path, limit: int) -> bytes:
+    """What a file holds, out of gzip or xz if it is in one (the content tells, not the name).
+
+    Raises ValueError, naming the file and the reason, for more than `limit` bytes (packed or not) and for
+    anything but one whole gzip or xz.
+    """
+    if path.stat().st_size > limit:
+        raise ValueError(f"{path}: {path.stat().st_size} bytes; such a file here has at most {limit}")
+    content = path.read_bytes()
+    if content.startswith(GZIP):
+        return _out_of("gzip", zlib.decompressobj(wbits=31), content, path, limit)  # 31: with header and checksum
+    if content.startswith(XZ):
+        return _out_of("xz", lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY), content, path, limit)
+    return content
+
+
+class _Unpacker(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _out_of(kind: str, unpacker: _Unpacker, content: bytes, path: Path, limit: int) -> bytes:
+    try:
+        whole = unpacker.decompress(content, limit + 1)
+    except (zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path}: damaged {kind} ({error})") from error
+    if len(whole) > limit:
+        raise ValueError(f"{path}: unpacks to more than {limit} bytes; that is no data set of ours")
+    if not unpacker.eof:
+        raise ValueError(f"{path}: truncated {kind}; its end is missing")
+    if unpacker.unused_data:
+        raise ValueError(f"{path}: {len(unpacker.unused_data)} trailing bytes after the {kind}")
+    return whole
+
+
+def check_md5(content: bytes, expected: str, path: Path, whose: str) -> None:
+    """Raises ValueError if `content`, read from `path`, is not the published one."""
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        raise ValueError(f"{path}: md5 {found}; {whose}'s is {expected}: the file is damaged or another one")
+
+
+def find(root: Path, places: Sequence[str], names: Sequence[str], packing: str) -> list[Path] | None:
+    """The files called `names`, with the ending `packing` or without: all from the first place with all of them."""
+    for place in places:
+        # packed first: a download that was cut off may leave half an unpacked file beside a whole packed one
+        found = [
+            next((p for p in (root / place / f"{name}{packing}", root / place / name) if p.is_file()), None)
+            for name in names
+        ]
+        files = [path for path in found if path is not None]
+        if len(files) == len(names):
+            return files
+    return None
+
+
+def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -> FileNotFoundError:
+    """The error for files that are nowhere; `fetched` says whether the program can download them."""
+    return FileNotFoundError(
+        f"{what} are in none of {', '.join(str(root / place) for place in places)};"
+        " set data.root or $FEDLAPSE_DATA to where they are"
+        + (", or data.download: true to fetch them" if fetched else "; they cannot be fetched for you")
+    )

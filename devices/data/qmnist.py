@@ -1,0 +1,77 @@
+"""MNIST by its writers, whom QMNIST names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices.data import idx, tv
+from devices.data.dataset import Dataset
+from devices.data.packed import absent, find
+from devices.shards import tenths
+
+PLACES = ("", "qmnist", "QMNIST/raw")
+# md5 of the .gz (torchvision's list) and of what it holds (computed from files that have the former)
+SUMS = {
+    "train": ("0058f8dd561b90ffdd0f734c6a30e5e4", "1d43300e7f41ddcbf7fd006cbe865af9"),
+    "test": ("5b5b05890a5e13444e108efe57b788aa", "5e00709fb0090091f3afc51d204ad83c"),
+}
+SERIES, WRITER = 1, 2  # columns of a label file: NIST's series of forms, the writer's number
+# NIST Special Database 19: field staff of the Census Bureau filled in series 0 to 3, high-school students 4
+DOMAINS = {0: "census", 1: "census", 2: "census", 3: "census", 4: "student"}
+MOST_WRITERS = 10_000  # their numbers end at 2,599
+
+
+def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Dataset:
+    """MNIST's training images by their 539 writers: 289 "census-0012", 250 "student-2154".
+
+    No writer of MNIST's training images wrote test images.  So each writer's 60,000 are split 9:1 (`tenths`) into
+    training and test examples.  With `strangers` the test set is MNIST's own: 10,000 images by 297 other writers,
+    who are owners too but have no training examples.  Images as `idx.mnist` finds and scales them; the label files
+    lie in `root`, `root`/qmnist or `root`/QMNIST/raw.  Raises as `idx.mnist`.
+    Source: Yadav & Bottou 2019 (arXiv 1905.10498); algorithms.md §7b "Natural owners".
+    """
+    images = idx.mnist(root, download)
+    writers = _writers(root, "train", download)
+    if strangers:
+        # QMNIST's README: its first 10,000 test rows are MNIST's test images in order
+        writers = np.concatenate([writers, _writers(root, "test", download)[: len(images.y_test)]])
+    codes, owner = np.unique(writers, return_inverse=True)
+    names = tuple(_name(int(code)) for code in codes)
+    owner = owner.astype(np.int64)
+    if strangers:
+        n = len(images.y)
+        arrays = (images.x, images.y, images.x_test, images.y_test)
+        return Dataset("qmnist", *arrays, images.classes, names, owner[:n], owner[n:])
+    train, test = tenths(owner)
+    arrays = (images.x[train], images.y[train], images.x[test], images.y[test])
+    return Dataset("qmnist", *arrays, images.classes, names, owner[train], owner[test])
+
+
+def _writers(root: Path, part: str, download: bool) -> NDArray[np.int64]:
+    """The writer of each row of a label file, as series * MOST_WRITERS + number."""
+    names = [f"qmnist-{part}-labels-idx2-int"]
+    files = find(root, PLACES, names, ".gz")
+    if files is None and download:
+        _download(root, part)
+        files = find(root, PLACES, names, ".gz")
+    if files is None:
+        raise absent(f"QMNIST's labels ({names[0]})", root, PLACES)
+    rows = idx.checked(files[0], SUMS[part], "QMNIST").astype(np.int64)  # (60000, 8)
+    return rows[:, SERIES] * MOST_WRITERS + rows[:, WRITER]
+
+
+def _name(code: int) -> str:
+    series, writer = divmod(code, MOST_WRITERS)
+    return f"{DOMAINS.get(series, f'series{series}')}-{writer:04d}"
+
+
+def _download(root: Path, part: str) -> None:
+    try:
+        tv.datasets().QMNIST(root, what=part, download=True)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(
+            f"QMNIST could not be downloaded into {root} ({error}); put its two label files there yourself"
+        ) from error
