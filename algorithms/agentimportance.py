@@ -24,7 +24,7 @@ class AgentImportance(FedAvg):
     """Local loss L_k(θ) + (λ/2) Σ F_t (θ - θ_t)², and a mean of models in which each coordinate counts by F^k.
 
     F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example,
-    mean), which returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4); the server sends F_{t+1}, their mean, and
+    mean); it returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4).  The server sends F_{t+1}, their mean, and
     aggregates with their normalised values F̄^k (Eq. 2).  Down and up 2 |θ|; down |θ| until a reply has been
     counted.  Devices keep nothing; the server must see each upload, so sums alone (secure aggregation) will not do.
     What neither switch needs does not travel: both off are FedAvg, bytes included.

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Literal, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
@@ -23,7 +22,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.models import answers, twice_differentiable
+from algorithms.labels import at_label, drawn, norm
+from algorithms.models import twice_differentiable
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -86,9 +86,9 @@ def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, see
     if kind == "true":
         return _expected(model, loss, x, y)
     if kind == "sampled":
-        return _summed(model, loss, x, _drawn(model, x, y, seed), "sq")
+        return _summed(model, loss, x, drawn(model, x, y, seed), "sq")
     if kind == "mas":
-        return _summed(model, _norm, x, y, "abs")
+        return _summed(model, norm, x, y, "abs")
     return _summed(model, loss, x, y, kind)
 
 
@@ -115,11 +115,6 @@ def _batch_squares(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: in
     return sums
 
 
-def _norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
-    """‖f(x)‖² of each example (Aljundi et al. 2018, Eq. 3)."""
-    return outputs.flatten(1).square().sum(1)
-
-
 def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
     """Sums over the examples of Σ_c p(c | x) g_c²."""
     if y.dim() != 1:
@@ -131,29 +126,6 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
         for name, total in _summed(model, at_label(loss, label), x, y, "sq").items():
             sums[name] += total
     return sums
-
-
-def at_label(loss: Loss, label: int) -> Loss:
-    """√p(label | x), held fixed, times the loss were that the label: squares then weigh each label by p."""
-
-    def weighed(outputs: Tensor, y: Tensor) -> Tensor:
-        root = answers(outputs, y).detach().softmax(1)[:, label].sqrt()
-        return root * loss(outputs, torch.full_like(y, label))
-
-    return weighed
-
-
-@torch.no_grad()
-def _drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-    """Labels like `y`, drawn from the softmax of the model's outputs; where there is none (below 0) none is drawn."""
-    random = np.random.Generator(np.random.PCG64(seed))
-    drawn = []
-    for some_x, some_y in _chunks(x, y, CHUNK):
-        reached = answers(model(some_x), some_y).double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
-        chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
-        label = (reached[..., :-1] < chance).sum(-1)  # the last class takes what rounding leaves
-        drawn.append(torch.where(some_y < 0, some_y, label))
-    return torch.cat(drawn)
 
 
 def _trainable(model: nn.Module) -> Tensors:

@@ -162,7 +162,8 @@ def fit(
     if penalty is None:
         return Reply({"weights": trained}, examples)
     reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
-    share = {"penalty_share": share_of(penalty.value(trained), losses)}
+    parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
+    share = {"penalty_share": share_of(penalty.value(parameters), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
 
 

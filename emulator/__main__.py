@@ -14,12 +14,13 @@ from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
 from emulator.commands.new import new
+from emulator.commands.papers import papers
 from emulator.commands.report import report
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
 
-COMMANDS = (new, check, compare, run, report, audit, diff, scenarios, algorithms, devices, schema)
+COMMANDS = (new, check, compare, run, report, audit, diff, scenarios, papers, algorithms, devices, schema)
 
 app = typer.Typer(
     name="fedlapse",

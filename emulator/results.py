@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from emulator.published import beside
 from emulator.record import Line, read_lines
 from emulator.summary import summarise
 from emulator.targets import Target
@@ -74,6 +75,7 @@ def _summary(scenario: Scenario, runs: Runs, said: Mapping[str, Any]) -> dict[st
     """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     made = with_intervals(summarise(begun, targets(scenario), momentum(scenario)), begun)
+    made["published"] = beside(scenario.published, begun)
     known = ("digest", "sentence", "expect", "interrupted", "failures")
     return {**made, **{key: said[key] for key in known if key in said}}
 

@@ -78,11 +78,19 @@ def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float
             for metric in ("accuracy", "initial", "personalised")
             if all(row[metric] is not None for row in finals)
         },
+        "numbers": _numbers(finals),
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
         "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
         "warnings": _warnings(seeds, momentum),
     }
+
+
+def _numbers(finals: Rows) -> dict[str, Spread]:
+    """Of the last rounds: drift, the penalty's share and others, where all seeds have them."""
+    told = [row.get("numbers", {}) for row in finals]
+    names = sorted(set.intersection(*(set(numbers) for numbers in told))) if told else []
+    return {name: spread([numbers[name] for numbers in told]) for name in names}
 
 
 def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:

@@ -77,6 +77,35 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
     return Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
 
 
+def numbers(summary: Mapping[str, Any]) -> Table:
+    """Drift, the penalty's share and what else the last rounds told."""
+    told = {label: said.get("numbers") or {} for label, said in summary["labels"].items()}
+    names = sorted({name for numbers in told.values() for name in numbers})
+    figures = Unit("", 1.0, 3)
+    rows = [
+        (label, *(units.spread(found[name], figures) if name in found else units.NONE for name in names))
+        for label, found in told.items()
+        if found
+    ]
+    caption = (
+        "In the last round, mean over the devices that were counted. Drift: ‖θ_k − θ_t‖, how far a device’s model went "
+        "from the one that it received; penalty_share: the penalty’s share of the loss that training ended with."
+    )
+    return Table(caption, ("algorithm", *(name.replace("_", " ") for name in names)), rows, 1)
+
+
+def published(summary: Mapping[str, Any]) -> Table:
+    """What a paper states, beside what came out here."""
+    rows = []
+    for one in summary.get("published") or ():
+        unit = Unit("", 1.0, 0 if one["what"].startswith("rounds") else 3)
+        ours = units.spread(one["ours"], unit)
+        seeds = f"{one['reached']} of {one['of']}" if one["reached"] < one["of"] else ""
+        rows.append((one["label"], one["what"], one["source"], unit.show(one["theirs"]), ours, seeds))
+    caption = "Numbers that papers state, beside ours (median over seeds and [low, high]); shown, not judged."
+    return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
+
+
 def _percent(fates: Mapping[str, int], fate: str) -> str:
     return f"{100 * fates[fate] / max(1, fates['asked']):.3g} %"
 

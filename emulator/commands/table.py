@@ -31,6 +31,9 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
         console.print()
         title = "At the end"
     console.print(_grid(title, tables.at_the_end(ordered)))
+    if (stated := tables.published(ordered)).rows:
+        console.print()
+        console.print(_grid("Beside what is published", stated))
     return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 

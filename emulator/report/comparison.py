@@ -87,7 +87,7 @@ def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequen
 
 def differing(results: Sequence[Results]) -> list[str]:
     """The parts of their scenarios, beside algorithms, in which folders differ: ratios then compare unlike runs."""
-    said = [one.scenario.model_dump(exclude={"name", "algorithms", "expect"}) for one in results]
+    said = [one.scenario.model_dump(exclude={"name", "algorithms", "expect", "published", "small"}) for one in results]
     return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
 
 

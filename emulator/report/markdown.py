@@ -29,6 +29,8 @@ def markdown(results: Sequence[Results]) -> str:
     to_targets = tables.to_targets(all_.summary)
     parts += _table(to_targets) if to_targets.rows else []
     parts += _table(tables.at_the_end(all_.summary))
+    for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
+        parts += _table(shown) if shown.rows else []
     parts += ["\n".join(f"- {_text(said)}" for said in critical.sentences(all_.runs))]
     warnings = tables.warnings(all_.summary)
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]

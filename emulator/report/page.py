@@ -73,6 +73,8 @@ def render(all_: Comparison) -> str:
         sentences=[*_verdicts(all_), *critical.sentences(all_.runs)],
         to_targets=tables.to_targets(all_.summary),
         at_the_end=tables.at_the_end(all_.summary),
+        numbers=tables.numbers(all_.summary),
+        published=tables.published(all_.summary),
         warnings=tables.warnings(all_.summary),
         sections=_sections(drawn),
         headline=_trusted(_headline(all_)),

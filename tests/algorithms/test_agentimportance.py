@@ -129,7 +129,7 @@ def test_taking_importance_does_not_shift_the_training() -> None:
     down = {"weights": copied(party().model)}
     plain = FedAvg(ROUGH).train(down, party())
     for importance in ("ewc", "rwalk"):
-        reply = AgentImportance(ROUGH, importance=importance).train(down, party())  # type: ignore[arg-type]
+        reply = AgentImportance(ROUGH, importance=importance).train(down, party())
         assert same_bits(reply.upload["weights"], plain.upload["weights"])
 
 
@@ -274,8 +274,8 @@ def test_with_nothing_but_memory_it_is_that_of_the_first_round(weigh_by: str) ->
 def test_the_first_importance_is_not_diluted_and_later_ones_are_mixed_with_the_server_s() -> None:
     fleet = Fleet(AgentImportance(ROUGH, gamma=0.9), torch.float64)
     first = fleet.play("ab")
-    for device, reply in first.items():
-        own = fisher_one_by_one(party(device, 0, ord(device), torch.float64), reply.upload["weights"])
+    for known, reply in first.items():
+        own = fisher_one_by_one(party(known, 0, ord(known), torch.float64), reply.upload["weights"])
         for name, value in reply.upload["fisher"].items():
             torch.testing.assert_close(value, own[name], rtol=1e-10, atol=1e-18)
     was, device = fleet.state["fisher"], fleet.device("c")
@@ -286,7 +286,7 @@ def test_the_first_importance_is_not_diluted_and_later_ones_are_mixed_with_the_s
 
 
 def test_ema_and_raw_hand_on_the_same_importance_and_weigh_by_another() -> None:
-    ema, raw = (Fleet(AgentImportance(STILL, weigh_by=kind), torch.float64) for kind in ("ema", "raw"))  # type: ignore[arg-type]
+    ema, raw = (Fleet(AgentImportance(STILL, weigh_by=kind), torch.float64) for kind in ("ema", "raw"))
     for names in ("ab", "bc"):
         before = ema.play(names), raw.play(names)
         for name, value in ema.state["fisher"].items():

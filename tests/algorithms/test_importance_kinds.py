@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from algorithms.algorithm import Tensors
 from algorithms.cost import Meter
 from algorithms.estimation import estimation
 from algorithms.importance import MEANING, Kind, importance
+from algorithms.labels import drawn
 from algorithms.models import build, cross_entropy
 
 torch.set_num_threads(1)  # as in a worker
@@ -170,6 +172,16 @@ def test_drawn_labels_follow_from_the_seed_alone() -> None:
     assert torch.equal(torch.default_generator.get_state(), state)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert off(importance(model, cross_entropy, x, y, "sampled", seed=2), first) > 0.01
+
+
+def test_drawn_labels_are_independent_of_the_order_of_training() -> None:
+    """Equal odds for two labels: what is drawn below ½ gets the first; a shuffle's first numbers must not be those."""
+    model = nn.Linear(4, 2).double()
+    model.load_state_dict({name: torch.zeros_like(value) for name, value in model.state_dict().items()})
+    x, y = torch.ones(64, 4).double(), torch.zeros(64, dtype=torch.long)
+    for seed in range(5):
+        same = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0]))).random(64)
+        assert (drawn(model, x, y, seed).numpy() != (same > 0.5)).any()
 
 
 def test_places_without_a_label_are_drawn_none() -> None:

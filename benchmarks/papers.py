@@ -1,0 +1,163 @@
+"""The papers' small settings, run one after the other, ours beside theirs: writes docs/papers.md.
+
+    python -m benchmarks.papers                 all of scenarios/papers, with their `small:` changes
+    python -m benchmarks.papers fedcl fedcurv   those whose names begin so; the others keep what was found before
+
+Leaves scenarios/papers/reproduced.json for `fedlapse papers`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from emulator import units
+from emulator.commands.papers import AGREES
+from emulator.published import Step, steps
+from emulator.units import Unit
+from scenarios.load import load, shipped
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, FOUND = ROOT / "docs" / "papers.md", ROOT / "scenarios" / "papers" / "reproduced.json"
+RAW = ROOT / "benchmarks" / "papers.json"
+PAPERS = {  # what their files' names begin with
+    "fedcl": "FedCL (Yao and Sun 2020)",
+    "fedcurv": "FedCurv (Shoham et al. 2019)",
+    "agentimportance": "Importance from agents",
+    "fedmeta": "FedMeta and UGA (Yao et al. 2019)",
+    "continual": "Continual federated learning with knowledge transfer (An Bian 2018)",
+}
+METRICS = ("accuracy", "initial", "personalised")
+SHARE = Unit("", 1.0, 3)
+INTRODUCTION = """\
+# The papers, run small
+
+Made by `python -m benchmarks.papers`, which runs the `small:` version of each file in `scenarios/papers`. Small
+versions are on small data, with small models and few devices, so their numbers are not the papers'; what may be
+compared is which way an algorithm differs from the baseline. *As published*: in each of the seeds it differs in the
+same direction as in the paper; *against it*: in each in the other; *unclear*: the seeds disagree, or some never got
+there. [low, high] are the extremes of the seeds; with 3 of them this is no test of significance. Without `--small`
+the same files are the papers' own settings.
+"""
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Beginnings of names; default: all.")] = None,
+    limit: Annotated[float, typer.Option(help="Seconds that one setting may take.")] = 300.0,
+) -> None:
+    """Runs the small settings, keeps what they gave in benchmarks/papers.json, and writes docs/papers.md."""
+    known: dict[str, Any] = json.loads(RAW.read_text(encoding="utf-8")) if RAW.is_file() else {}
+    every = sorted(name.removeprefix("papers/") for name in shipped() if name.startswith("papers/"))
+    for name in every:
+        if not names or name.startswith(tuple(names)):
+            known[name] = _run(name, limit)
+            RAW.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            typer.echo(f"{name}: {known[name].get('failure') or _count(known[name])}, {known[name]['host_s']:.0f} s")
+    known = {name: known[name] for name in every if name in known}
+    PAGE.write_text("\n".join(_page(known)) + "\n", encoding="utf-8")
+    counts = {name: _counts(found) for name, found in known.items() if "published" in found}
+    FOUND.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _run(name: str, limit: float) -> dict[str, Any]:
+    """One setting through the command line, as a user would."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "emulator", "compare", f"papers/{name}", "--small", "--quiet"]
+        try:
+            done = subprocess.run(
+                [*command, "--out", f"{folder}/out"],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return {"failure": f"took longer than {limit:.0f} s", "host_s": limit}
+        seconds = time.monotonic() - began
+        if done.returncode:
+            return {"failure": done.stderr.strip().splitlines()[-1], "host_s": seconds}
+        summary = json.loads(Path(folder, "out", "summary.json").read_text(encoding="utf-8"))
+    kept = {
+        label: {key: said[key] for key in ("final", "time_s", "bytes")} for label, said in summary["labels"].items()
+    }
+    return {"published": summary["published"], "labels": kept, "host_s": round(seconds, 1)}
+
+
+def _counts(found: Mapping[str, Any]) -> dict[str, int]:
+    said = [AGREES[step.agrees] for step in steps(found["published"])]
+    return {word: said.count(word) for word in AGREES.values()}
+
+
+def _count(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in _counts(found).items() if count) or "nothing to compare"
+
+
+def _page(known: Mapping[str, Any]) -> Iterator[str]:
+    yield INTRODUCTION
+    yield from _table(("paper", *AGREES.values(), "settings"), list(_summary(known)))
+    for start, title in PAPERS.items():
+        mine = {name: found for name, found in known.items() if name.startswith(start)}
+        if mine:
+            yield f"\n## {title}"
+        for name, found in mine.items():
+            yield from _setting(name, found)
+
+
+def _summary(known: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    for start, title in PAPERS.items():
+        mine = [found for name, found in known.items() if name.startswith(start)]
+        counts = [_counts(found) for found in mine if "published" in found]
+        yield (title, *(str(sum(each[word] for each in counts)) for word in AGREES.values()), str(len(mine)))
+
+
+def _setting(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    scenario = load(f"papers/{name}", small=True)
+    yield f"\n### {name}"
+    yield ""
+    yield (
+        f"`fedlapse compare papers/{name} --small`: {scenario.data.set}, {scenario.model}, {scenario.devices} devices, "
+        f"{len(scenario.seeds)} seeds, {scenario.rounds.max} rounds, {found['host_s']:.0f} s here."
+    )
+    yield ""
+    if "failure" in found:
+        yield f"It did not run: {found['failure']}"
+        return
+    finals = [
+        (
+            label,
+            *(units.spread(said["final"][m], SHARE) if said["final"].get(m) else units.NONE for m in METRICS),
+            units.duration(said["time_s"]["median"]),
+        )
+        for label, said in found["labels"].items()
+    ]
+    yield from _table(("algorithm", *METRICS, "virtual time"), finals)
+    if rows := [_row(step) for step in steps(found["published"])]:
+        yield ""
+        yield from _table(("beside the baseline", "", "where", "published", "ours", ""), rows)
+
+
+def _row(step: Step) -> Sequence[str]:
+    ratio = step.what.startswith("rounds")
+    unit = Unit("", 1.0, 2 if ratio else 3)
+    theirs = f"{step.theirs:.2f}x" if ratio else f"{step.theirs:+.3f}"
+    return (step.label, step.what, step.source, theirs, units.spread(step.ours, unit), AGREES[step.agrees])
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(headings) + " |"
+    yield "|" + " --- |" * len(headings)
+    yield from ("| " + " | ".join(row) + " |" for row in rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)
