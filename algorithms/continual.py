@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from math import inf
+from typing import Literal
 
 import torch
 from torch import nn
 
+from algorithms import options
 from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work, matches
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.local import sgd
+from algorithms.turns import Turns, Variant, part
 
-Variant = Literal["baseline", "alg0", "alg1", "alg2"]
 KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What a round is about; parameters as globs, "" for none."""
-
-    name: str  # train, or retrain, which is for the whole fleet
-    down: str
-    trained: str
-    epochs: int
-    up: str
 
 
 @dataclass(frozen=True)
@@ -66,59 +57,48 @@ class Continual(FedAvg):
     """For baseline: the last round of a cycle asks the whole fleet, whose mean the next one begins with."""
 
     def __post_init__(self) -> None:
-        per_cycle, block = self.training.per_cycle, self.training.per_cycle / max(1, self.inner)
-        for name, right, rule in (
-            ("variant", self.variant in get_args(Variant), f"one of {', '.join(get_args(Variant))}"),
-            ("upload", self.upload in ("minimal", "literal"), "'minimal' or 'literal'"),
-            ("personal", "!" not in {glob[0] for glob in self.personal.split()}, "what is personal, without a '!'"),
-            ("inner", self.inner == 1 or (self.inner > 1 and self.variant == "alg2"), "1, or more with alg2"),
-            ("retrain_epochs", self.retrain_epochs >= 0, "0 (no retraining) or more"),
-        ):
-            if not right:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be {rule}")
-        if self._asks_all and per_cycle and (block < 2 or block % 1):
-            raise ValueError(
-                f"inner is {self.inner} and rounds.per_cycle {per_cycle}; a cycle must consist of so many equal blocks "
-                "of 2 rounds or more: FedAvg's, then one that retrains"
-            )
+        options.check(self, inner=(1, inf), retrain_epochs=(0, inf))
+        if "!" in {glob[0] for glob in self.personal.split()}:
+            raise ValueError(f"personal is {self.personal!r}; it must be what is personal, without a '!'")
+        self.turns.check()
+
+    @property
+    def turns(self) -> Turns:
+        """What each round is about."""
+        literal = self.upload == "literal"
+        given = (self.variant, self.personal, self.inner, self.retrain_epochs, literal, self.average, self.training)
+        return Turns(*given)
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, of which the personal part is as global as the rest until cycle 0 has ended."""
-        if self._asks_all and not self.training.per_cycle:
-            raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
-        names = [name for name, parameter in server.model.named_parameters() if parameter.requires_grad]
-        personal = [name for name in names if matches(name, self.personal)]
-        if self.variant in ("alg1", "alg2") and self.personal.split() and not personal:
-            raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
-        if self.variant == "alg2" and personal == names:
-            raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")
+        self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
         return super().start(weights, server)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
         """The part of the weights that goes up in this round; in some rounds of Alg. 2 it is empty."""
-        return {"weights": _part(super().upload_form(round, model)["weights"], self._turn(round).up)}
+        return {"weights": part(super().upload_form(round, model)["weights"], self.turns.of(round).up)}
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
         """As FedAvg's; all in a round that retrains."""
-        return names if self._turn(round).name == "retrain" else super().cohort(round, names, count, seed)
+        return names if self.turns.of(round).name == "retrain" else super().cohort(round, names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """The model, or its shared part, to all who are asked."""
-        return Request({"weights": _part(state["weights"], self._turn(server.round).down)})
+        return Request({"weights": part(state["weights"], self.turns.of(server.round).down)})
 
     def train(self, download: Message, device: Party) -> Reply:
         """FedAvg's training or retraining, of those parameters whose turn it is; all others stay as they came."""
-        turn, kept = self._turn(device.round), device.memory.get(KEPT, {})
+        turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in device.model.state_dict().items()}
         model = blank | kept | download["weights"]
         if turn.trained and turn.epochs:
             after = sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)
-            model |= _part(after, turn.trained)
-        upload = {"weights": _part(model, turn.up)}
+            model |= part(after, turn.trained)
+        upload = {"weights": part(model, turn.up)}
         if self.variant != "alg2":
             return Reply(upload, len(device.y), model=model)
         learnt = turn.down == "*" or turn.name == "retrain"
-        memory = {KEPT: _part(model, self.personal)} if learnt else {}
+        memory = {KEPT: part(model, self.personal)} if learnt else {}
         numbers = {} if turn.down == "*" else {"without_personal": float(not kept)}
         return Reply(upload, len(device.y), memory, model=model, numbers=numbers)
 
@@ -128,7 +108,7 @@ class Continual(FedAvg):
 
     def device_work(self, load: Load) -> Work:
         """Passes with gradients of those parameters whose turn it is."""
-        turn, batch = self._turn(load.round), max(1, min(self.training.batch, load.examples))
+        turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()
         moved = sgd_traffic(1, self.training.momentum)
@@ -136,27 +116,5 @@ class Continual(FedAvg):
 
     def combine_work(self, load: Load) -> Work:
         """Each part that was uploaded is read once, and the mean is written."""
-        globs = self._turn(load.round).up
+        globs = self.turns.of(load.round).up
         return (Phase("combine", 0, 1, backward=globs, per_parameter=load.replies + 1.0),) if globs else ()
-
-    @property
-    def _asks_all(self) -> bool:
-        return self.variant != "baseline" or self.average
-
-    def _turn(self, round: int) -> Turn:
-        """FedAvg's rounds are those that end no block; a block is a cycle, or with Alg. 2 one m-th of it."""
-        per_cycle = self.training.per_cycle
-        apart = self.variant == "alg2" and self.training.cycle(round) > 0
-        shared = " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
-        sent = shared if apart else "*"
-        if not (self._asks_all and per_cycle) or (round + 1) % (per_cycle // (self.inner if apart else 1)):
-            return Turn("train", sent, sent, self.training.epochs, sent)
-        if self.variant in ("baseline", "alg0"):
-            return Turn("retrain", "*", "*", self.retrain_epochs if self.variant == "alg0" else 0, "*")
-        minimal, literal = (self.personal, "*") if self.variant == "alg1" else ("", shared)
-        up = literal if self.upload == "literal" and (round + 1) % per_cycle == 0 else minimal
-        return Turn("retrain", sent, self.personal, self.retrain_epochs, up)
-
-
-def _part(tensors: Tensors, globs: str) -> Tensors:
-    return {name: value for name, value in tensors.items() if matches(name, globs)}

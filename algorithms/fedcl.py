@@ -9,10 +9,8 @@ from typing import ClassVar, Literal, cast
 
 from algorithms import omega, options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
-from algorithms.cost import PULL, PULL_PLAIN
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.fisher import positive
 from algorithms.importance import Kind
 from algorithms.local import STRONGEST, Quadratic
 
@@ -50,9 +48,9 @@ class FedCL(FedAvg):
     """How much a weight matters: mean |gradient|, its mean square, one number a tensor, label-free, or by its path."""
     interval: int = 1
     """N: importance is estimated and sent in every N-th round."""
-    fallback: Literal["identity", "keep_last", "catch_up", "local_estimate", "none"] = "identity"
+    fallback: omega.Fallback = "identity"
     """What a device uses in the rounds between: 1, its last, the current one (sent if it lacks it), its own, none."""
-    first: Literal["none", "identity", "send"] = "none"
+    first: omega.First = "none"
     """What keep_last does on a device that never had one: no penalty, 1 for all weights, or the server sends one."""
     strength: float = 0.5
     """λ, the weight of the penalty; 0 is FedAvg."""
@@ -72,8 +70,12 @@ class FedCL(FedAvg):
     @property
     def source(self) -> omega.Source:
         """Ω, as the server has it."""
-        sends = self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
-        return omega.Source(self.importance, self.interval, sends, self.damping)
+        return omega.Source(self.importance, self.interval, self.holder.sent, self.damping)
+
+    @property
+    def holder(self) -> omega.Holder:
+        """Ω, as a device has it."""
+        return omega.Holder(self.importance, self.fallback, self.first, used=self.strength > 0)
 
     def download_form(self, server: Party) -> Message:
         """Ω has one number for each parameter, or one for each parameter tensor."""
@@ -94,19 +96,19 @@ class FedCL(FedAvg):
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:
         """A spring to the broadcast model in each coordinate, as stiff as the coordinate is important."""
-        weights, known = download["weights"], self._known(download, device)
-        if self.strength == 0 or (known is None and not self._ones):
+        weights, known = download["weights"], self.holder.known(download, device)
+        if self.strength == 0 or (known is None and not self.holder.ones):
             return None
         return Quadratic(weights, self.strength, known and omega.spread(known, weights))
 
     def train(self, download: Message, device: Party) -> Reply:
         """As FedAvg's; tells of Ω, and remembers it and its round where a later round may need it."""
-        known = self._known(download, device)
+        known = self.holder.known(download, device)
         if known is None:
             return super().train(download, device)
         reply = super().train(download | {"importance": known}, device)
         reply = replace(reply, numbers={**reply.numbers, **omega.statistics(known, download["weights"])})
-        if not self._remembers:
+        if not self.holder.remembers:
             return reply
         since = device.round - device.round % self.interval if "importance" in download else None
         return omega.remembering(reply, known, device, since)
@@ -125,39 +127,14 @@ class FedCL(FedAvg):
         return (*super().combine_work(load), *self.source.combine_work(load))
 
     def penalty_traffic(self, load: Load) -> float:
-        """Parameter, anchor, gradient, and Ω if each coordinate has its own."""
-        known = self._has(load) or self._estimates
-        if self.strength == 0 or not (known or self._ones):
-            return 0.0
-        return PULL if known and self.importance != "tensor_scalar" else PULL_PLAIN
+        """That of the Ω that the device goes by."""
+        return self.holder.traffic(load)
 
     def device_work(self, load: Load) -> Work:
         """As FedAvg's, after the device's own estimate if it needs one."""
         own = estimation("omega", cast(Kind, self.importance), load.examples, load.parameters)
-        return (*(own if self._estimates and not self._has(load) else ()), *super().device_work(load))
+        return (*(own if self.holder.estimates(load) else ()), *super().device_work(load))
 
     def device_floats(self, load: Load) -> float:
         """What an own estimate holds."""
-        return HELD * load.parameters if self._estimates and not self._has(load) else 0.0
-
-    def _known(self, download: Message, device: Party) -> Tensors | None:
-        """The Ω that the device goes by: received, remembered, or estimated by itself."""
-        held = (device.memory if self._remembers else {}) | download
-        if "importance" in held:
-            return positive(held["importance"])
-        return omega.estimated(self.importance, download["weights"], device) if self._estimates else None
-
-    def _has(self, load: Load) -> bool:
-        return "importance" in load.kinds or (self._remembers and "importance" in load.memory)
-
-    @property
-    def _remembers(self) -> bool:
-        return self.fallback in ("keep_last", "catch_up")
-
-    @property
-    def _estimates(self) -> bool:
-        return self.fallback == "local_estimate" and self.strength > 0
-
-    @property
-    def _ones(self) -> bool:  # whether 1 stands for an Ω that is not there
-        return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
+        return HELD * load.parameters if self.holder.estimates(load) else 0.0

@@ -156,8 +156,9 @@ class FedCurv(FedAvg):
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:
-        """Î, and the new part in float64, once trained; lean, u and v in training."""
-        return (2.0 if self.upload == "lean" else 5.0) * load.parameters
+        """Before training the own part and u and v (lean); after it the part as it was and as it is, and the change."""
+        before = 3.0 + 2 * bool(self.centred) if self.participation == "counted" else 0.0
+        return (7.0 if self.upload == "lean" else 7.0 + before + (self.keep < 1)) * load.parameters
 
     def combine_work(self, load: Load) -> Work:
         """As FedAvg's, and the sums; lean, of all devices, as when each has been counted."""

@@ -1,4 +1,4 @@
-"""FedCL's Ω on the server: estimated from the proxy set when it is due, kept if single devices get it later."""
+"""FedCL's Ω: on the server, which estimates it when it is due, and on a device in the rounds between."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import torch
 
 from algorithms import paths
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
+from algorithms.cost import PULL, PULL_PLAIN
 from algorithms.estimation import estimation
+from algorithms.fisher import positive
 from algorithms.importance import Kind, importance
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
+Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
+First = Literal["none", "identity", "send"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,56 @@ class Source:
 
     def _kept(self, state: Message, server: Party, round: int) -> Message:
         return {"importance": self.current(state, server), "importance_round": {"round": torch.tensor(round)}}
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The device's side: which Ω it goes by in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
+
+    kind: Importance
+    fallback: Fallback
+    first: First
+    used: bool  # whether there is a penalty at all
+
+    @property
+    def sent(self) -> bool:
+        """Whether the server sends Ω to single devices."""
+        return self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
+
+    @property
+    def remembers(self) -> bool:
+        return self.fallback in ("keep_last", "catch_up")
+
+    @property
+    def ones(self) -> bool:
+        """Whether 1 stands for an Ω that is not there."""
+        return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
+
+    def estimates(self, load: Load) -> bool:
+        """Whether the device makes one of its own examples in this round."""
+        return self._own and not self.has(load)
+
+    def has(self, load: Load) -> bool:
+        """Whether it has received or remembers one."""
+        return "importance" in load.kinds or (self.remembers and "importance" in load.memory)
+
+    def known(self, download: Message, device: Party) -> Tensors | None:
+        """Received, remembered, or estimated by itself."""
+        held = (device.memory if self.remembers else {}) | download
+        if "importance" in held:
+            return positive(held["importance"])
+        return estimated(self.kind, download["weights"], device) if self._own else None
+
+    def traffic(self, load: Load) -> float:
+        """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
+        known = self.has(load) or self._own
+        if not self.used or not (known or self.ones):
+            return 0.0
+        return PULL if known and self.kind != "tensor_scalar" else PULL_PLAIN
+
+    @property
+    def _own(self) -> bool:
+        return self.fallback == "local_estimate" and self.used
 
 
 def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:

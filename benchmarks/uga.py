@@ -129,7 +129,7 @@ def _megabytes(what: str) -> float:
 
 
 def take(way: str, steps: int) -> Taken:
-    """Measures here, after one step of each way: what a single step takes, torch's libraries included, is not counted."""
+    """Measures here, after one step of each way: neither its memory nor what torch loads for it is counted."""
     torch.set_num_threads(1)
     for each in WAYS:
         run(each, 1)

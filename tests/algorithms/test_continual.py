@@ -421,7 +421,7 @@ def test_a_phase_refuses_floats_that_are_not_numbers() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"variant": "alg3"}, "variant is 'alg3'; it must be one of baseline, alg0, alg1, alg2"),
+        ({"variant": "alg3"}, "variant is 'alg3'; it must be 'baseline', 'alg0', 'alg1' or 'alg2'"),
         ({"upload": "none"}, "upload is 'none'; it must be 'minimal' or 'literal'"),
         ({"retrain_epochs": -1}, "retrain_epochs is -1"),
         ({"inner": 0}, "inner is 0"),

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.algorithm import Message, Tensors, Training
+from algorithms.algorithm import Message, Tensors, Training, unharmed
 from algorithms.curvature import strongest
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
@@ -303,18 +303,22 @@ def test_the_part_of_a_device_that_left_is_dropped_after_max_age_rounds(curved: 
 # ---- where θ is counted from
 
 
-def test_centred_sums_err_less_in_few_bits(curved: Any) -> None:
-    # algorithms.md §7, row 14: with 16 bits, 28 % of the gradient become 0.45 % at a spread of 1e-3
+@pytest.mark.parametrize("bits", [32, 16])
+def test_centred_sums_err_less(curved: Any, bits: int) -> None:
+    # algorithms.md §7, row 14: 2.4 times less in fp32, and 60 times less in fp16, where plain ones err by 28 %, before
+    # the next changes carry what the first ones lost
     still = Training(epochs=1, batch=4, lr=1e-3)
     errors = []
     for centred in (False, True):
-        fleet = curved(FedCurv(still, 0.3, centred=centred, upload="paper"), send=halved)
-        fleet.play("abcde")
+        fleet = curved(FedCurv(still, 0.3, centred=centred), send=halved if bits == 16 else unharmed)
+        for _ in range({32: 3, 16: 1}[bits]):
+            fleet.play("abcde")
         at = {name: value + 1e-3 for name, value in fleet.state["weights"].items()}
         grads, expected = felt(fleet, "a", at), explicit(fleet, "a", at)
         assert grads is not None
         errors.append(max(float((grads[n] - expected[n]).abs().max() / expected[n].abs().max()) for n in at))
-    assert errors[1] < errors[0] / 10
+    assert errors[0] < {32: 1e-3, 16: 2.0}[bits]
+    assert errors[1] < errors[0] / {32: 2, 16: 10}[bits]
 
 
 def halved(kind: str, tensors: Tensors) -> Tensors:

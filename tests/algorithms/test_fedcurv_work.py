@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import fedcurv, models
@@ -111,3 +114,50 @@ def test_declared_traffic_is_what_operations_move(
     assert declared == pytest.approx(on_device, rel=0.1, abs=0.1 * N)
     (combine,), (mean,) = algorithm.combine_work(load), FedAvg(TRAINING).combine_work(load)
     assert combine.traffic - mean.traffic == pytest.approx(on_server, rel=0.1 if rounds > 1 else 0.25)
+
+
+# ---- floats held
+
+
+class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
+    """The most floats that live at once of those that operations have made."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive: dict[int, int] = {}
+        self.most = 0.0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                memory = tensor.untyped_storage()
+                if memory._cdata not in self.alive:
+                    self.alive[memory._cdata] = memory.nbytes()
+                    weakref.finalize(memory, self.alive.pop, memory._cdata, None)
+        self.most = max(self.most, sum(self.alive.values()) / 4)
+        return result
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_declared_memory_is_what_a_device_holds_beside_its_messages(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    pretended(monkeypatch)
+    algorithm = FedCurv(TRAINING, 0.1, **options)
+    state: Message = {"weights": drawn(1)}
+    memory: dict[str, Message] = {name: {} for name in "abcd"}
+    for round in range(2):
+        down = algorithm.request(state, "abcd", replace(party(), round=round)).download
+        answers = {}
+        for name, kept in memory.items():
+            device = replace(party(name, kept), round=round)
+            with Held() as held:
+                answers[name] = algorithm.train(down, device)
+        state = algorithm.combine(state, answers, replace(party(), round=round))
+        memory = {name: kept | answers[name].if_counted for name, kept in memory.items()}
+    load = Load(1, EXAMPLES, N, down.keys(), memory["a"].keys())
+    # It may take the place of gradients and uploads; after training, where paper has its peak, there is Î too.
+    room, fisher = {"paper": (3 * N, N), "lean": (2 * N, 0)}[algorithm.upload]
+    found, declared = held.most + fisher, algorithm.device_floats(load) + room
+    assert found <= declared <= found + 1.1 * N

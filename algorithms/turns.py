@@ -1,0 +1,80 @@
+"""What each round of a cycle is about in continual learning: whose turn it is to be sent and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from algorithms.algorithm import Tensors, Training, matches
+
+Variant = Literal["baseline", "alg0", "alg1", "alg2"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a round is about; parameters as globs, "" for none."""
+
+    name: str  # train, or retrain, which is for the whole fleet
+    down: str
+    trained: str
+    epochs: int
+    up: str
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The rounds of all cycles (An Bian 2018, Algorithms 0 to 2); see algorithms.continual.Continual for the fields."""
+
+    variant: Variant
+    personal: str
+    inner: int
+    retrain_epochs: int
+    literal: bool
+    average: bool
+    training: Training
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether there are rounds that ask the whole fleet."""
+        return self.variant != "baseline" or self.average
+
+    def of(self, round: int) -> Turn:
+        """FedAvg's rounds are those that end no block; a block is a cycle, or with Alg. 2 one m-th of it."""
+        per_cycle = self.training.per_cycle
+        apart = self.variant == "alg2" and self.training.cycle(round) > 0
+        shared = " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
+        sent = shared if apart else "*"
+        if not (self.asks_all and per_cycle) or (round + 1) % (per_cycle // (self.inner if apart else 1)):
+            return Turn("train", sent, sent, self.training.epochs, sent)
+        if self.variant in ("baseline", "alg0"):
+            return Turn("retrain", "*", "*", self.retrain_epochs if self.variant == "alg0" else 0, "*")
+        minimal, literal = (self.personal, "*") if self.variant == "alg1" else ("", shared)
+        up = literal if self.literal and (round + 1) % per_cycle == 0 else minimal
+        return Turn("retrain", sent, self.personal, self.retrain_epochs, up)
+
+    def check(self) -> None:
+        """Raises ValueError if a cycle does not consist of equal blocks of 2 rounds or more."""
+        per_cycle, block = self.training.per_cycle, self.training.per_cycle / self.inner
+        if self.inner > 1 and self.variant != "alg2":
+            raise ValueError(f"inner is {self.inner}; it must be 1, or more with alg2")
+        if self.asks_all and per_cycle and (block < 2 or block % 1):
+            raise ValueError(
+                f"inner is {self.inner} and rounds.per_cycle {per_cycle}; a cycle must consist of so many equal blocks "
+                "of 2 rounds or more: FedAvg's, then one that retrains"
+            )
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raises ValueError if the data do not drift, or `personal` does not divide these parameters as it should."""
+        if self.asks_all and not self.training.per_cycle:
+            raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
+        personal = [name for name in names if matches(name, self.personal)]
+        if self.variant in ("alg1", "alg2") and self.personal.split() and not personal:
+            raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
+        if self.variant == "alg2" and personal == list(names):
+            raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")
+
+
+def part(tensors: Tensors, globs: str) -> Tensors:
+    """Those of them whose turn it is."""
+    return {name: value for name, value in tensors.items() if matches(name, globs)}
