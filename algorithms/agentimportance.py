@@ -66,6 +66,11 @@ class AgentImportance(FedAvg):
         options.check(self, **ranges, window=(1, inf), damping=(1e-12, inf))
 
     @property
+    def sums_only(self) -> bool:
+        """Not if each device's importance is normalised by itself."""
+        return not self.weighted
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """With a threshold, only coordinates that are not 0."""
         return {"fisher": "sparse"} if self.threshold else {}

@@ -148,6 +148,10 @@ class Algorithm(Protocol):
     uploads: ClassVar[Collection[str]]  # all kinds that may go up
 
     @property
+    def sums_only(self) -> bool:
+        """Whether sums of the uploads are all that the server needs, as secure aggregation gives them."""
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """Kinds that do not travel as they are, as {"fisher": "sparse"}: the scenario's `encoding` wins over these."""
 

@@ -29,6 +29,11 @@ class FedAvg:
     training: Training
 
     @property
+    def sums_only(self) -> bool:
+        """Whether sums of the uploads are all that the server needs, as secure aggregation gives them."""
+        return True
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """All kinds travel as they are."""
         return {}

@@ -84,6 +84,11 @@ class FedCurv(FedAvg):
             )
 
     @property
+    def sums_only(self) -> bool:
+        """Not if the server multiplies each device's own Î and θ̂."""
+        return self.upload == "paper"
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """Of sums of few coordinates, only these."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")

@@ -15,11 +15,17 @@ from math import ceil, sqrt
 import torch
 from torch import Tensor
 
-from algorithms.algorithm import Party, Tensors, Training
+from algorithms.algorithm import Party, Phase, Tensors, Training, Work
+from algorithms.cost import SQUARES
 from algorithms.local import Quadratic, batches, pull, seeded_step, steps
 from algorithms.models import twice_differentiable
 
 FLOAT = 4  # bytes: the declared memory is that of float32
+
+# Floats moved for each parameter in a step back, beside the Hessian-vector product.
+ADJOINT = 5.0  # u = -η v (2), v + H u (3)
+ADJOINT_MOMENTUM = 3.0  # u reads v_m too (1), v_m = μ u (2)
+PULL_SPRING = 3.0  # the penalty's part, of the weights and of the anchor alike: u read, sum read and written
 
 
 @dataclass(frozen=True)
@@ -235,3 +241,26 @@ def _pull_both(penalty: Quadratic, name: str, u: Tensor, by_weights: Tensor, by_
     omega = None if penalty.importance is None else penalty.importance[name]
     pull(by_weights, u, penalty.strength, omega)
     pull(by_anchor, u, -penalty.strength, omega)
+
+
+def work(train: Phase, parameters: int, training: Training, every: int, first_order: bool, spring: bool) -> Work:
+    """Of `keep_trace` on a device whose plain training is the phase `train`; `spring`: under a quadratic penalty."""
+    n = int(train.examples)
+    before = replace(train, epochs=training.epochs - 1)
+    whole = Phase("gradient", n, train.batch, traffic=SQUARES * parameters)
+    if before.epochs == 0:
+        return (whole,)
+    if first_order:
+        return (before, whole)
+    again = replace(train, name="replay", examples=replayed(n, training, every), epochs=1)
+    moved = ADJOINT + (ADJOINT_MOMENTUM if training.momentum else 0.0) + (2 * PULL_SPRING if spring else 0.0)
+    back = Phase("trace", 0, train.batch, second_order=before.epochs * n, traffic=moved * parameters)
+    return (before, whole, *([again] if again.examples else []), back)
+
+
+def held(n: int, training: Training, every: int, first_order: bool, spring: bool) -> float:
+    """Floats that it holds for each parameter: of the first order, a float64 sum of gradients."""
+    T = traced_steps(n, training)
+    if T == 0 or first_order:
+        return 2.0
+    return stored(T, every, training.momentum) + 2.0 + spring

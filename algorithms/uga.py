@@ -9,17 +9,12 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
+from algorithms import keeptrace, options
 from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
-from algorithms.cost import PULL_PLAIN, SQUARES
+from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
+from algorithms.cost import PULL_PLAIN
 from algorithms.fedavg import FedAvg
-from algorithms.keeptrace import keep_trace, replayed, spacing, stored, traced_steps
 from algorithms.local import STRONGEST, Quadratic, forms
-
-# Floats moved for each parameter in a step back, beside the Hessian-vector product.
-ADJOINT = 5.0  # u = -η v (2), v + H u (3)
-ADJOINT_MOMENTUM = 3.0  # u reads v_m too (1), v_m = μ u (2)
-PULL_SPRING = 3.0  # the penalty's part, of the weights and of the anchor alike: u read, sum read and written
 
 
 @dataclass(frozen=True)
@@ -52,13 +47,9 @@ class UGA(FedAvg):
 
     def __post_init__(self) -> None:
         check_rate("eta_g", self.eta_g)
-        if self.loss not in ("mean", "sum"):
-            raise ValueError(f"loss is {self.loss!r}; it must be 'mean' or 'sum'")
+        options.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
         if self.loss == "sum" and self.eta_g == "matched":
             raise ValueError("eta_g is 'matched', which is for loss 'mean'; with loss 'sum' it must be a number")
-        for what in ("budget_mb", "clip_norm", "mu"):
-            if not 0 <= getattr(self, what) <= STRONGEST:
-                raise ValueError(f"{what} is {getattr(self, what)}; it must be from 0 to {STRONGEST:g}")
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
         """The gradient like the parameters, and buffers if the model has any."""
@@ -73,7 +64,7 @@ class UGA(FedAvg):
         n = len(device.y)
         every = self._every(n, sum(p.numel() for p in device.model.parameters() if p.requires_grad))
         penalty = self.penalty(download, device)
-        traced = keep_trace(device, download["weights"], self.training, every, penalty, self.first_order)
+        traced = keeptrace.keep_trace(device, download["weights"], self.training, every, penalty, self.first_order)
         gradient = _clipped(traced.gradient, self.clip_norm)
         if self.loss == "sum":
             gradient = {name: n * g for name, g in gradient.items()}
@@ -93,26 +84,15 @@ class UGA(FedAvg):
 
     def device_work(self, load: Load) -> Work:
         """E - 1 epochs of SGD, one gradient of all; then back: steps that were not kept, and Hessian-vector passes."""
-        n, size = load.examples, load.parameters
         (train,) = super().device_work(load)
-        before = replace(train, epochs=self.training.epochs - 1)
-        whole = Phase("gradient", n, train.batch, traffic=SQUARES * size)
-        if before.epochs == 0:
-            return (whole,)
-        if self.first_order:
-            return (before, whole)
-        again = replace(train, name="replay", examples=replayed(n, self.training, self._every(n, size)), epochs=1)
-        moved = ADJOINT + (ADJOINT_MOMENTUM if self.training.momentum else 0.0) + (2 * PULL_SPRING if self.mu else 0.0)
-        back = Phase("trace", 0, train.batch, second_order=before.epochs * n, traffic=moved * size)
-        return (before, whole, *([again] if again.examples else []), back)
+        return keeptrace.work(
+            train, load.parameters, self.training, self._every_of(load), self.first_order, self.mu > 0
+        )
 
     def device_floats(self, load: Load) -> float:
         """The weights along the way, and two more while going back (algorithms.md §10: T |θ|, or (T/c + c) |θ|)."""
-        T = traced_steps(load.examples, self.training)
-        if T == 0 or self.first_order:
-            return 2.0 * load.parameters  # a float64 sum of gradients
-        held = stored(T, self._every(load.examples, load.parameters), self.training.momentum)
-        return (held + 2.0 + (self.mu > 0)) * load.parameters
+        held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
+        return held * load.parameters
 
     def combine_work(self, load: Load) -> Work:
         """As FedAvg's, and the step."""
@@ -121,7 +101,10 @@ class UGA(FedAvg):
         )
 
     def _every(self, n: int, parameters: int) -> int:
-        return spacing(traced_steps(n, self.training), parameters, 1e6 * self.budget_mb)
+        return keeptrace.spacing(keeptrace.traced_steps(n, self.training), parameters, 1e6 * self.budget_mb)
+
+    def _every_of(self, load: Load) -> int:
+        return self._every(load.examples, load.parameters)
 
     def _rate(self, round: int, replies: Mapping[str, Reply]) -> float:
         """η_g; matched: η_t E ⌈n̄/B⌉ with n̄ the mean examples of the replies."""

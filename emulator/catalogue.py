@@ -43,6 +43,7 @@ class Cost:
     server_flops: float  # more, over those of FedAvg's devices
     kept_bytes: int  # that a device keeps between rounds
     kept_models: float  # the same in models
+    sums_only: bool  # whether the server needs no single upload, only their sums
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dic
     conduct = replace(conduct, plan=replace(conduct.plan, needed=ask, deadline=None, finish_stragglers=False))
     rounds = min(ROUNDS, max(2, REQUESTS // ask))
     found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
-    return {label: _cost(rehearsal, found[baseline]) for label, rehearsal in found.items()}
+    sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}
+    return {label: _cost(rehearsal, found[baseline], sums[label]) for label, rehearsal in found.items()}
 
 
 def about(kind: type[Any]) -> str:
@@ -148,7 +150,7 @@ def _refusal(entry: Entry, scenario: Scenario) -> str:
     return "; ".join(fault.message for fault in plugins.faults(entry, scenario.training, ()))
 
 
-def _cost(of: Rehearsal, baseline: Rehearsal) -> Cost:
+def _cost(of: Rehearsal, baseline: Rehearsal, sums_only: bool) -> Cost:
     mine, theirs = (price(found.rows, len(found.rows)) for found in (of, baseline))
     device, server = _flops(of.events)
     their_device, their_server = _flops(baseline.events)
@@ -160,6 +162,7 @@ def _cost(of: Rehearsal, baseline: Rehearsal) -> Cost:
         server_flops=(server - their_server) / their_device,
         kept_bytes=kept,
         kept_models=kept / sum(baseline.downloaded.values()),
+        sums_only=sums_only,
     )
 
 

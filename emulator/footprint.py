@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from emulator.rehearsal import Rehearsal
 
 FLOAT = 4  # bytes
+TWICE = 1.6  # of what a forward pass keeps: measured 1.55 on CNNs, 1.02 on a perceptron
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: i
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = study.algorithms[label]
     trained = [parameter for parameter in study.module.parameters() if parameter.requires_grad]
-    batches = {phase.batch for phase in algorithm.device_work(load) if phase.backward and _examples(phase)}
+    phases = [phase for phase in algorithm.device_work(load) if phase.backward and _examples(phase)]
     return Footprint(
         parameters=_bytes(list(study.module.state_dict().values())),
         gradients=_bytes(trained),
@@ -52,7 +53,7 @@ def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: i
         uploaded=uploaded,
         kept=kept,
         further=round(FLOAT * algorithm.device_floats(load)),
-        activations=max((_activations(study, batch) for batch in batches), default=0),
+        activations=max((_kept(study, phase) for phase in phases), default=0),
     )
 
 
@@ -84,6 +85,11 @@ def refusal(study: Study, label: str, name: str, load: Load, downloaded: int, ke
     if needed <= has:
         return None
     return f"{label} needs {needed / 1e6:.4g} MB for {load.examples} examples, it has {has / 1e6:.4g} MB"
+
+
+def _kept(study: Study, phase: Phase) -> int:
+    """What a phase's largest batch leaves for the way back; with a gradient that is differentiated again, its own."""
+    return round((TWICE if phase.second_order else 1.0) * _activations(study, phase.batch))
 
 
 def _examples(phase: Phase) -> float:

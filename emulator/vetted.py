@@ -66,6 +66,10 @@ class Vetted:
         return self.algorithm.uploads
 
     @property
+    def sums_only(self) -> bool:
+        return self.algorithm.sums_only
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         return self.algorithm.encodings
 

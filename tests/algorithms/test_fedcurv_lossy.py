@@ -163,6 +163,18 @@ def test_what_goes_up_is_what_the_way_there_left(curved: Any, options: dict[str,
     assert not all(torch.equal(value, reply.upload["weights"][name]) for name, value in reply.model.items())
 
 
+@pytest.mark.parametrize("kind", ["fisher", "weights"])
+def test_v_is_of_what_arrived(curved: Any, kind: str) -> None:
+    fleet = curved(FedCurv(ROUGH))
+    through(fleet, "bfloat16")
+    lossy = fleet.send
+    fleet.send = lambda of, tensors: lossy(of, tensors) if of == kind else tensors
+    (reply,) = fleet.play("a").values()
+    fisher, theta, v = (reply.upload[part] for part in ("fisher", "weights", "fisher_theta"))
+    for name, value in v.items():
+        assert torch.equal(value, (fisher[name].double() * theta[name].double()).float())
+
+
 def test_the_report_says_how_much_was_clamped_and_how_dense_the_sum_is(curved: Any) -> None:
     fleet = curved(FedCurv(ROUGH, 0.3))
     assert "clamped" not in fleet.play("abc")["a"].numbers

@@ -16,8 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.cost import PULL_PLAIN, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
+from algorithms.keeptrace import ADJOINT, ADJOINT_MOMENTUM, PULL_SPRING
 from algorithms.local import Quadratic, seeded
-from algorithms.uga import ADJOINT, ADJOINT_MOMENTUM, PULL_SPRING, UGA
+from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled
 

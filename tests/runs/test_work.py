@@ -1,77 +1,130 @@
-"""Declared work against torch's own FLOP counter, for every algorithm."""
+"""Declared work against torch's own FLOP counter: of every algorithm that comes with fedlapse, both halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import models
-from algorithms.algorithm import Load, Party, Training
+from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
-from algorithms.fedcl import FedCL
-from algorithms.fedcurv import FedCurv
-from algorithms.fedprox import FedProx
+from scenarios import plugins
 
 TRAINING = Training(epochs=2, batch=8, momentum=0.9)
+CYCLES = {"training": replace(TRAINING, per_cycle=2), "personal": "fc2.*"}
 EXAMPLES, PROXY = 20, 70
-ALGORITHMS = {
-    "fedavg": FedAvg(TRAINING),
-    "fedprox": FedProx(TRAINING, mu=0.1),
-    "fedcl": FedCL(TRAINING, strength=0.5),
-    "fedcurv": FedCurv(TRAINING, strength=0.5),
+NAMES = ("a", "b", "c")
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "fedavg": [{}],
+    "fedprox": [{}, {"mu": 0.1}],
+    "fedcl": [
+        *({"importance": kind, "interval": 2} for kind in ("abs", "sq", "tensor_scalar", "mas", "si")),
+        {"interval": 2, "fallback": "local_estimate"},
+        {"interval": 3, "fallback": "catch_up"},
+    ],
+    "fedcurv": [{}, {"upload": "lean"}, {"fisher": "true"}, {"fisher": "batch_squared"}],
+    "agentimportance": [{}, {"importance": "rwalk"}],
+    "uga": [{}, {"budget_mb": 0.0}, {"first_order": True}],
+    "fedmeta": [{}, {"clients": "uga"}, {"meta": "E_epochs"}],
+    "fedshare": [{}, {"split": "per_client"}, {"split": "per_round"}],
+    "scaffold": [{}],
+    "fedavgm": [{}],
+    "fedadam": [{}],
+    "continual": [CYCLES | {"variant": variant} for variant in ("baseline", "alg0", "alg1", "alg2")],
 }
+CASES = [(key, options) for key, cases in OPTIONS.items() for options in cases]
 
 
-def party(model, n):
-    torch.manual_seed(0)
-    shape = models.input_shape(model)
-    return Party(
-        *("a", 4, models.build(model, 0), models.cross_entropy, torch.randn(n, *shape), torch.randint(10, (n,))),
-        *(0, 0, 1),
-    )
+def test_no_algorithm_is_left_out() -> None:
+    assert OPTIONS.keys() == plugins.kinds().keys()
 
 
-def per_example(model):
-    """One forward and one backward, counted by torch on the meta device."""
-    module = models.build(model, 0).to("meta")
-    with FlopCounterMode(display=False) as counter:
-        x = torch.empty(8, *models.input_shape(model), device="meta")
-        models.cross_entropy(module(x), torch.zeros(8, dtype=torch.long, device="meta")).sum().backward()
-    return counter.get_total_flops() / 8
+def party(name: str, model: str, n: int, round: int, memory: Message) -> Party:
+    draw = torch.Generator().manual_seed(sum(name.encode()))
+    x = torch.rand(n, *models.input_shape(model), generator=draw).mul(16).round() / 16
+    y = torch.randint(10, (n,), generator=draw)
+    found = Party(name, len(NAMES), models.build(model, 0), models.cross_entropy, x, y, round, round // 2, 1, memory)
+    return replace(found, fleet=NAMES)
 
 
-def counted(work):
+def counted(work: Callable[[], Any]) -> tuple[float, Any]:
     with FlopCounterMode(display=False) as counter:
         result = work()
-    return counter.get_total_flops(), result
+    return float(counter.get_total_flops()), result
+
+
+def declared(meter: Meter, work: Work) -> float:
+    return sum(meter.flops(phase) for phase in work)
+
+
+def rounds_of(algorithm: FedAvg, model: str, rounds: int) -> list[tuple[str, float, float]]:
+    """What each half of each round declares, and what it does: two of three devices are asked, others each time."""
+    module = models.build(model, 0)
+    meter = Meter(module, models.input_shape(model), models.cross_entropy)
+    weights = {name: value.clone() for name, value in module.state_dict().items()}
+    load = Load(0, EXAMPLES, sum(value.numel() for value in weights.values()), proxy=PROXY, devices=3, asked=2)
+    memory: dict[str, Message] = {name: {} for name in NAMES}
+    done, state = counted(lambda: algorithm.start(weights, party("server", model, PROXY, 0, {})))
+    found = []
+    for round in range(rounds):
+        server, load = party("server", model, PROXY, round, {}), replace(load, round=round)
+        asked = (NAMES * 2)[round : round + 2]
+        more, request = counted(lambda server=server, asked=asked, state=state: algorithm.request(state, asked, server))
+        served = replace(load, examples=PROXY)
+        found.append((f"request {round}", declared(meter, algorithm.request_work(served)), done + more))
+        replies: dict[str, Reply] = {}
+        for name in asked:
+            down = request.download | request.extra.get(name, {})
+            device = party(name, model, EXAMPLES, round, memory[name])
+            done, replies[name] = counted(lambda down=down, device=device: algorithm.train(down, device))
+            mine = replace(load, kinds=frozenset(down), memory=frozenset(device.memory))
+            found.append((f"{name} {round}", declared(meter, algorithm.device_work(mine)), done))
+            memory[name] = memory[name] | replies[name].memory | replies[name].if_counted
+        done, state = counted(
+            lambda server=server, replies=replies, state=state: algorithm.combine(state, replies, server)
+        )
+        found.append((f"combine {round}", declared(meter, algorithm.combine_work(replace(served, replies=2))), done))
+        done = 0.0
+    return found
+
+
+def check(key: str, options: dict[str, Any], model: str, rounds: int) -> None:
+    algorithm = plugins.kinds()[key](**{"training": TRAINING, **options})
+    for half, said, done in rounds_of(algorithm, model, rounds):
+        assert said == pytest.approx(done, rel=0.01), half
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "options"), CASES, ids=str)
+def test_declared_flops_are_those_that_torch_counts(key: str, options: dict[str, Any]) -> None:
+    check(key, options, "digits-cnn", rounds=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["mlp", "mnist-cnn"])
+@pytest.mark.parametrize("key", sorted(plugins.kinds()))
+def test_and_on_other_models(key: str, model: str) -> None:
+    """With the options that come first, after a round that tells devices what the first one cannot."""
+    check(key, OPTIONS[key][0], model, rounds=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["digits-cnn", "mlp", "mnist-cnn"])
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_declared_flops_of_a_device_are_those_that_torch_counts(name, model):
-    algorithm, device = ALGORITHMS[name], party(model, EXAMPLES)
-    weights = {key: value.clone() for key, value in device.model.state_dict().items()}
-    download = dict.fromkeys(algorithm.downloads, weights)
+def test_training_is_a_forward_and_a_backward_of_each_example_in_each_epoch(model: str) -> None:
+    """Counted by torch on one batch of 8."""
+    module = models.build(model, 0).to("meta")
+    x, y = (
+        torch.empty(8, *models.input_shape(model), device="meta"),
+        torch.zeros(8, dtype=torch.long, device="meta"),
+    )
+    each, _ = counted(lambda: models.cross_entropy(module(x), y).sum().backward())
     meter = Meter(models.build(model, 0), models.input_shape(model), models.cross_entropy)
-    parameters = sum(value.numel() for value in weights.values())
-    phases = algorithm.device_work(Load(0, EXAMPLES, parameters, kinds=algorithm.downloads))
-    declared = {phase.name: meter.flops(phase) for phase in phases}
-    expected = {"train": TRAINING.epochs * EXAMPLES * per_example(model)}
-    if name == "fedcurv":
-        expected["fisher"] = EXAMPLES * per_example(model)
-    assert declared == pytest.approx(expected, rel=0.01)
-    done, _ = counted(lambda: algorithm.train(download, device))
-    if name == "fedcurv":  # its Fisher pass is faster than one gradient after the other, and charged as that
-        done -= counted(lambda: FedAvg(TRAINING).train(download, device))[0]
-        assert done <= 1.1 * expected["fisher"]
-    else:
-        assert done == pytest.approx(expected["train"], rel=0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["digits-cnn", "mlp", "mnist-cnn"])
-def test_declared_flops_of_the_server_s_importance_are_one_forward_and_one_backward_an_example(model):
-    meter = Meter(models.build(model, 0), models.input_shape(model), models.cross_entropy)
-    (omega,) = ALGORITHMS["fedcl"].request_work(Load(0, PROXY, 1))
-    assert meter.flops(omega) == pytest.approx(PROXY * per_example(model), rel=0.01)
+    (phase,) = FedAvg(TRAINING).device_work(Load(0, EXAMPLES, 1))
+    assert meter.flops(phase) == pytest.approx(TRAINING.epochs * EXAMPLES * each / 8, rel=0.01)
