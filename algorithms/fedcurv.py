@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar, Literal
 
-import torch
 from torch import nn
 
-from algorithms import curvature
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
+from algorithms import curvature, options
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Work
 from algorithms.cost import PULL
 from algorithms.curvature import SUMS, Curvature, rounded
 from algorithms.estimation import estimation
@@ -18,9 +18,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.fisher import density
 from algorithms.importance import Kind, importance
 from algorithms.local import STRONGEST, fit, forms
+from algorithms.sums import Sums
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "true": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
-CHOICES = {"upload": ("paper", "lean"), "fisher": tuple(FISHERS), "participation": ("counted", "last_round")}
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,16 @@ class FedCurv(FedAvg):
     """Rounds after which the part of a device that has not been counted again is dropped (lean); 0: never."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.strength <= STRONGEST:
-            raise ValueError(f"strength is {self.strength}; it must be from 0 (no penalty) to {STRONGEST:g}")
-        for option, known in (CHOICES | {"centred": (True, False, "auto")}).items():
-            if getattr(self, option) not in known:
-                said = ", ".join(map(repr, known))
-                raise ValueError(f"{option} is {getattr(self, option)!r}; it must be one of {said}")
-        if not 0 < self.keep <= 1:
-            raise ValueError(f"keep is {self.keep}; it must be above 0, and at most 1 (all coordinates)")
-        if self.max_age < 0 or (self.max_age and (self.upload, self.participation) != ("lean", "counted")):
-            raise ValueError(
-                f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
-                "only then does the server know whose part of its sums is how old"
-            )
+        options.check(self, strength=(0, STRONGEST), keep=(1e-9, 1), max_age=(0, inf))
+        if self.centred not in (True, False, "auto"):
+            raise ValueError(f"centred is {self.centred!r}; it must be True, False or 'auto'")
+        self.sums.check()
+
+    @property
+    def sums(self) -> Sums:
+        """How U and V are kept and sent."""
+        lean, counted = self.upload == "lean", self.participation == "counted"
+        return Sums(lean, counted, self.centred, self.keep, self.max_age)
 
     @property
     def sums_only(self) -> bool:
@@ -95,11 +92,13 @@ class FedCurv(FedAvg):
 
     def download_form(self, server: Party) -> Message:
         """The model, U and V; and the round that these were formed in, where parts leave them again."""
-        return forms(("weights", *SUMS), server.model) | self._date(0)
+        return forms(("weights", *SUMS), server.model) | self.sums.date(0)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
         """θ̂, Î and, unless lean, Î⊙θ̂; and with `auto` whether that is centred."""
-        return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model) | self._told(None)
+        return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model) | self.sums.told(
+            None
+        )
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """The model, U and V, to all."""
@@ -110,7 +109,7 @@ class FedCurv(FedAvg):
         """The curvature of the others: u and v are U and V without the device's own part."""
         if self.strength == 0 or "fisher" not in download:
             return None
-        centre = self._centre(download, device)
+        centre = self.sums.centre(download, device)
         own = curvature.own_part(device.memory, download, centre, self.max_age)
         return curvature.of_others(self.strength, download, own, centre)
 
@@ -124,28 +123,18 @@ class FedCurv(FedAvg):
         kind, batch = FISHERS[self.fisher], self.training.batch
         fisher = importance(device.model, device.loss, device.x, device.y, kind, seed=device.seed, batch=batch)
         theta, fisher = device.send("weights", trained), curvature.strongest(fisher, self.keep)
-        centre = self._centre(download, device)
+        centre = self.sums.centre(download, device)
         if self.upload == "lean":
             upload, own = curvature.whole(fisher, theta, device.send)
         else:
             before = curvature.own_part(device.memory, download, centre) if self.participation == "counted" else {}
             upload, own = curvature.changed(before, fisher, theta, centre, device.send)
-        upload, own = {"weights": theta} | upload | self._told(centre), own | self._date(device.round)
+        upload, own = {"weights": theta} | upload | self.sums.told(centre), own | self.sums.date(device.round)
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean of the models; U and V with what came, or formed anew of what each device sent last."""
-        new = super().combine(state, replies, server) | self._date(server.round)
-        uploads = {name: replies[name].upload for name in sorted(replies)}
-        told = [bool(upload["centred"]["centred"]) for upload in uploads.values() if "centred" in upload]
-        centred = all(told) if self.centred == "auto" else self.centred
-        old = state if self.participation == "counted" else {}
-        if self.upload == "lean":
-            kept = curvature.last_sent(old, uploads, server.round, self.max_age)
-            sums = curvature.sums_of(kept, new["weights"] if centred else None)
-            return new | sums | (kept if self.participation == "counted" else {})
-        sums = curvature.summed(old, uploads.values())
-        return new | (curvature.recentred(sums, state["weights"], new["weights"]) if centred else sums)
+        return self.sums.closed(state, super().combine(state, replies, server), replies, server.round)
 
     def penalty_traffic(self, load: Load) -> float:
         """Parameter, u, v and gradient, once there is a curvature; and where θ is counted from."""
@@ -154,33 +143,15 @@ class FedCurv(FedAvg):
     def device_work(self, load: Load) -> Work:
         """Training, the Fisher pass, and the sums: the own part is taken out of them, and a new one made."""
         fisher = estimation("fisher", FISHERS[self.fisher], load.examples, load.parameters, self.training.batch)
-        knows, counted = self.strength > 0 and "fisher" in load.kinds, self.participation == "counted"
-        moved = curvature.moved_by_device(self.upload == "lean", bool(self.centred), knows, load.memory, counted)
-        moved += 8 * (self.keep < 1)  # all Î in one piece, copied, partitioned, compared, cut
+        moved = self.sums.moved_by_device(load, knows=self.strength > 0 and "fisher" in load.kinds)
         sums = Phase("sums", examples=0, batch=1, backward="", traffic=moved * load.parameters)
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:
-        """Before training the own part and u and v (lean); after it the part as it was and as it is, and the change."""
-        before = 3.0 + 2 * bool(self.centred) if self.participation == "counted" else 0.0
-        return (7.0 if self.upload == "lean" else 7.0 + before + (self.keep < 1)) * load.parameters
+        """What the sums hold beside the model."""
+        return self.sums.held() * load.parameters
 
     def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the sums; lean, of all devices, as when each has been counted."""
-        lean, anew = self.upload == "lean", self.participation == "last_round"
-        parts = load.devices if lean and not anew else load.replies
-        moved = curvature.moved_by_server(lean, bool(self.centred), parts, anew) * load.parameters
+        """As FedAvg's, and the sums."""
+        moved = self.sums.moved_by_server(load) * load.parameters
         return tuple(replace(phase, traffic=phase.traffic + moved) for phase in super().combine_work(load))
-
-    def _date(self, round: int) -> Message:
-        """The round in which sums are formed, where parts leave them again."""
-        return {"formed": {"round": torch.tensor(round)}} if self.max_age or self.participation != "counted" else {}
-
-    def _told(self, centre: Tensors | None) -> Message:
-        return {"centred": {"centred": torch.tensor(centre is not None)}} if self.centred == "auto" else {}
-
-    def _centre(self, download: Message, device: Party) -> Tensors | None:
-        """Where θ is counted from; None: from 0."""
-        up = SUMS[:1] if self.upload == "lean" else SUMS
-        centred = curvature.loses(device.send, up) if self.centred == "auto" else self.centred
-        return download["weights"] if centred else None

@@ -103,6 +103,8 @@ class Timeline:
         elif visit.last is None or visit.last.event != "up.end":
             last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
             self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
+        elif "compute" not in visit.did:
+            self.fault("I2", line, f"counts {name!r}, which has computed nothing")
 
     def _reason(self, line: Line, round: Round) -> None:
         reason, asked = line.body["reason"], len(round.visits)
@@ -174,7 +176,7 @@ class Timeline:
 
     def _work(self, line: Line, round: Round, visit: Visit) -> None:
         before = visit.last.event if visit.last else None
-        if before != AFTER[line.event]:
+        if before != AFTER[line.event] and not (before == "down.end" and _declines(line)):
             self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
         visit.last = line
         phase, _, step = line.event.partition(".")
@@ -289,6 +291,11 @@ class Timeline:
                         end = stretch.stop.t
                     yield device, (start.t, start.number, end, what)
                 asked[device] = round.open.t
+
+
+def _declines(line: Line) -> bool:
+    """Whether it is the start of a reply without a tensor: a device says that it cannot take part."""
+    return line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[str]:

@@ -71,6 +71,6 @@ def test_the_server_s_importance_is_charged_before_the_first_byte_goes_down(play
 def test_fedcurv_pays_for_its_fisher_after_training_and_before_the_upload(play):
     run = play({"fedcurv": {}}, rounds={"max": 1})
     for line in run.of("compute.start"):
-        assert set(line["seconds"]) == {"train", "fisher"}
+        assert set(line["seconds"]) == {"train", "fisher", "sums"}  # sums: Î and Î⊙θ̂ are made and rounded
         began = run.of("up.start", device=line["device"])[0]["t"]
         assert began == pytest.approx(line["t"] + sum(line["seconds"].values()), rel=1e-12)
