@@ -147,7 +147,7 @@ def _setting(name: str, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(step: Step) -> Sequence[str]:
-    ratio = step.what.startswith("rounds")
+    ratio = "rounds" in step.what
     unit = Unit("", 1.0, 2 if ratio else 3)
     theirs = f"{step.theirs:.2f}x" if ratio else f"{step.theirs:+.3f}"
     return (step.label, step.what, step.source, theirs, units.spread(step.ours, unit), AGREES[step.agrees])

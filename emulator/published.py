@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from emulator.summary import Rows, Spread, spread, to_target
 from emulator.targets import Target
 
+OF_FIRST = "part of the first one's rounds"
+
 
 class Stated(Protocol):
     """A number that a paper states for one of the labels; scenarios.schema has it."""
@@ -24,6 +26,8 @@ class Stated(Protocol):
     @property
     def rounds(self) -> float | None: ...
     @property
+    def ratio(self) -> float | None: ...
+    @property
     def source(self) -> str: ...
 
 
@@ -33,18 +37,26 @@ def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> 
     `ours` has median, low and high over seeds, of the last value that was measured, or of the rounds until the value
     was reached; a seed that never reached it counts as infinite.
     """
-    return [_one(each, seeds) for each in stated if (seeds := runs.get(each.label))]
+    first = next(iter(runs.values()), {})
+    return [_one(each, seeds, first) for each in stated if (seeds := runs.get(each.label))]
 
 
-def _one(stated: Stated, seeds: Mapping[int, Rows]) -> dict[str, Any]:
-    if stated.value is not None:
-        target = Target(stated.metric, stated.value)
-        found = [to_target(rows, target) for _, rows in sorted(seeds.items())]
-        ours = [at["rounds"] if at else None for at in found]
-        what, theirs = f"rounds to {target.name}", stated.rounds
-    else:
+def _one(stated: Stated, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
+    ours: list[float | None]
+    if stated.value is None:
         ours = [_last(rows, stated.metric) for _, rows in sorted(seeds.items())]
         what, theirs = f"{stated.metric} at the end", stated.final
+    else:
+        target = Target(stated.metric, stated.value)
+        found, base = (
+            {seed: to_target(rows, target) for seed, rows in sorted(each.items())} for each in (seeds, first)
+        )
+        if stated.ratio is None:
+            ours = [at["rounds"] if at else None for at in found.values()]
+            what, theirs = f"rounds to {target.name}", stated.rounds
+        else:
+            ours = [_part(at, base.get(seed)) for seed, at in found.items()]
+            what, theirs = f"{OF_FIRST}, to {target.name}", stated.ratio
     return {
         "label": stated.label,
         "what": what,
@@ -55,6 +67,10 @@ def _one(stated: Stated, seeds: Mapping[int, Rows]) -> dict[str, Any]:
         "of": len(ours),
         "seeds": dict(zip(map(str, sorted(seeds)), ours, strict=True)),
     }
+
+
+def _part(at: Mapping[str, float] | None, base: Mapping[str, float] | None) -> float | None:
+    return at["rounds"] / base["rounds"] if at and base else None
 
 
 def _last(rows: Rows, metric: str) -> float | None:
@@ -81,6 +97,10 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
+        if entry["what"].startswith(OF_FIRST):  # it is one already
+            ones = dict.fromkeys(entry["seeds"], 1.0)
+            found.append(_step(entry, {"theirs": 1.0, "seeds": ones}))
+            continue
         base = bases.setdefault((entry["what"], entry["source"]), entry)
         if base is not entry:
             found.append(_step(entry, base))
@@ -88,7 +108,7 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
 
 
 def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
-    ratio = entry["what"].startswith("rounds")
+    ratio = "rounds" in entry["what"]
     pairs = [(entry["seeds"][seed], base["seeds"].get(seed)) for seed in entry["seeds"]]
     known = [_ahead(one, other, ratio) for one, other in pairs if one is not None and other is not None]
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)

@@ -335,13 +335,17 @@ class Published(Part):
     metric: Metric = says("What is looked at.", "accuracy", default="accuracy")
     final: Share | None = says("Its value at the end ...", 0.81, default=None)
     value: Share | None = says("... or a value, ...", 0.9, default=None)
-    rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says("... reached in so many rounds.", 30, default=None)
+    rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says("... reached in so many rounds ...", 30, default=None)
+    ratio: Annotated[float, Field(gt=0, le=1e6)] | None = says(
+        "... or in such a part of the rounds of the first algorithm.", 0.528, default=None
+    )
     source: str = says("Where it stands.", "Table 1", default="")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Published:
-        if (self.final is None) == (self.value is None) or (self.value is None) != (self.rounds is None):
-            raise ValueError("a published number is `final:`, or `value:` with `rounds:`")
+        given = (self.final, self.rounds, self.ratio)
+        if sum(one is not None for one in given) != 1 or (self.final is None) == (self.value is None):
+            raise ValueError("a published number is `final:`, or `value:` with `rounds:` or `ratio:`")
         return self
 
 

@@ -151,8 +151,12 @@ STEPS = (EPOCHS - 1) * -(-EXAMPLES // BATCH)  # keep-trace steps T
 
 
 def test_uga_needs_the_weights_of_every_step_beside(run: Any) -> None:
-    """algorithms.md §10: T |θ|, and two more on the way back; and the gradient goes up beside the weights."""
-    assert needed(run, UGA) - needed(run, "fedavg") == pytest.approx((STEPS + 2 + 1) * SIZE, rel=0.01)
+    """algorithms.md §10: T |θ|, and two more on the way back; the gradient goes up beside the weights; and what a
+    batch leaves behind is more where a gradient is differentiated again, but at most twice as much."""
+    plain = needed(run, "fedavg")
+    more, activations = needed(run, UGA) - plain, plain - 3 * SIZE
+    held = (STEPS + 2 + 1) * SIZE
+    assert 0.99 * held < more < 1.01 * held + activations
 
 
 def test_with_checkpoints_it_needs_fewer(run: Any) -> None:
