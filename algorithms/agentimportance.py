@@ -12,9 +12,9 @@ from torch import nn
 from algorithms import fisher, options, rwalk
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Work
-from algorithms.cost import PULL, SQUARES
+from algorithms.cost import PULL
+from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import CHUNK
 from algorithms.importance import importance as estimated
 from algorithms.local import STRONGEST, Quadratic, fit, forms
 
@@ -39,6 +39,7 @@ class AgentImportance(FedAvg):
 
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
     uploads: ClassVar[Collection[str]] = ("weights", "fisher")
+    squares: ClassVar[Collection[str]] = ("fisher",)
 
     strength: float = 10.0
     """λ, the weight of the penalty, with ½ before it; 0: no penalty. The paper: 10 for the CNN, 1e5 for the MLP."""
@@ -62,8 +63,8 @@ class AgentImportance(FedAvg):
     """Whether rwalk divides importance and scores by their largest value before it adds them (λ is then 0.1 to 100)."""
 
     def __post_init__(self) -> None:
-        ranges = {"strength": (0, STRONGEST), "gamma": (0, 1), "threshold": (0, 1)}
-        options.check(self, **ranges, window=(1, inf), damping=(1e-12, inf))
+        shares = dict.fromkeys(("gamma", "threshold"), (0, 1))
+        options.check(self, strength=(0, STRONGEST), **shares, window=(1, inf), damping=(1e-12, inf))
 
     @property
     def sums_only(self) -> bool:
@@ -78,6 +79,10 @@ class AgentImportance(FedAvg):
     @property
     def _up(self) -> bool:  # whether F goes up: somebody uses it
         return self.ewc or self.weighted
+
+    @property
+    def _walks(self) -> bool:  # whether paths are watched: their scores go up
+        return self._up and self.importance == "rwalk"
 
     @property
     def _down(self) -> bool:  # whether F goes down: devices pull by it, or mix it into theirs
@@ -104,13 +109,13 @@ class AgentImportance(FedAvg):
 
     def train(self, download: Message, device: Party) -> Reply:
         """Training under the penalty, then the device's own importance; both go up."""
-        walk = rwalk.Walk(self.window, self.damping) if self.importance == "rwalk" else None
+        walk = rwalk.Walk(self.window, self.damping) if self._walks else None
         reply = fit(device, download["weights"], self.training, self.penalty(download, device), walk)
         if not self._up:
             return reply
+        scores = walk.scores(reply.upload["weights"]) if walk else {}
         found, numbers = estimated(device.model, device.loss, device.x, device.y, "sq"), dict(reply.numbers)
-        if walk is not None:
-            scores = walk.scores(reply.upload["weights"])
+        if scores:
             found, numbers["score_share"] = fisher.joined(found, scores, self.normalise)
         if self.weigh_by == "ema" and "fisher" in download:
             found = fisher.mixed(fisher.positive(download["fisher"]), found, self.gamma)
@@ -123,10 +128,7 @@ class AgentImportance(FedAvg):
         """The mean by importance (Eq. 2), and the mean importance."""
         if not self._up:
             return super().combine(state, replies, server)
-        seen = {
-            name: replace(reply, upload=reply.upload | {"fisher": fisher.positive(reply.upload["fisher"])})
-            for name, reply in replies.items()
-        }
+        seen = fisher.received(replies)
         weights = importance_weighted_mean(seen, "fisher") if self.weighted else weighted_mean(seen)
         old = state.get("fisher") if self.weigh_by == "raw" else None
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
@@ -134,16 +136,17 @@ class AgentImportance(FedAvg):
     def penalty_traffic(self, load: Load) -> float:
         """Parameter, anchor, gradient and F, once there is one; and the walk's."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
-        return pulled + (rwalk.traffic(self.window) if self.importance == "rwalk" else 0.0)
+        return pulled + (rwalk.traffic(self.window) if self._walks else 0.0)
 
     def device_work(self, load: Load) -> Work:
         """Training, then one gradient of each example."""
-        each = Phase("fisher", load.examples, CHUNK, traffic=SQUARES * load.parameters)
-        return super().device_work(load) + ((each,) if self._up else ())
+        each = estimation("fisher", "sq", load.examples, load.parameters)
+        return super().device_work(load) + (each if self._up else ())
 
     def device_floats(self, load: Load) -> float:
-        """What rwalk remembers of the path."""
-        return rwalk.HELD * load.parameters if self.importance == "rwalk" else 0.0
+        """What rwalk remembers of the path; after that its scores, and what it takes to estimate F."""
+        most = max(rwalk.HELD, rwalk.SCORE + HELD) if self._walks else HELD
+        return most * load.parameters if self._up else 0.0
 
     def combine_work(self, load: Load) -> Work:
         """Of each reply θ is read once, F twice, for the layers' sums come first; means of both are written."""

@@ -83,6 +83,7 @@ class Party:
     seed: int  # derived from names: what this party draws in this round
     memory: Message = field(default_factory=dict)  # what this party kept; {} at first
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
+    lossy: Mapping[str, str] = field(default_factory=dict)  # which kinds lose on the way, as {"up fisher": "bfloat16"}
     # What the other side decodes of these tensors, sent as this kind in this round.  Whoever must know what a lossy
     # encoding leaves (FedCurv's own part) asks, and puts the very object that comes back into its upload.
     send: Callable[[str, Tensors], Tensors] = unharmed
@@ -139,6 +140,7 @@ class Load:
     proxy: int = 0  # examples of the server's proxy set, for a device that was given some of them
     devices: int = 1  # size of the fleet
     asked: int = 1  # devices that this round asks
+    lossy: Mapping[str, str] = field(default_factory=dict)  # as a Party's
 
 
 class Algorithm(Protocol):
@@ -146,6 +148,7 @@ class Algorithm(Protocol):
 
     downloads: ClassVar[Collection[str]]  # all kinds that may go down
     uploads: ClassVar[Collection[str]]  # all kinds that may go up
+    squares: ClassVar[Collection[str]]  # those of them that range as widely as squared gradients do
 
     @property
     def sums_only(self) -> bool:

@@ -53,11 +53,13 @@ class Continual(FedAvg):
     """Passes over a device's examples when it retrains."""
     upload: Literal["minimal", "literal"] = "minimal"
     """What all devices send after retraining: what the server does not know yet (minimal), or the text's (literal)."""
+    pretrain: int = 0
+    """Epochs of SGD on the server's proxy set before round 0, on whose pooled data all devices then begin; 0: none."""
     average: bool = False
     """For baseline: the last round of a cycle asks the whole fleet, whose mean the next one begins with."""
 
     def __post_init__(self) -> None:
-        options.check(self, inner=(1, inf), retrain_epochs=(0, inf))
+        options.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))
         if "!" in {glob[0] for glob in self.personal.split()}:
             raise ValueError(f"personal is {self.personal!r}; it must be what is personal, without a '!'")
         self.turns.check()
@@ -72,7 +74,10 @@ class Continual(FedAvg):
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, of which the personal part is as global as the rest until cycle 0 has ended."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
-        return super().start(weights, server)
+        if self.pretrain and not len(server.y):
+            raise ValueError(f"pretrain is {self.pretrain}; it must be 0, for the server's proxy set has no examples")
+        trained = sgd(server, weights, replace(self.training, epochs=self.pretrain)) if self.pretrain else weights
+        return super().start(trained, server)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
         """The part of the weights that goes up in this round; in some rounds of Alg. 2 it is empty."""
@@ -105,6 +110,13 @@ class Continual(FedAvg):
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:  # noqa: ARG002
         """The mean of what was uploaded; the rest of the model stays as it is."""
         return {"weights": state["weights"] | weighted_mean(replies)}
+
+    def request_work(self, load: Load) -> Work:
+        """What was trained before round 0 is charged to it."""
+        if load.round or not self.pretrain:
+            return ()
+        (train,) = super().device_work(load)
+        return (replace(train, name="pretrain", epochs=self.pretrain),)
 
     def device_work(self, load: Load) -> Work:
         """Passes with gradients of those parameters whose turn it is."""

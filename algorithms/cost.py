@@ -23,6 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
 from algorithms.importance import alone, chunk_sums
+from algorithms.local import single_values
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -179,7 +180,7 @@ class Meter:
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = self._chosen(backward)
         self.model.train(order not in ("each", "one"))
-        with FlopCounterMode(display=False) as flops, Moved() as moved:
+        with single_values(self.model), FlopCounterMode(display=False) as flops, Moved() as moved:
             RUNS[order](self.model, self.loss, x, y, chosen)
         return Count(float(flops.get_total_flops()), moved.floats)
 

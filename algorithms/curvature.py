@@ -128,12 +128,6 @@ def rounded(values: Tensors, weights: Tensors) -> Tensors:
     return {name: value.to(weights[name].dtype) for name, value in values.items()}
 
 
-def loses(send: Send, kinds: Iterable[str]) -> bool:
-    """Whether any of these kinds arrives otherwise than it was sent."""
-    probe = torch.linspace(0.1, 1.0, 1001)
-    return any(not torch.equal(send(kind, {"probe": probe})["probe"], probe) for kind in kinds)
-
-
 def _where(held: Tensors, values: Tensors) -> Tensors:
     return {name: torch.where(held[name], value, 0) for name, value in values.items()}
 

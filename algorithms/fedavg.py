@@ -25,6 +25,7 @@ class FedAvg:
 
     downloads: ClassVar[Collection[str]] = ("weights",)
     uploads: ClassVar[Collection[str]] = ("weights",)
+    squares: ClassVar[Collection[str]] = ()
 
     training: Training
 

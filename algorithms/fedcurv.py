@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from algorithms import curvature, options
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Work
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cost import PULL
 from algorithms.curvature import SUMS, Curvature, rounded
 from algorithms.estimation import estimation
@@ -51,7 +51,8 @@ class FedCurv(FedAvg):
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", *SUMS, "formed")
-    uploads: ClassVar[Collection[str]] = ("weights", *SUMS, "centred")
+    uploads: ClassVar[Collection[str]] = ("weights", *SUMS)
+    squares: ClassVar[Collection[str]] = SUMS
 
     strength: float = 1.0
     """λ, the weight of the penalty; 0 is FedAvg."""
@@ -61,7 +62,7 @@ class FedCurv(FedAvg):
     """Î, squared gradients: of the examples' labels, expected over the model's labels, of drawn ones, or of batches."""
     participation: Literal["counted", "last_round"] = "counted"
     """Who is in the sums: all devices, each with its last counted upload, or only those of the last round."""
-    centred: bool | Literal["auto"] = False
+    centred: bool | Literal["auto"] = "auto"
     """Send Î⊙(θ̂ - broadcast θ) instead of Î⊙θ̂, of which few bits leave more; auto: where an upload's encoding loses."""
     keep: float = 1.0
     """The share of coordinates, those of the largest Î of the whole model, that a device sends of Î and Î⊙θ̂."""
@@ -95,10 +96,13 @@ class FedCurv(FedAvg):
         return forms(("weights", *SUMS), server.model) | self.sums.date(0)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """θ̂, Î and, unless lean, Î⊙θ̂; and with `auto` whether that is centred."""
-        return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model) | self.sums.told(
-            None
-        )
+        """θ̂, Î and, unless lean, Î⊙θ̂."""
+        return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model)
+
+    def start(self, weights: Tensors, server: Party) -> Message:
+        """The model; there are no sums yet."""
+        self.sums.check_encodings(server.lossy)
+        return super().start(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """The model, U and V, to all."""
@@ -129,16 +133,16 @@ class FedCurv(FedAvg):
         else:
             before = curvature.own_part(device.memory, download, centre) if self.participation == "counted" else {}
             upload, own = curvature.changed(before, fisher, theta, centre, device.send)
-        upload, own = {"weights": theta} | upload | self.sums.told(centre), own | self.sums.date(device.round)
+        upload, own = {"weights": theta} | upload, own | self.sums.date(device.round)
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean of the models; U and V with what came, or formed anew of what each device sent last."""
-        return self.sums.closed(state, super().combine(state, replies, server), replies, server.round)
+        return self.sums.closed(state, super().combine(state, replies, server), replies, server)
 
     def penalty_traffic(self, load: Load) -> float:
         """Parameter, u, v and gradient, once there is a curvature; and where θ is counted from."""
-        return PULL + 3 * bool(self.centred) if self.strength and "fisher" in load.kinds else 0.0
+        return PULL + 3 * self.sums.about(load.lossy) if self.strength and "fisher" in load.kinds else 0.0
 
     def device_work(self, load: Load) -> Work:
         """Training, the Fisher pass, and the sums: the own part is taken out of them, and a new one made."""
@@ -149,7 +153,7 @@ class FedCurv(FedAvg):
 
     def device_floats(self, load: Load) -> float:
         """What the sums hold beside the model."""
-        return self.sums.held() * load.parameters
+        return self.sums.held(load) * load.parameters
 
     def combine_work(self, load: Load) -> Work:
         """As FedAvg's, and the sums."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from torch import nn
 
+from algorithms import options
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training, Work
 from algorithms.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
@@ -39,31 +40,31 @@ class FedMeta(FedAvg):
     """η_meta, the rate of it: a number, the same in all rounds, or the devices' rate of the round (matched)."""
     eta_g: Literal["matched"] | float = "matched"
     """η_g with UGA's clients: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
-    loss: Literal["mean", "sum"] = "mean"
-    """With UGA's clients: gradients are those of the mean loss over a device's examples, or of their sum."""
+    loss: Literal["mean", "sum", "batch_accumulate"] = "mean"
+    """With UGA's clients: of what gradients are, a device's mean loss, its sum, or the sum of its batches' means."""
     first_order: bool = False
     """With UGA's clients: leave the Hessians out."""
     budget_mb: float = 256.0
     """With UGA's clients: memory for the weights along the way, in MB."""
     clip_norm: float = 0.0
     """With UGA's clients: the most that a device's gradient may measure; 0: no limit."""
+    mu: float = 0.0
+    """With UGA's clients: μ, a spring to the broadcast model in the local loss; 0: none."""
 
     def __post_init__(self) -> None:
-        if self.clients not in ("fedavg", "uga"):
-            raise ValueError(f"clients is {self.clients!r}; it must be 'fedavg' or 'uga'")
-        if self.meta not in ("one_step", "epoch", "E_epochs", "sum"):
-            raise ValueError(f"meta is {self.meta!r}; it must be 'one_step', 'epoch', 'E_epochs' or 'sum'")
+        options.check(self)
         check_rate("eta_meta", self.eta_meta)
-        given = UGA(self.training, self.eta_g, self.loss, self.first_order, self.budget_mb, self.clip_norm)
-        if self.clients == "fedavg" and given != UGA(self.training):
+        if self._uga != UGA(self.training) and self.clients == "fedavg":
             raise ValueError("clients is 'fedavg', which takes none of UGA's options; with those it must be 'uga'")
+
+    @property
+    def _uga(self) -> UGA:  # which has no option that is none of these
+        return UGA(**{option.name: getattr(self, option.name) for option in fields(UGA)})
 
     @property
     def base(self) -> FedAvg:
         """Whose rounds these are, but for the meta step."""
-        if self.clients == "fedavg":
-            return FedAvg(self.training)
-        return UGA(self.training, self.eta_g, self.loss, self.first_order, self.budget_mb, self.clip_norm)
+        return FedAvg(self.training) if self.clients == "fedavg" else self._uga
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
         """As the clients' own algorithm has it."""

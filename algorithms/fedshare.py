@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algorithms import options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.fedavg import FedAvg
 from algorithms.local import forms
@@ -24,7 +25,8 @@ class FedShare(FedAvg):
     Down |θ|, and once D_share: to whoever is not known to have it, that is until an upload of his has been counted.
     Images go down as a byte a pixel where that loses nothing, as it does for those that came from bytes: 1.5 MB for
     500 of CIFAR-10 (algorithms.md §6); everything else as it is.  Up |θ|.  A device's model counts by its private
-    examples alone (algorithms.md §7, row 31).  Raises ValueError for another `split`.
+    examples alone (algorithms.md §7, row 31).  All parts of a split are of one size: of n examples in p parts each
+    has n // p, and the rest is left out.  Raises ValueError for another `split`.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "share")
@@ -33,14 +35,13 @@ class FedShare(FedAvg):
     """Each device gets the whole set, its part of it, or in each round a part among those asked, sent anew."""
 
     def __post_init__(self) -> None:
-        if self.split not in ("whole", "per_client", "per_round"):
-            raise ValueError(f"split is {self.split!r}; it must be 'whole', 'per_client' or 'per_round'")
+        options.check(self)
 
     def download_form(self, server: Party) -> Message:
         """The model and the largest part that a device may get."""
         parts = server.devices if self.split == "per_client" else 1  # a round may ask a single device
-        part = _part(packed(server.x, server.y), torch.arange(0, len(server.y), parts))
-        return forms(["weights"], server.model) | ({"share": part} if len(server.y) else {})
+        part = _part(packed(server.x, server.y), torch.arange(len(server.y) // parts))
+        return forms(["weights"], server.model) | ({"share": part} if len(part["y"]) else {})
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
         """The model to all, and examples to those who are not known to have them."""
@@ -59,11 +60,11 @@ class FedShare(FedAvg):
             return {name: torch.arange(n) for name in names}
         if self.split == "per_round":
             order = torch.from_numpy(np.random.default_rng(server.seed).permutation(n))
-            return {name: order[k :: len(names)] for k, name in enumerate(sorted(names))}
+            return {name: _cut(order, k, len(names)) for k, name in enumerate(sorted(names))}
         places = {name: k for k, name in enumerate(server.fleet)}
         if not places.keys() >= set(names):
             raise ValueError(f"the fleet has {len(places)} names, not those asked; a part for each needs them all")
-        return {name: torch.arange(places[name], n, len(places)) for name in names}
+        return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def train(self, download: Message, device: Party) -> Reply:
         """FedAvg's on the private and the shared examples together; the latter are kept, unless they come anew."""
@@ -84,13 +85,11 @@ class FedShare(FedAvg):
         return new | {"shared_with": counted | state.get("shared_with", {})}
 
     def device_work(self, load: Load) -> Work:
-        """E epochs on the private and the shared examples; parts differ by one, so theirs is the mean."""
+        """E epochs on the private and the shared examples."""
         if "share" not in {*load.kinds, *load.memory}:
             return super().device_work(load)
         parts = {"whole": 1, "per_client": load.devices, "per_round": load.asked}[self.split]
-        examples = load.examples + load.proxy / parts
-        work = super().device_work(replace(load, examples=round(examples)))
-        return tuple(replace(phase, examples=examples) for phase in work)
+        return super().device_work(replace(load, examples=load.examples + load.proxy // parts))
 
 
 def packed(x: Tensor, y: Tensor) -> Tensors:
@@ -118,6 +117,13 @@ def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
         return share["x"], share["y"]
     channels = [table[numbers.long()] for table, numbers in zip(share["levels"], share["x"].unbind(1), strict=True)]
     return torch.stack(channels, 1), share["y"]
+
+
+def _cut(examples: Tensor, k: int, parts: int) -> Tensor:
+    """The k-th of so many parts, all of one size.  Raises ValueError if there are examples, but not one for each."""
+    if 0 < len(examples) < parts:
+        raise ValueError(f"the server holds {len(examples)} examples for {parts} parts; each needs at least 1")
+    return examples[: len(examples) // parts * parts][k::parts]
 
 
 def _part(share: Tensors, at: Tensor) -> Tensors:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import torch
 
-from algorithms.algorithm import Tensors
+from algorithms.algorithm import Reply, Tensors
 
 
 def positive(importance: Tensors) -> Tensors:
     """As received, with 0 for less than none, which a lossy encoding may leave of little."""
     return {name: value.clamp(min=0) for name, value in importance.items()}
+
+
+def received(replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    """Replies whose uploaded importance, the kind "fisher", is positive."""
+    uploads = {name: reply.upload | {"fisher": positive(reply.upload["fisher"])} for name, reply in replies.items()}
+    return {name: replace(reply, upload=uploads[name]) for name, reply in replies.items()}
 
 
 def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:

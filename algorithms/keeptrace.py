@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.cost import SQUARES
-from algorithms.local import Quadratic, batches, pull, seeded_step, steps
+from algorithms.local import Quadratic, batches, pull, seeded_step, single_values, steps
 from algorithms.models import twice_differentiable
 
 FLOAT = 4  # bytes: the declared memory is that of float32
@@ -70,6 +70,7 @@ def keep_trace(
     every: int = 1,
     penalty: Quadratic | None = None,
     first_order: bool = False,
+    accumulate: bool = False,
 ) -> Traced:
     """Trains for all epochs but the last, then takes the gradient of the loss of all examples there (Eq. 13).
 
@@ -77,7 +78,9 @@ def keep_trace(
     local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and
     its anchor, `weights`, is differentiated too.  The last gradient is the mean over all examples, taken in the
     batches of the last epoch, each weighted by its size, in train mode (algorithms.md §7, rows 26, 29 and 30).
-    One epoch gives the plain gradient at `weights`.  `first_order` leaves the Hessians out.
+    Where a BatchNorm uses its running statistics (local.single_values), they count as constants.
+    One epoch gives the plain gradient at `weights`.  `first_order` leaves the Hessians out.  `accumulate`: the last
+    gradient is instead the sum of the mean gradients of those batches, a short one's like all others' (row 26).
     `device.model` holds the trained weights afterwards.  Raises ValueError for `every` below 1, and for a penalty
     with another anchor.
     """
@@ -85,10 +88,11 @@ def keep_trace(
         raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
     if penalty is not None and penalty.anchor is not weights:
         raise ValueError("the penalty has an anchor of its own; it must be the weights that training starts from")
-    with twice_differentiable():
+    device.model.train()
+    with twice_differentiable(), single_values(device.model):
         way = _Way(device, weights, training, penalty)
         kept, end = _forward(way, every)
-        v = way.whole_gradient(end)
+        v = way.last_gradient(end, accumulate)
         trained = way.finish(end)
         if not first_order:
             v = _backward(way, kept, every, v)
@@ -114,7 +118,6 @@ class _Way:
         self.rate = training.rate(device.round)
         self.model = device.model
         self.model.load_state_dict(weights)
-        self.model.train()
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.batches = [
             chosen
@@ -161,14 +164,14 @@ class _Way:
                 momentum[name] = g
         return _State(theta, momentum, self._buffers())
 
-    def whole_gradient(self, state: _State) -> Tensors:
-        """The gradient of the mean loss of all examples, in the batches of the last epoch; buffers move on."""
+    def last_gradient(self, state: _State, accumulate: bool) -> Tensors:
+        """Of the mean loss of all examples, in the batches of the last epoch, or the sum of theirs; buffers move on."""
         self._load(state)
         n = len(self.device.y)
         total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in state.theta.items()}
         for step in range(self.steps, len(self.batches)):
             for sum_, g in zip(total.values(), self._gradient(step), strict=True):
-                sum_.add_(g, alpha=len(self.batches[step]) / n)
+                sum_.add_(g, alpha=1.0 if accumulate else len(self.batches[step]) / n)
         return {name: value.to(state.theta[name].dtype) for name, value in total.items()}
 
     def hessian_times(self, u: Tensors, state: _State, step: int) -> Tensors:
@@ -205,11 +208,13 @@ def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
 
 
 def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
-    """The states before the steps `start`, `start` + 1 ... up to the next one that was kept."""
-    states = [first]
+    """The states before the steps `start`, `start` + 1 ... up to the next one that was kept, without momentum."""
+    states = []
     for step in range(start, min(start + every, way.steps) - 1):
-        states.append(way.after(states[-1], step))
-    return states
+        # Only the next step needs the momentum, and no step back; it would double what `stored` declares.
+        states.append(replace(first, momentum={}))
+        first = way.after(first, step)
+    return [*states, replace(first, momentum={})]
 
 
 def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
@@ -10,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 
@@ -126,15 +128,16 @@ def sgd(
         fused=True,  # 0.9 ms a step, not 1.5 (MNIST CNN with momentum); elementwise, so no sum changes its order
     )
     last = steps(len(device.y), training) - ceil(len(device.y) / training.batch)  # the last epoch's first step
-    for step, chosen in enumerate(draws(len(device.y), training, device.seed)):
-        optimiser.zero_grad()
-        loss = device.loss(model(device.x[chosen]), device.y[chosen]).mean()
-        if losses is not None and step >= last:
-            losses.append(loss.detach())
-        torch.autograd.backward(loss)
-        if penalty is not None:
-            _penalise(trained, penalty)
-        optimiser.step()
+    with single_values(model):
+        for step, chosen in enumerate(draws(len(device.y), training, device.seed)):
+            optimiser.zero_grad()
+            loss = device.loss(model(device.x[chosen]), device.y[chosen]).mean()
+            if losses is not None and step >= last:
+                losses.append(loss.detach())
+            torch.autograd.backward(loss)
+            if penalty is not None:
+                _penalise(trained, penalty)
+            optimiser.step()
     optimiser.zero_grad()
     for parameter in trainable.values():
         parameter.requires_grad_(True)
@@ -179,6 +182,28 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     said = torch.cat([model(part) for part in torch.split(x, PIECE)])
     _lay_out(model, torch.contiguous_format)
     return said
+
+
+@contextmanager
+def single_values(model: nn.Module) -> Iterator[None]:
+    """Within it, a BatchNorm of a model in train mode takes also a batch that has one value in each channel.
+
+    As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
+    layer then works as in eval mode, with its running statistics, which stay (algorithms.md §11: no crash).
+    """
+    layers = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.training]
+    hooks = [layer.register_forward_pre_hook(_by_size) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer, hook in zip(layers, hooks, strict=True):
+            hook.remove()
+            layer.train()
+
+
+def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    x = inputs[0]  # (n, channels, ...)
+    layer.train(x.numel() > x.shape[1])
 
 
 def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:

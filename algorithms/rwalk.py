@@ -13,6 +13,7 @@ RECENT = 0.9  # α: how much of the running Fisher comes from the latest gradien
 
 # Floats that a Walk holds for each parameter: last and first place of the window, gradient, Fisher, gain, score.
 HELD = 6.0
+SCORE = 1.0  # of them what it leaves
 # Floats that it moves for each parameter.  In a step: move (3), gain (4), place (2), g² (2), Fisher (3), gradient (2).
 STEP = 16.0
 # At a window's end: move (3), its square (2), times Fisher (3), times ½ (2), plus ξ (2), quotient (3), relu (2),
@@ -61,12 +62,14 @@ class Walk:
 
     @torch.no_grad()
     def scores(self, weights: Tensors) -> Tensors:
-        """s of each parameter, when training has ended at `weights`; ask once."""
+        """s of each parameter, when training has ended at `weights`; ask once, for all else is then forgotten."""
         for name, path in self.paths.items():
             self._arrive(path, weights[name])
             if path.steps % self.window:
                 self._close(path)
-        return {name: path.score for name, path in self.paths.items()}
+        scores = {name: path.score for name, path in self.paths.items()}
+        self.paths.clear()
+        return scores
 
     def _arrive(self, path: Path, place: Tensor) -> None:
         path.gain.addcmul_(path.slope, place - path.place, value=-1)

@@ -31,7 +31,8 @@ class SCAFFOLD(FedAvg):
     what the server decodes, once that counts; c_i = 0 before, so c = Σ c_i / N over all N devices of the fleet
     always.  The models count by examples, as in FedAvg, of which the first round is; c counts each device once,
     as in the paper, and c is what decides: a fixed point is where the mean loss of the *devices* is least.
-    Weight decay is part of the gradients.  Raises ValueError if server_lr is out of its range.
+    Weight decay is part of the gradients.  In a round whose rate is 0 nothing moves, not even c_i.
+    Raises ValueError if server_lr is out of its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "control")
@@ -61,7 +62,7 @@ class SCAFFOLD(FedAvg):
         weights = sgd(device, before, training, corrected if corrections else None)
         reach = training.rate(device.round) * _gradients(steps(len(device.y), training), training.momentum)
         gone = change(device.model, before, weights)
-        new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()}
+        new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()} if reach else _zeros(gone)
         sent = device.send("control", {name: value.to(before[name].dtype) for name, value in new.items()})
         kept = {name: value + own.get(name, 0.0) for name, value in _doubles(sent).items()}
         return Reply({"weights": weights, "control": sent}, len(device.y), if_counted={"control": kept})
@@ -70,7 +71,7 @@ class SCAFFOLD(FedAvg):
         """A step towards the mean of the models; the sum of all c_i advances by what was sent."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
-        total = state.get("control", {name: torch.zeros_like(value) for name, value in delta.items()})
+        total = state.get("control", _zeros(delta))
         for name in sorted(replies):
             control = _doubles(replies[name].upload["control"])
             total = {parameter: value + control[parameter] for parameter, value in total.items()}
@@ -93,6 +94,10 @@ class SCAFFOLD(FedAvg):
 
 def _doubles(values: Tensors) -> Tensors:
     return {name: value.double() for name, value in values.items()}
+
+
+def _zeros(values: Tensors) -> Tensors:
+    return {name: torch.zeros_like(value) for name, value in values.items()}
 
 
 def _gradients(steps: int, momentum: float) -> float:

@@ -31,25 +31,39 @@ class Sums:
                 "only then does the server know whose part of its sums is how old"
             )
 
+    def check_encodings(self, lossy: Mapping[str, str]) -> None:
+        """Raises ValueError for ways down that leave a device unable to tell its own part of the sums."""
+        if self.centred is True and "down weights" in lossy:
+            raise ValueError(
+                f"encoding.down.weights is {lossy['down weights']!r}; centred sums are counted from the model that "
+                "came down, so it must be float32"
+            )
+        for kind in SUMS:
+            if (how := lossy.get(f"down {kind}", "")).startswith("top-"):
+                raise ValueError(
+                    f"encoding.down.{kind} is {how!r}; a device takes its own part out of the sums before any cut, so "
+                    "it must be another; `keep` sends fewer coordinates"
+                )
+
+    def about(self, lossy: Mapping[str, str]) -> bool:
+        """Whether sums are centred; auto: if uploads of them lose, and the model comes down whole."""
+        if self.centred != "auto":
+            return self.centred
+        up = SUMS[:1] if self.lean else SUMS
+        return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
+
     def centre(self, download: Message, device: Party) -> Tensors | None:
         """Where θ is counted from; None: from 0."""
-        up = SUMS[:1] if self.lean else SUMS
-        centred = curvature.loses(device.send, up) if self.centred == "auto" else self.centred
-        return download["weights"] if centred else None
+        return download["weights"] if self.about(device.lossy) else None
 
     def date(self, round: int) -> Message:
         """The round in which sums are formed, where parts leave them again."""
         return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}
 
-    def told(self, centre: Tensors | None) -> Message:
-        """Whether an upload is centred, where it may be or not."""
-        return {"centred": {"centred": torch.tensor(centre is not None)}} if self.centred == "auto" else {}
-
-    def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], round: int) -> Message:
+    def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The `new` state with U and V: with what came, or formed anew of what each device sent last."""
         uploads = {name: replies[name].upload for name in sorted(replies)}
-        told = [bool(upload["centred"]["centred"]) for upload in uploads.values() if "centred" in upload]
-        centred = all(told) if self.centred == "auto" else self.centred
+        centred, round = self.about(server.lossy), server.round
         old = state if self.counted else {}
         new = new | self.date(round)
         if self.lean:
@@ -61,16 +75,16 @@ class Sums:
 
     def moved_by_device(self, load: Load, knows: bool) -> float:
         """Floats for each parameter: the own part is taken out of the sums that it `knows`, and a new one made."""
-        moved = curvature.moved_by_device(self.lean, bool(self.centred), knows, load.memory, self.counted)
+        moved = curvature.moved_by_device(self.lean, self.about(load.lossy), knows, load.memory, self.counted)
         return moved + 8 * (self.keep < 1)  # all Î in one piece, copied, partitioned, compared, cut
 
     def moved_by_server(self, load: Load) -> float:
         """Likewise; lean, of all devices, as when each has been counted."""
         parts = load.devices if self.lean and self.counted else load.replies
-        return curvature.moved_by_server(self.lean, bool(self.centred), parts, not self.counted)
+        return curvature.moved_by_server(self.lean, self.about(load.lossy), parts, not self.counted)
 
-    def held(self) -> float:
+    def held(self, load: Load) -> float:
         """Floats for each parameter on a device: before training the own part and u and v (lean); after it the part as
         it was and as it is, and the change."""
-        before = 3.0 + 2 * bool(self.centred) if self.counted else 0.0
+        before = 3.0 + 2 * self.about(load.lossy) if self.counted else 0.0
         return 7.0 if self.lean else 7.0 + before + (self.keep < 1)

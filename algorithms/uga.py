@@ -24,9 +24,10 @@ class UGA(FedAvg):
     The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
     any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  Readings of
     algorithms.md §7: row 25 mean loss and η_g = η_t E ⌈n̄/B⌉, FedAvg's rate times its steps, as the text's 0.002
-    with a mean loss hardly moves; row 26 the exact gradient over all data, in micro-batches weighted by size; row 27
-    a number for η_g is not decayed; row 29 train mode, with the same dropout whenever a step is taken again; row 30
-    momentum and weight decay as the scenario says, exactly; row 32 no rule for the rate.
+    with a mean loss hardly moves; row 26 the exact gradient over all data, in micro-batches weighted by size, or
+    added up as they are (`batch_accumulate`); row 27 a number for η_g is not decayed; row 29 train mode, with the
+    same dropout whenever a step is taken again; row 30 momentum and weight decay as the scenario says, exactly;
+    row 32 no rule for the rate.
     Personalised accuracy is that of ω^(T).  Raises ValueError if a field is out of its range.
     """
 
@@ -34,22 +35,22 @@ class UGA(FedAvg):
 
     eta_g: Literal["matched"] | float = "matched"
     """η_g, the server's step: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
-    loss: Literal["mean", "sum"] = "mean"
-    """Gradients are those of the mean loss over a device's examples, or of their sum, as the text has it literally."""
+    loss: Literal["mean", "sum", "batch_accumulate"] = "mean"
+    """Of what gradients are: a device's mean loss, its sum (the text, literally), or the sum of its batches' means."""
     first_order: bool = False
     """Leave the Hessians out: the gradient at the trained model, as if it were that at the first one."""
     budget_mb: float = 256.0
     """Memory for the weights along the way, in MB; if it does not hold those of all steps, every √T-th is kept."""
     clip_norm: float = 0.0
-    """The most that a device's gradient may measure (of the mean loss); 0: no limit."""
+    """The most that a device's gradient may measure (of the mean loss, or its batches' mean); 0: no limit."""
     mu: float = 0.0
     """μ, a spring to the broadcast model in the local loss, as FedProx has it; 0: none."""
 
     def __post_init__(self) -> None:
         check_rate("eta_g", self.eta_g)
         options.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
-        if self.loss == "sum" and self.eta_g == "matched":
-            raise ValueError("eta_g is 'matched', which is for loss 'mean'; with loss 'sum' it must be a number")
+        if self.loss != "mean" and self.eta_g == "matched":
+            raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
         """The gradient like the parameters, and buffers if the model has any."""
@@ -63,9 +64,11 @@ class UGA(FedAvg):
         """Keep-trace descent for E - 1 epochs, then the gradient of all examples (Alg. 1, ClientUpdate)."""
         n = len(device.y)
         every = self._every(n, sum(p.numel() for p in device.model.parameters() if p.requires_grad))
-        penalty = self.penalty(download, device)
-        traced = keeptrace.keep_trace(device, download["weights"], self.training, every, penalty, self.first_order)
-        gradient = _clipped(traced.gradient, self.clip_norm)
+        given = (device, download["weights"], self.training, every, self.penalty(download, device), self.first_order)
+        accumulate = self.loss == "batch_accumulate"
+        traced = keeptrace.keep_trace(*given, accumulate)
+        times = ceil(n / self.training.batch) if accumulate else 1
+        gradient = _clipped(traced.gradient, times * self.clip_norm)
         if self.loss == "sum":
             gradient = {name: n * g for name, g in gradient.items()}
         buffers = _buffers(device.model, traced.weights)

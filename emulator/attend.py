@@ -24,6 +24,13 @@ class Home:
 
     memory: bytes = NOTHING
     pending: tuple[int, bytes] | None = None
+    entered: tuple[int, bytes] | None = None  # the last round that it was asked in, and the memory that it came with
+
+    def before(self, round: int, counted: int | None) -> bytes:
+        """The memory that this round, of which `counted` would be acknowledged, finds or found."""
+        if self.entered and self.entered[0] == round:
+            return self.entered[1]
+        return self.after(counted)
 
     def after(self, counted: int | None) -> bytes:
         """The memory once the device has heard that `counted` was its last counted round."""
@@ -86,6 +93,7 @@ class Attendant:
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         self.home.settle(counted)
+        self.home.entered = (round, self.home.memory)
         if why := self._refusal(round, parcel):
             self.refusal = (round, why)
             return

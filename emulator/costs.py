@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ class Costs:
         self.study, self.label = study, label
         self.algorithm = study.algorithms[label]
         self.split = study.splits[seed]
-        self.up = study.up.get(label, {})
+        self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
         self.bills: dict[tuple[str, Work], Bill] = {}
 
     @cached_property
@@ -45,7 +45,9 @@ class Costs:
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
         load = self.load(name, round, kinds, memory)
-        return self._bill(self.study.fleet[name], (*self.algorithm.device_work(load), *self._coding("encode", self.up)))
+        decode = self._coding("decode", self.down.keys() & load.kinds)
+        encode = self._coding("encode", self.up.keys() & self._sent(round))
+        return self._bill(self.study.fleet[name], (*decode, *self.algorithm.device_work(load), *encode))
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
         """What a device's half of `round` depends on."""
@@ -59,21 +61,34 @@ class Costs:
 
     def request(self, round: int) -> Bill:
         load = self._load(round, len(self.split.proxy))
-        return self._bill(self.study.server, self.algorithm.request_work(load))
+        return self._bill(self.study.server, (*self.algorithm.request_work(load), *self._coding("encode", self.down)))
 
     def combine(self, round: int, replies: int) -> Bill:
         load = self._load(round, len(self.split.proxy), replies=replies)
-        decoding = [phase for _ in range(replies) for phase in self._coding("decode", self.up)]
-        return self._bill(self.study.server, (*self.algorithm.combine_work(load), *decoding))
+        decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
+        return self._bill(self.study.server, (*self.algorithm.combine_work(load), *decode))
+
+    def _sent(self, round: int) -> Collection[str]:
+        """Kinds that go up in this round."""
+        return self.algorithm.upload_form(round, self.study.module).keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
         proxy, fleet = len(self.split.proxy), len(self.study.fleet)
-        return Load(round, examples, self.parameters, proxy=proxy, devices=fleet, asked=self.study.asked, **more)
+        return Load(
+            round,
+            examples,
+            self.parameters,
+            proxy=proxy,
+            devices=fleet,
+            asked=self.study.asked,
+            lossy=self.lossy,
+            **more,
+        )
 
-    def _coding(self, name: str, encodings: Mapping[str, str]) -> Work:
-        """What the encodings of uploads read and write, for each kind as large as the model."""
-        traffic = float(CODING * len(encodings) * self.parameters)
-        return (Phase(name, examples=0, batch=1, backward="", traffic=traffic),) if encodings else ()
+    def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
+        """What encodings of these kinds read and write, each taken to be as large as the model."""
+        traffic = float(CODING * len(kinds) * messages * self.parameters)
+        return (Phase(name, examples=0, batch=1, backward="", traffic=traffic),) if traffic else ()
 
     def _bill(self, device: Device, work: Work) -> Bill:
         key = (device.profile.name, work)

@@ -71,6 +71,7 @@ def largest(study: Study, label: str, seed: int, rehearsal: Rehearsal) -> Footpr
         proxy=len(split.proxy),
         devices=len(study.fleet),
         asked=study.asked,
+        lossy=study.lossy(label),
     )
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
     return footprint(study, label, load, sum(rehearsal.downloaded.values()), uploaded, sum(rehearsal.kept.values()))

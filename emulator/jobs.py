@@ -103,7 +103,7 @@ def train(study: Study, run: Run, device: str, round: int, download: bytes, memo
     reply, kept, outbox = _train(study, run, device, round, decode(download), decode(memory))
     kept, upload = {**kept, **reply.memory}, outbox.packed(reply.upload)
     later = {**reply.if_counted, **outbox.errors}
-    numbers = {**reply.numbers, **(_drift(reply, outbox.reference) if measure else {})}
+    numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
     return Trained(
         upload=upload,
         update=payload.digest(upload),
@@ -138,11 +138,11 @@ def _train(
     return study.algorithms[run.label].train(download, party), memory, outbox
 
 
-def _drift(reply: Reply, broadcast: Tensors) -> dict[str, float]:
+def _drift(study: Study, reply: Reply, broadcast: Tensors) -> dict[str, float]:
     """‖θ_k - θ_t‖: how far the device's model has gone from the one that it received."""
     model = reply.model or reply.upload.get("weights", {})
-    moved = [model[name] - broadcast[name] for name in broadcast.keys() & model.keys()]
-    squares = [float(each.double().square().sum()) for each in moved if each.is_floating_point()]
+    names = [name for name, _ in study.module.named_parameters() if name in broadcast and name in model]
+    squares = [float((model[name] - broadcast[name]).double().square().sum()) for name in names]
     return {"drift": math.sqrt(math.fsum(squares))} if squares else {}
 
 
@@ -230,6 +230,7 @@ def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices:
         cycle=study.cycle(run.label, round),
         seed=derive(run.seed, purpose, name, round),
         memory=memory,
+        lossy=study.lossy(run.label),
     )
 
 

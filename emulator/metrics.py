@@ -95,7 +95,7 @@ class Metrics:
             found["next_perplexity"] = _perplexity([following]) if self.study.data.text else None
         for each in range(cycle + 1):
             self.best[each] = max(self.best.get(each, 0.0), shares.get(each, 0.0))
-        lost = [self.best[each] - shares[each] for each in range(min(cycle, self.study.data.cycles))]
+        lost = [self.best[each] - shares[each] for each in range(min(cycle, self.study.data.cycles - 1))]
         found["forgetting"] = sum(lost) / len(lost) if lost else None
         return found
 
@@ -109,7 +109,7 @@ class Metrics:
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
         for name in names:
-            download, memory = opening.extra.get(name, opening.download), self._memory(name, counted)
+            download, memory = opening.extra.get(name, opening.download), self._memory(name, round, counted)
             tickets.append(self.world.submit(personalise, self.run, name, round, download, memory))
         found = [await self.world.uncharged(ticket) for ticket in tickets]
         return _mean_share(each[0] for each in found if each)
@@ -141,8 +141,8 @@ class Metrics:
         tests = self.study.splits[self.run.seed].tests
         return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in tests)
 
-    def _memory(self, name: str, counted: Mapping[str, int]) -> bytes:
-        return self.attendants[name].home.after(counted.get(name)) if name in self.attendants else NOTHING
+    def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> bytes:
+        return self.attendants[name].home.before(round, counted.get(name)) if name in self.attendants else NOTHING
 
 
 def _joined(scores: Sequence[Scores]) -> Scores:

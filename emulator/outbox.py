@@ -56,7 +56,8 @@ class Outbox:
         wanted = self._differences(tensors) if kind == "weights" else tensors
         found = decode(encode({kind: wanted}, self.encodings, self.seed))[kind]
         if kind == "weights":
-            self.errors[ERROR] = {name: wanted[name] - found[name] for name in wanted if _lossy(wanted[name])}
+            lost = {name: wanted[name] - found[name] for name in wanted if _lossy(wanted[name])}
+            self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
             found = unpacked({kind: found}, self.reference)[kind]
         self.known.append((found, wanted))
         return found

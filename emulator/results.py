@@ -14,6 +14,7 @@ from emulator.summary import summarise
 from emulator.targets import Target
 from emulator.verdict import with_intervals
 from scenarios.load import load
+from scenarios.plugins import training_of
 from scenarios.schema import Scenario
 
 Row = Mapping[str, Any]
@@ -103,10 +104,7 @@ def _counted(number: int, what: str) -> str:
 
 def momentum(scenario: Scenario) -> dict[str, float]:
     """Of each algorithm, by label."""
-    usual = scenario.training.momentum
-    return {
-        entry.name: float((entry.options.get("training") or {}).get("momentum", usual)) for entry in scenario.algorithms
-    }
+    return {entry.name: training_of(entry, scenario.training).momentum for entry in scenario.algorithms}
 
 
 def _seeds(out: Path, label: str, seeds: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:

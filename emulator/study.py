@@ -14,6 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
+from network.encoding import parse
 from network.link import Link
 
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
@@ -66,6 +67,11 @@ class Study:
     def network(self, seed: int) -> nn.Module:
         """The model, anew, with initial weights drawn from this seed."""
         return models.build(self.model, seed, self.data.classes)
+
+    def lossy(self, label: str) -> dict[str, str]:
+        """Which kinds lose on the way, as {"up fisher": "bfloat16"}."""
+        ways = {"up": self.up.get(label, {}), "down": self.down.get(label, {})}
+        return {f"{way} {kind}": how for way, of in ways.items() for kind, how in of.items() if parse(how).lossy}
 
     @property
     def module(self) -> nn.Module:

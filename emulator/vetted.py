@@ -66,6 +66,10 @@ class Vetted:
         return self.algorithm.uploads
 
     @property
+    def squares(self) -> Collection[str]:
+        return self.algorithm.squares
+
+    @property
     def sums_only(self) -> bool:
         return self.algorithm.sums_only
 

@@ -127,8 +127,8 @@ def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None
 
 
 def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:
-    """Bytes that `decode` needs room for: those of such a message, and as many again, so that `check` says what is wrong
-    with one that is a little too large."""
+    """Bytes that `decode` needs room for: those of such a message, and as many again, so that it is `check` that says
+    what is wrong with one that is a little too large."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 

@@ -124,9 +124,13 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
     if said.proxy.owners:
         parts["proxy"], parts["test"] = _of_owners(said.proxy, data, owned, len(proxy), rng)
+        if not said.proxy.overlap:
+            held = [np.setdiff1d(own, parts["proxy"]) for own in held]
     for number, (name, own) in enumerate(zip(names, held, strict=True)):
         slices = [shards.hold_out(part, said.validation, rng) for part in _by_cycle(own, data.cycle, data.cycles)]
-        parts["train"][name], parts["validation"][name] = zip(*slices, strict=True)
+        parts["train"][name] = tuple(train for train, _ in slices)
+        # what the server trains on, or sends to others, must not decide when to stop
+        parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
         if owned is None:
             parts["tests"][name] = _tests(data, own, len(names), rng)
         else:
@@ -189,12 +193,12 @@ def _tests(data: Dataset, own: ndarray, devices: int, rng: np.random.Generator) 
     found = []
     for pool in _by_cycle(np.arange(len(data.y_test)), data.cycle_test, data.cycles):
         size = len(pool) // devices  # 0 in a fleet larger than the test set
-        if not size:
-            found.append(np.zeros(0, np.int64))
-        elif data.y.ndim > 1:
+        if data.y.ndim > 1:
             found.append(np.sort(rng.choice(pool, size, replace=False)))
-        else:
-            found.append(pool[shards.test_shard(data.y[own], data.y_test[pool], size, rng)])
+            continue
+        labels = data.y_test[pool]
+        size = min(size, int(np.isin(labels, data.y[own]).sum()))  # as many as there are of the labels that it holds
+        found.append(pool[shards.test_shard(data.y[own], labels, size, rng)] if size else np.zeros(0, np.int64))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -130,10 +130,19 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
     Raises Unknown for an unknown key, ValidationError for options that it does not take.
     """
     options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
-    own = entry.options.get("training") or {}
-    training = schema.Training.model_validate(shared.model_dump() | own).model_dump() | {"per_cycle": per_cycle}
+    training = training_of(entry, shared).model_dump() | {"per_cycle": per_cycle}
     made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
     return made
+
+
+def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
+    """The shared training, with what a preset of the algorithm says instead, and what the entry says itself.
+
+    Raises Unknown for an unknown key, ValidationError for values that do not fit.
+    """
+    presets: Mapping[str, Mapping[str, Any]] = getattr(kind(entry.key), "trainings", {})
+    preset = presets.get(str(entry.options.get("preset")), {})
+    return schema.Training.model_validate({**shared.model_dump(), **preset, **(entry.options.get("training") or {})})
 
 
 def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
@@ -145,13 +154,20 @@ def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
     ways = {}
     for way, kinds in (("up", made.uploads), ("down", made.downloads)):
         own = {name: how for name, how in made.encodings.items() if name in kinds}
-        chosen: dict[str, str] = {**own, **getattr(said, way)}
+        chosen: dict[str, str] = {**own, **(_squares(made, said.up) if way == "up" else {}), **getattr(said, way)}
         for name, how in chosen.items():
             if name not in kinds:
                 raise ValueError(f"encoding.{way}: {entry.key} sends no {name!r} {way}; {did_you_mean(name, kinds)}")
             parse(how)
-        ways[way] = {name: how for name, how in chosen.items() if how != "float32"}
+        wide = {name: "int8-sqrt" for name, how in chosen.items() if how == "int8" and name in made.squares}
+        ways[way] = {name: how for name, how in (chosen | wide).items() if how != "float32"}
     return schema.Encoding(**ways)
+
+
+def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
+    """Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them (§7b)."""
+    lossy = any(parse(how).lossy for how in said.values())
+    return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
 
 
 def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
@@ -162,8 +178,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
         return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
     found = []
     try:
-        kind(entry.key)
-        schema.Training.model_validate(shared.model_dump() | own)
+        training_of(entry, shared)
         encoding(entry, algorithm(entry, shared, per_cycle))
     except Unknown as error:
         found.append(Fault(inside, str(error), of_key=True))

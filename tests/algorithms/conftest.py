@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -27,6 +27,7 @@ class Curved:
     algorithm: FedAvg
     send: Send = unharmed  # what arrives of uploads
     dtype: torch.dtype = torch.float32
+    lossy: Mapping[str, str] = field(default_factory=dict)  # which kinds are said to lose
     state: Message = field(default_factory=dict)
     memory: dict[str, Message] = field(default_factory=dict)
     uploads: dict[str, Message] = field(default_factory=dict)  # of each device the last one that was counted
@@ -46,7 +47,7 @@ class Curved:
         x[:, 0] = 0.0
         x[:, 1] *= name == "a"
         party = Party(name, 5, model, cross_entropy, x, y, self.round, 0, 100 * self.round + ord(name[0]))
-        return replace(party, memory=self.memory.get(name, {}), send=self.send)
+        return replace(party, memory=self.memory.get(name, {}), send=self.send, lossy=self.lossy)
 
     def down(self, names: Iterable[str] = "abcde") -> Message:
         return self.algorithm.request(self.state, list(names), self.party("server")).download

@@ -419,7 +419,7 @@ def test_buffers_have_no_importance_and_are_counted_by_examples(importance: str)
 
 
 TRAIN = Phase("train", 20, batch=8, epochs=2, traffic=sgd_traffic(1000, 0.9))
-FISHER = Phase("fisher", 20, CHUNK, traffic=1000 * SQUARES)
+FISHER = Phase("fisher", 20, batch=20, traffic=1000 * SQUARES)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,22 @@ def test_the_work_of_a_device(options: dict[str, object], kinds: tuple[str, ...]
     algorithm = AgentImportance(ROUGH, **options)  # type: ignore[arg-type]
     load = Load(1, examples=20, parameters=1000, kinds=kinds)
     assert algorithm.device_work(load) == (replace(TRAIN, traffic=TRAIN.traffic + 1000 * moved), FISHER)
-    assert algorithm.device_floats(load) == (6000 if "importance" in options else 0)
+    # sums in float64, a chunk's sum, a copy of the model; or what a walk holds before, and its scores
+    assert algorithm.device_floats(load) == (6000 if "importance" in options else 4000)
+
+
+def test_few_examples_are_not_charged_for_a_whole_chunk() -> None:
+    algorithm = AgentImportance(ROUGH)
+    _, few = algorithm.device_work(Load(1, examples=10, parameters=1000))
+    _, many = algorithm.device_work(Load(1, examples=1000, parameters=1000))
+    assert (few.batch, many.batch) == (10, CHUNK)
+
+
+def test_without_a_use_for_importance_none_is_held_and_no_path_is_watched() -> None:
+    algorithm = AgentImportance(ROUGH, ewc=False, weighted=False, importance="rwalk")
+    load = Load(1, examples=20, parameters=1000)
+    assert algorithm.device_floats(load) == 0
+    assert algorithm.device_work(load) == FedAvg(ROUGH).device_work(load)
 
 
 @pytest.mark.parametrize(("weighted", "tensors"), [(True, 3 * 4 + 2), (False, 2 * 4 + 2)])

@@ -18,7 +18,7 @@ from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, 
 from algorithms.continual import Continual
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
-from algorithms.local import seeded
+from algorithms.local import seeded, sgd
 from network.payload import encode
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -52,7 +52,7 @@ def network() -> nn.Sequential:
 def party(name: str, round: int, memory: Message | None = None, cycle: int = 0) -> Party:
     """A device whose labels are a rule of its own, and of the cycle."""
     draw = torch.Generator().manual_seed(1000 * cycle + ord(name[0]))
-    n = 6 + 2 * (ord(name[0]) % 3)  # even: BatchNorm cannot train on a last batch of one
+    n = 6 + 2 * (ord(name[0]) % 3)  # even: no last batch is of one
     x = torch.randn(n, 3, generator=draw)
     y = (x @ torch.randn(3, 3, generator=draw)).argmax(1)
     return Party(name, 5, network(), cross_entropy, x, y, round, cycle, 100 * round + ord(name[0]), memory or {})
@@ -279,6 +279,43 @@ def test_one_full_batch_of_retraining_is_one_step_on_the_personal_parameters() -
         torch.testing.assert_close(value, start[name] - step, rtol=1e-6, atol=1e-7)
 
 
+# ---- before round 0
+
+
+@pytest.mark.parametrize("variant", ["baseline", "alg2"])
+def test_without_pretraining_the_first_weights_are_those_given(variant: str) -> None:
+    weights = copied(network())
+    state = continual(variant, pretrain=0).start(weights, party("server", 0))
+    assert state.keys() == {"weights"}
+    assert same_bits(state["weights"], weights)
+    assert equal(continual(variant), continual(variant, pretrain=0))
+
+
+def test_pretraining_is_so_many_epochs_of_sgd_on_the_proxy_set() -> None:
+    weights, server = copied(network()), party("server", 0)
+    state = continual("alg1", pretrain=3).start(weights, server)
+    assert same_bits(state["weights"], sgd(server, weights, replace(DRIFT, epochs=3)))
+    assert not same_bits(state["weights"], sgd(server, weights, DRIFT))
+
+
+def test_the_declared_flops_of_pretraining_are_those_of_the_real_call_once() -> None:
+    algorithm, meter = continual("alg1", LARGE, pretrain=3, personal="softmax.*"), Meter(wide(), (40,), cross_entropy)
+    with FlopCounterMode(display=False) as counter:
+        algorithm.start(copied(wide()), wide_party(0))
+    (phase,) = algorithm.request_work(Load(0, 16, 1850))
+    assert (phase.name, phase.epochs) == ("pretrain", 3)
+    assert meter.flops(phase) == pytest.approx(counter.get_total_flops(), rel=0.01)
+    assert meter.step_floats(phase) == meter.step_floats(FedAvg(LARGE).device_work(Load(0, 16, 1850))[0])
+    assert algorithm.request_work(Load(1, 16, 1850)) == continual("alg1", LARGE).request_work(Load(0, 16, 1850)) == ()
+
+
+def test_without_a_proxy_set_there_is_nothing_to_train_on_before() -> None:
+    server = party("server", 0)
+    empty = replace(server, x=server.x[:0], y=server.y[:0])
+    with pytest.raises(ValueError, match="pretrain is 2; it must be 0, for the server's proxy set has no examples"):
+        continual("baseline", pretrain=2).start(copied(network()), empty)
+
+
 # ---- which rounds, which bytes
 
 ALL, SHARED, PRIVATE = sum(PARAMETERS.values()) + 11, 30 + 11, 18  # BatchNorm has 2 x 5 + 1 buffers, which are shared
@@ -425,6 +462,7 @@ def test_a_phase_refuses_floats_that_are_not_numbers() -> None:
         ({"upload": "none"}, "upload is 'none'; it must be 'minimal' or 'literal'"),
         ({"retrain_epochs": -1}, "retrain_epochs is -1"),
         ({"inner": 0}, "inner is 0"),
+        ({"pretrain": -1}, "pretrain is -1; it must be 0 or more"),
         ({"inner": 2, "variant": "alg1"}, "inner is 2; it must be 1, or more with alg2"),
         ({"personal": "!body.*"}, "personal is '!body"),
         ({"inner": 3}, "inner is 3 and rounds.per_cycle 4; a cycle must consist of so many equal blocks"),

@@ -279,3 +279,9 @@ def test_a_view_moves_nothing() -> None:
     with Moved() as moved:
         F.relu(x.view(24))
     assert moved.floats == 2 * 24
+
+
+def test_a_single_example_costs_what_each_of_many_does_where_batches_are_normalised() -> None:
+    it = Meter(nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)), (6,), cross_entropy)
+    assert it.flops(Phase("train", 1, 1)) == it.flops(Phase("train", 8, 8)) / 8
+    assert it.flops(Phase("trace", 0, 1, second_order=1)) == it.flops(Phase("trace", 0, 8, second_order=8)) / 8

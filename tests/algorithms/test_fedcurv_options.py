@@ -329,12 +329,24 @@ def halved(kind: str, tensors: Tensors) -> Tensors:
 
 @pytest.mark.parametrize("upload", ["paper", "lean"])
 def test_auto_is_centred_where_the_encoding_loses(curved: Any, upload: Any) -> None:
-    for send, centred in ((lambda _, tensors: tensors, False), (halved, True)):
-        auto = curved(FedCurv(ROUGH, 0.3, upload=upload, centred="auto"), send=send)
+    whole = {"up fisher": "float16", "down weights": "float16"}  # no centre that both sides know
+    for send, lossy, centred in ((unharmed, {}, False), (halved, {"up fisher": "x"}, True), (halved, whole, False)):
+        auto = curved(FedCurv(ROUGH, 0.3, upload=upload), send=send, lossy=lossy)
         plain = curved(FedCurv(ROUGH, 0.3, upload=upload, centred=centred), send=send)
         for asked in ("abc", "cd", "ae"):
             auto.play(asked)
             plain.play(asked)
         for kind in ("weights", *SUMS):
             assert all(torch.equal(auto.state[kind][name], value) for name, value in plain.state[kind].items())
-        assert auto.uploads["a"]["centred"]["centred"].item() is centred
+
+
+@pytest.mark.parametrize(
+    ("options", "lossy", "said"),
+    [
+        ({"centred": True}, {"down weights": "float16"}, "encoding.down.weights is 'float16'; centred"),
+        ({}, {"down fisher": "top-0.1"}, "encoding.down.fisher is 'top-0.1'; .* before any cut"),
+    ],
+)
+def test_ways_down_that_hide_the_own_part_are_refused(curved: Any, options: Any, lossy: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        curved(FedCurv(ROUGH, 0.3, **options), lossy=lossy)

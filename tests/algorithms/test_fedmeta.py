@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 import pytest
@@ -136,10 +136,18 @@ def test_momentum_and_decay_do_not_touch_the_one_step() -> None:
 
 
 def test_ugas_options_reach_its_clients() -> None:
-    algorithm = FedMeta(
-        TRAINING, clients="uga", eta_g=0.002, loss="sum", first_order=True, budget_mb=1.0, clip_norm=2.0
-    )
-    assert algorithm.base == UGA(TRAINING, eta_g=0.002, loss="sum", first_order=True, budget_mb=1.0, clip_norm=2.0)
+    given: dict[str, Any] = {
+        "eta_g": 0.002,
+        "loss": "batch_accumulate",
+        "first_order": True,
+        "budget_mb": 1.0,
+        "clip_norm": 2.0,
+        "mu": 0.1,
+    }
+    assert FedMeta(TRAINING, clients="uga", **given).base == UGA(TRAINING, **given)
+    assert given.keys() | {"training"} == {option.name for option in fields(UGA)}  # all of them
+    defaults = {option.name: option.default for option in fields(FedMeta)}
+    assert {option.name: option.default for option in fields(UGA)}.items() <= defaults.items()
 
 
 def test_batch_norms_buffers_see_the_servers_examples() -> None:
@@ -191,6 +199,8 @@ def test_a_server_without_examples_cannot_step() -> None:
         ({"meta": "two_steps"}, "meta is 'two_steps'"),
         ({"eta_meta": -1.0}, r"eta_meta is -1\.0"),
         ({"first_order": True}, "takes none of UGA's options"),
+        ({"mu": 0.1}, "takes none of UGA's options"),
+        ({"clients": "uga", "mu": -1.0}, r"mu is -1\.0"),
         ({"clients": "uga", "loss": "sum"}, "with loss 'sum' it must be a number"),
     ],
 )

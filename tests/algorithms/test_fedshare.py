@@ -138,9 +138,9 @@ def test_examples_go_down_until_an_upload_has_been_counted(split: Any) -> None:
 def test_a_part_for_each_device_is_the_same_in_all_rounds_and_belongs_to_no_other() -> None:
     algorithm, server = FedShare(TRAINING, "per_client"), party(10)
     parts = {name: unpacked(down["share"])[0] for name, down in received(algorithm, server, NAMES).items()}
-    assert sorted(len(part) for part in parts.values()) == [2, 2, 3, 3]
+    assert [len(part) for part in parts.values()] == [2, 2, 2, 2]  # two are left out
     rows = torch.cat([part.flatten(1) for part in parts.values()])
-    assert {tuple(row.tolist()) for row in rows} == {tuple(row.tolist()) for row in server.x.flatten(1)}
+    assert {tuple(row.tolist()) for row in rows} == {tuple(row.tolist()) for row in server.x[:8].flatten(1)}
     alone = received(algorithm, replace(server, round=5, seed=99), ["c"])["c"]
     assert torch.equal(unpacked(alone["share"])[0], parts["c"])
 
@@ -154,19 +154,21 @@ def test_a_part_of_each_round_is_drawn_anew_and_sent_anew() -> None:
             name: unpacked(down["share"])
             for name, down in received(algorithm, replace(server, seed=seed), ["a", "c"], state).items()
         }
-        assert sorted(len(y) for _, y in parts.values()) == [4, 5]
+        assert [len(y) for _, y in parts.values()] == [4, 4]
         rows = torch.cat([x.flatten(1) for x, _ in parts.values()])
-        assert {tuple(row.tolist()) for row in rows} == {tuple(row.tolist()) for row in server.x.flatten(1)}
+        told = {tuple(row.tolist()) for row in rows}
+        assert len(told) == 8  # one is left out
+        assert told < {tuple(row.tolist()) for row in server.x.flatten(1)}
         seen.append(parts["a"][0])
     assert not torch.equal(*seen)
     down = received(algorithm, server, ["a"], state)["a"]
     assert algorithm.train(down, party(3, "a")).memory == {}
 
 
-def test_devices_beyond_the_examples_get_none() -> None:
-    algorithm, server = FedShare(TRAINING, "per_client"), party(3)
-    down = received(algorithm, server, NAMES)
-    assert [name for name in NAMES if "share" in down[name]] == ["a", "b", "c"]
+@pytest.mark.parametrize("split", ["per_client", "per_round"])
+def test_fewer_examples_than_parts_are_told(split: Any) -> None:
+    with pytest.raises(ValueError, match="the server holds 3 examples for 4 parts; each needs at least 1"):
+        received(FedShare(TRAINING, split), party(3), NAMES)
 
 
 def test_labels_stay_with_their_images() -> None:
@@ -244,6 +246,15 @@ def test_the_declared_flops_are_those_that_torch_counts(split: Any, shared: int)
     assert phase.examples == 10 + shared
     assert algorithm.device_work(replace(load, kinds=(), memory=("share",))) == (phase,)
     assert algorithm.device_work(replace(load, kinds=())) == FedAvg(TRAINING).device_work(load)
+
+
+@pytest.mark.parametrize("split", ["per_client", "per_round"])
+def test_the_declared_examples_are_those_of_each_device(split: Any) -> None:
+    names = [f"d{k}" for k in range(7)]
+    server, algorithm = replace(party(72), devices=7, fleet=names), FedShare(TRAINING, split)
+    (phase,) = algorithm.device_work(Load(0, 10, 100, kinds=("weights", "share"), proxy=72, devices=7, asked=7))
+    downs = received(algorithm, server, names).values()
+    assert [10 + len(down["share"]["y"]) for down in downs] == [phase.examples] * 7 == [20] * 7
 
 
 # ---- slips

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 import torch
@@ -37,6 +38,24 @@ def kinked() -> nn.Module:
 
 def normalised() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Tanh(), nn.Flatten(), nn.Linear(12, 3))
+
+
+class Careful(nn.BatchNorm1d):
+    """What single_values makes of a BatchNorm1d, by its own hands."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > 1:
+            return super().forward(x)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        # Clones: later batches change the buffers behind the graph's back.
+        return F.batch_norm(
+            x, self.running_mean.clone(), self.running_var.clone(), self.weight, self.bias, eps=self.eps
+        )
+
+
+def of_single_values(norm: Callable[[int], nn.Module] = nn.BatchNorm1d) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 4), norm(4), nn.Tanh(), nn.Linear(4, 3))
 
 
 class Recurrent(nn.Module):
@@ -135,6 +154,29 @@ def test_a_step_that_draws_another_dropout_when_taken_again_is_wrong(monkeypatch
 
     monkeypatch.setattr(keeptrace, "seeded_step", forgetful)
     assert off(keep_trace(device, weights, PLAIN).gradient, expected) > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [9, 1])  # the last batch, or each, is of one example
+@pytest.mark.parametrize("training", [PLAIN, HEAVY])
+def test_batch_norm_uses_its_running_statistics_on_a_batch_of_one(training: Training, n: int) -> None:
+    device = party(of_single_values, n)
+    careful = replace(device, model=party(lambda: of_single_values(Careful), n).model)
+    weights = copied(device.model)
+    expected, trained = unrolled(careful, weights, training), copied(careful.model)
+    whole = keep_trace(device, weights, training)
+    assert off(whole.gradient, expected) < 1e-12
+    by_sgd = sgd(device, weights, replace(training, epochs=3))
+    parameters = dict(device.model.named_parameters())
+    assert off({name: whole.weights[name] for name in parameters}, {name: by_sgd[name] for name in parameters}) < 1e-12
+    for every in (2, 4, 100):
+        other = keep_trace(device, weights, training, every)
+        assert same_bits(other.gradient, whole.gradient)
+        assert same_bits(other.weights, whole.weights)
+    # buffers as all four epochs of the oracle have left them: single values do not count
+    buffers = {name: value for name, value in trained.items() if name.startswith("2.") and "running" in name}
+    assert off({name: whole.weights[name] for name in buffers}, buffers) < 1e-12
+    assert int(whole.weights["2.num_batches_tracked"]) == (4 * 2 if n == 9 else 0)
 
 
 # ---- against other computations
@@ -240,6 +282,31 @@ def test_micro_batches_add_up_to_the_gradient_of_all_examples() -> None:
         assert off(keep_trace(device, weights, Training(epochs=1, batch=batch)).gradient, once) < 1e-14
 
 
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_accumulated_batches_count_the_same_whatever_their_size(epochs: int) -> None:
+    # each of the last epoch's batches alone, as all the examples that the loss after training is taken of
+    device = party(lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3)))
+    weights, training = copied(device.model), replace(HEAVY, epochs=epochs)
+    last = [set(chosen.tolist()) for chosen in list(draws(11, training, device.seed))[-3:]]
+    assert [len(batch) for batch in last] == [4, 4, 3]
+    found = keep_trace(device, weights, training, accumulate=True).gradient
+    total = {name: torch.zeros_like(value) for name, value in weights.items()}
+    order = list(draws(11, training, device.seed))
+    for k in range(3):
+        seen = iter(range(len(order)))
+
+        def only_this(outputs: Tensor, y: Tensor, k: int = k, seen: Iterator[int] = seen) -> Tensor:
+            step = next(seen)
+            counts = step < len(order) - 3 or step == len(order) - 3 + k
+            return cross_entropy(outputs, y) * (11 / len(y) if step >= len(order) - 3 else 1.0) * counts
+
+        for name, value in unrolled(replace(device, loss=only_this), weights, training).items():
+            total[name] += value
+    assert off(found, total) < 1e-12
+    mean = keep_trace(device, weights, training).gradient
+    assert off({name: value / 3 for name, value in found.items()}, mean) > 1e-3  # not the mean's, by any factor
+
+
 def test_the_first_epochs_are_those_of_local_training() -> None:
     device = party(smooth)
     weights = copied(device.model)
@@ -340,6 +407,28 @@ def test_so_many_copies_are_held_as_one_counts() -> None:
     assert stored(steps=100, every=10, momentum=0.0) == 10 + 10
     assert stored(steps=100, every=10, momentum=0.9) == 2 * 10 + 10
     assert stored(steps=95, every=10, momentum=0.0) == 10 + 10
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("every", [1, 9, 20])
+def test_no_more_copies_are_held_than_is_declared(every: int, momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    born: list[ref[Tensor]] = []
+    most = 0
+    step_on = keeptrace._Way.after
+
+    def watched(way: keeptrace._Way, state: keeptrace._State, step: int) -> keeptrace._State:
+        nonlocal most
+        found = step_on(way, state, step)
+        born.extend(ref(value) for value in (*found.theta.values(), *found.momentum.values()))
+        most = max(most, sum(each() is not None for each in born))
+        return found
+
+    monkeypatch.setattr(keeptrace._Way, "after", watched)
+    device = party(lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3, bias=False)), n=40)
+    training = Training(epochs=5, batch=2, lr=0.1, momentum=momentum)  # T = 80
+    keep_trace(device, copied(device.model), training, every)
+    declared = keeptrace.held(40, training, every, False, False)
+    assert declared - 8 < most <= declared  # and not much less: otherwise nothing was counted
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 9, 10, 40])

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance import importance
-from algorithms.local import Quadratic, batches, leverage, pull, seeded, sgd, steps, warnings
+from algorithms.local import Quadratic, batches, leverage, pull, seeded, sgd, single_values, steps, warnings
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -278,6 +278,63 @@ def test_buffers_travel_with_the_parameters() -> None:
     trained = sgd(device(model), start, ROUGH)
     assert trained["2.num_batches_tracked"].item() == steps(22, ROUGH)
     assert not torch.equal(trained["2.running_mean"], start["2.running_mean"])
+
+
+def normalised() -> nn.Sequential:
+    seeded(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 3), nn.BatchNorm1d(3))
+
+
+def test_a_last_batch_of_one_example_meets_the_running_statistics_and_leaves_them() -> None:
+    model, (x, y) = normalised().double(), images(5)
+    x = x.double()
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    found = sgd(device(model, x=x, y=y), weights, Training(epochs=1, batch=4, lr=0.5))
+    # the two steps by hand
+    four, one = batches(5, 4, 5, 0)
+    line, norm = nn.Linear(16, 3).double(), nn.BatchNorm1d(3).double()
+    line.load_state_dict({"weight": weights["1.weight"], "bias": weights["1.bias"]})
+    parameters = [*line.parameters(), *norm.parameters()]
+    for chosen in (four, one):
+        norm.train(chosen is four)
+        loss = cross_entropy(norm(line(x[chosen].flatten(1))), y[chosen]).mean()
+        slopes = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            for parameter, slope in zip(parameters, slopes, strict=True):
+                parameter -= 0.5 * slope
+    assert int(found["2.num_batches_tracked"]) == 1
+    for name, value in {"1." + name: v for name, v in line.state_dict().items()}.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
+    for name, value in {"2." + name: v for name, v in norm.state_dict().items()}.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (nn.BatchNorm1d(3), torch.ones(1, 3)),
+        (nn.BatchNorm2d(3), torch.ones(1, 3, 1, 1)),
+    ],
+)
+def test_single_values_are_taken_only_within_and_only_in_train_mode(layer: nn.Module, x: Tensor) -> None:
+    with single_values(layer):
+        layer(x)
+        layer(torch.cat([x, 2 * x]))
+    assert layer.get_buffer("num_batches_tracked") == 1
+    assert layer.training
+    with single_values(layer.eval()):
+        layer(torch.cat([x, 2 * x]))
+    assert layer.get_buffer("num_batches_tracked") == 1
+    assert not layer.training
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        layer.train()(x)
+
+
+def test_a_picture_alone_has_values_enough_to_be_normalised() -> None:
+    layer = nn.BatchNorm2d(3)
+    with single_values(layer):
+        layer(torch.ones(1, 3, 2, 2))
+    assert layer.get_buffer("num_batches_tracked") == 1
 
 
 def test_weights_of_another_model_are_refused() -> None:

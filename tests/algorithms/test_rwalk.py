@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from algorithms.cost import Moved
-from algorithms.rwalk import HELD, Walk, traffic
+from algorithms.rwalk import HELD, SCORE, Walk, traffic
 
 
 def number(value: float) -> Tensor:
@@ -72,3 +72,10 @@ def test_it_holds_the_floats_that_it_declares() -> None:
     walk, n = Walk(2, 1e-3), 100
     walk("w", torch.randn(n), torch.randn(n))
     assert sum(value.numel() for value in vars(walk.paths["w"]).values() if isinstance(value, Tensor)) == HELD * n
+
+
+def test_once_it_has_told_its_scores_it_holds_no_more() -> None:
+    walk, place = Walk(2, 1e-3), torch.randn(100)
+    walk("w", place, torch.randn(100))
+    assert walk.scores({"w": place})["w"].numel() == SCORE * 100
+    assert walk.paths == {}

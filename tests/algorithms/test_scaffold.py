@@ -141,6 +141,21 @@ def test_at_the_global_optimum_it_stays() -> None:
     assert scaffold.total == pytest.approx(0.0, abs=1e-12)
 
 
+def test_a_round_whose_rate_is_zero_changes_nothing() -> None:
+    cosine = Training(epochs=5, batch=1, lr=0.1, lr_schedule="cosine", lr_rounds=2)  # 0.1, 0.05, 0, 0 ...
+    scaffold = Play(SCAFFOLD(cosine))
+    for _ in range(2):
+        scaffold.play()
+    theta, total, memory = scaffold.theta, scaffold.total, dict(scaffold.memory)
+    for _ in range(2):
+        scaffold.play()
+    assert (scaffold.theta, scaffold.total, scaffold.memory) == (theta, total, memory)
+    assert total != 0
+    fresh = Play(SCAFFOLD(replace(LOCAL, lr=0.0)))
+    fresh.play()
+    assert (fresh.theta, fresh.total) == (0.0, 0.0)
+
+
 def test_two_rounds_by_hand() -> None:
     """Full batches, K = 1, η = 0.1: then c_i is the gradient at the model that came down."""
     one_step, eta = Training(batch=1, lr=0.1), 0.1

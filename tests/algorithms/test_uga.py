@@ -17,7 +17,7 @@ from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Tr
 from algorithms.cost import PULL_PLAIN, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.keeptrace import ADJOINT, ADJOINT_MOMENTUM, PULL_SPRING
-from algorithms.local import Quadratic, seeded
+from algorithms.local import Quadratic, batches, seeded
 from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled
@@ -99,6 +99,45 @@ def test_a_sum_is_the_mean_times_the_examples() -> None:
     mean, total = UGA(TRAINING).train(down, device), UGA(TRAINING, eta_g=0.002, loss="sum").train(down, device)
     for name, value in mean.upload["gradient"].items():
         torch.testing.assert_close(total.upload["gradient"][name], 10 * value)
+
+
+@pytest.mark.parametrize("n", [8, 10])
+def test_accumulated_batches_are_their_number_times_the_mean_only_if_all_are_whole(n: int) -> None:
+    device = party(flat, n, double=True)
+    down = {"weights": copied(device.model)}
+    mean = UGA(TRAINING).train(down, device).upload["gradient"]
+    found = UGA(TRAINING, eta_g=0.002, loss="batch_accumulate").train(down, device).upload["gradient"]
+    same = all(torch.allclose(value, -(-n // 4) * mean[name], rtol=1e-12) for name, value in found.items())
+    assert same == (n == 8)
+
+
+def test_in_one_epoch_the_accumulated_gradient_is_the_sum_of_the_batches_own() -> None:
+    device = party(flat, double=True)
+    down = {"weights": copied(device.model)}
+    one = replace(TRAINING, epochs=1)
+    found = UGA(one, eta_g=0.002, loss="batch_accumulate").train(down, device).upload["gradient"]
+    expected = {name: torch.zeros_like(value) for name, value in found.items()}
+    for chosen in batches(10, 4, device.seed, 0):
+        loss = cross_entropy(device.model(device.x[chosen]), device.y[chosen]).mean()
+        for total, slope in zip(
+            expected.values(), torch.autograd.grad(loss, list(device.model.parameters())), strict=True
+        ):
+            total += slope
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
+
+
+def test_an_accumulated_gradient_is_clipped_as_the_mean_of_its_batches_is() -> None:
+    device = party(flat, double=True)
+    down = {"weights": copied(device.model)}
+    given = {"eta_g": 0.002, "loss": "batch_accumulate"}
+    whole = UGA(TRAINING, **given).train(down, device).upload["gradient"]  # type: ignore[arg-type]
+    length = math.sqrt(sum(float(value.square().sum()) for value in whole.values())) / 3
+    short = UGA(TRAINING, clip_norm=length / 2, **given).train(down, device).upload["gradient"]  # type: ignore[arg-type]
+    long = UGA(TRAINING, clip_norm=length * 1.01, **given).train(down, device).upload["gradient"]  # type: ignore[arg-type]
+    assert same_bits(long, whole)
+    for name, value in whole.items():
+        torch.testing.assert_close(short[name], value / 2, rtol=1e-12, atol=1e-14)
 
 
 def test_clipping_shortens_what_is_too_long_and_nothing_else() -> None:
@@ -229,6 +268,7 @@ def test_what_is_frozen_stays() -> None:
         {"budget_mb": 0.0},
         {"first_order": True},
         {"mu": 0.1},
+        {"loss": "batch_accumulate", "eta_g": 0.002},
         {"training": replace(TRAINING, epochs=1)},
         {"training": replace(TRAINING, momentum=0.9, epochs=5), "budget_mb": 0.0},
         {"training": replace(TRAINING, batch=50)},
@@ -307,6 +347,7 @@ def test_the_benchmark_measures_each_way_with_each_number_of_steps(monkeypatch: 
         ({"eta_g": "lr"}, "eta_g is 'lr'"),
         ({"loss": "max"}, "loss is 'max'"),
         ({"loss": "sum"}, "with loss 'sum' it must be a number"),
+        ({"loss": "batch_accumulate"}, "with loss 'batch_accumulate' it must be a number"),
         ({"budget_mb": -1.0}, r"budget_mb is -1\.0"),
         ({"clip_norm": float("inf")}, "clip_norm is inf"),
         ({"mu": -1.0}, r"mu is -1\.0"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy import ndarray
 from safetensors.numpy import load_file
 
 from devices.data.babble import babble
@@ -194,10 +193,10 @@ def test_a_slice_that_has_been_there_for_long_is_begun_at_once(run: Any) -> None
 # ---- what is said of the models, by hand
 
 
-def answers(model: Any, slice: int, data: Any, devices: ndarray | None = None) -> tuple[float, float]:
+def answers(model: Any, cycle: int, data: Any) -> tuple[float, float]:
     """Share of right next tokens on the test windows of a slice, and perplexity, computed with numpy alone."""
     weights = {name: value.astype(np.float64) for name, value in model.items()}
-    chosen = data.cycle_test == slice if devices is None else devices
+    chosen = data.cycle_test == cycle
     x, y = data.x_test[chosen], data.y_test[chosen]
     logits = weights["table.weight"].T[x] + weights["table.bias"]  # (n, positions, tokens)
     logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -248,13 +247,13 @@ def test_next_is_the_same_model_on_the_slice_to_come_and_absent_in_the_last(rows
 
 def test_forgetting_is_what_the_best_model_of_an_earlier_slice_knew_more(rows: Any, models: Any, data: Any) -> None:
     """In the three slices a token has three different followers: to learn the new one is to forget the old one."""
-    shares = [[answers(model, slice, data)[0] for slice in range(3)] for model in models]
+    shares = [[answers(model, cycle, data)[0] for cycle in range(3)] for model in models]
     for row in rows:
         now, before = row["round"], range(row["round"] // 2)
         if not before:
             assert "forgetting" not in row["numbers"]
             continue
-        lost = [max(shares[k][slice] for k in range(2 * slice, now + 1)) - shares[now][slice] for slice in before]
+        lost = [max(shares[k][one] for k in range(2 * one, now + 1)) - shares[now][one] for one in before]
         assert row["numbers"]["forgetting"] == pytest.approx(sum(lost) / len(lost), abs=1e-12)
     assert rows[5]["numbers"]["forgetting"] > 0.3
 

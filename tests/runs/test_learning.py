@@ -7,7 +7,6 @@ of two seeds needed (beside each: what seeds 1 and 2 needed), for on other compu
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +60,21 @@ CASES: dict[str, Case] = {
     "fedadam": Case("fedadam", 33),  # 22, 20
 }
 
+ELSEWHERE = {"continual"}  # below
+
+SLICED = """
+from dataclasses import replace
+
+import numpy as np
+
+from devices.data import digits as source
+
+
+def digits():
+    whole = source.digits()
+    return replace(whole, cycles=2, cycle=np.arange(len(whole.y)) % 2, cycle_test=np.arange(len(whole.y_test)) % 2)
+"""
+
 
 def named(label: str, entry: Any) -> dict[str, Any]:
     return {**({entry: {}} if isinstance(entry, str) else entry), "name": label}
@@ -87,9 +101,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Outcome
 
     async def played(pool: Processes, label: str, rounds: int) -> Outcome:
         watched = Watched(rounds)
-        return await run_virtual(
-            study, Run(label, 1), conduct, pool, folder / label, watched.going_on, watched.look
-        )
+        return await run_virtual(study, Run(label, 1), conduct, pool, folder / label, watched.going_on, watched.look)
 
     async def all_of_them(pool: Processes) -> list[Outcome]:
         return await asyncio.gather(*(played(pool, label, case.rounds) for label, case in CASES.items()))
@@ -113,3 +125,26 @@ def test_it_reaches_85_percent(runs: dict[str, Outcome], label: str) -> None:
     assert accuracies[-1] >= REACHED, f"best of {len(accuracies)} rounds: {max(accuracies)}"
     assert len(accuracies) <= CASES[label].rounds
     assert accuracies[0] < 0.5  # there was something to learn
+
+
+def test_algorithm_2_of_continual_learning_reaches_85_percent_personalised(
+    play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two cycles of 20 rounds, each on every other digit.  What counts is each device's own model on its own digits, at
+    the end of cycle 1, in which its last layer has never left it; without that layer the model is far from there.
+
+    Measured with seed 1: 0.944 at the end of cycle 1, and 0.683 for the server's model on the same test examples.
+    """
+    (tmp_path / "sliced_digits.py").write_text(SLICED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    changes = {
+        **SKEWED,
+        "data": {**SKEWED["data"], "set": "sliced_digits:digits", "validation": 0.0},
+        "rounds": {"max": 40, "per_cycle": 20, "fraction": 0.3},
+        "evaluate": {"every": 20},
+    }
+    played = play({"continual": {"variant": "alg2", "personal": "fc2.*"}}, **changes)
+    ends = [played.rounds[19], played.rounds[39]]
+    assert [row["counted"] for row in ends] == [20, 20]
+    assert all(row["personalised_participants"] >= REACHED for row in ends)
+    assert ends[1]["initial"] < REACHED - 0.05

@@ -28,6 +28,19 @@ def test_with_everyone_asked_personalised_is_personalised_participants(play):
         assert row["personalised"] == pytest.approx(row["personalised_participants"], abs=1e-12)
 
 
+def test_what_a_device_trains_for_the_report_starts_from_what_it_had_before_the_round(play):
+    """Alg2 keeps its personal parameters: trained on from those it ended the round with, it would be ahead."""
+    run = play(
+        {"continual": {"variant": "alg2", "training": {"lr": 2.0, "epochs": 1}}},
+        data={"set": "babble", "split": {"kind": "natural"}, "validation": 0},
+        model="lstm-tiny",
+        rounds={"max": 4, "per_cycle": 2, "fraction": 1.0},
+        evaluate={"personalise_every": 1},
+    )
+    for row in run.rounds:
+        assert row["personalised"] == pytest.approx(row["personalised_participants"], abs=1e-12)
+
+
 def test_initial_of_a_round_is_the_model_that_the_round_before_left(play):
     """iid test shards of equal size: their mean accuracy is near that of the whole set."""
     run = play(rounds={"max": 4}, training={"epochs": 3, "batch": 16})

@@ -194,5 +194,5 @@ def test_a_reply_that_is_not_finite_is_refused_counted_and_named(run: Any) -> No
 def test_and_its_training_and_its_bytes_are_charged(run: Any) -> None:
     played, plain = run({"algorithm": "own_broken:Broken"}), run()
     assert [row["bytes"] for row in played.rounds] == [row["bytes"] for row in plain.rounds]
-    assert [row["flops"] for row in played.rounds][0] == pytest.approx(plain.rounds[0]["flops"])
+    assert played.rounds[0]["flops"] == pytest.approx(plain.rounds[0]["flops"])
     assert all(row["wasted_bytes"] > 2 * SIZE for row in played.rounds)

@@ -37,7 +37,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "scaffold": [{}],
     "fedavgm": [{}],
     "fedadam": [{}],
-    "continual": [CYCLES | {"variant": variant} for variant in ("baseline", "alg0", "alg1", "alg2")],
+    "continual": [
+        *(CYCLES | {"variant": variant} for variant in ("baseline", "alg0", "alg1", "alg2")),
+        CYCLES | {"variant": "alg1", "pretrain": 2},
+    ],
 }
 CASES = [(key, options) for key, cases in OPTIONS.items() for options in cases]
 

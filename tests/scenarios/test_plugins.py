@@ -10,6 +10,7 @@ from algorithms.fedprox import FedProx
 from scenarios import plugins
 from scenarios.load import BadScenario, build
 from scenarios.plugins import GROUP, Unknown, kind, kinds
+from scenarios.schema import Entry, Training
 from tests.conftest import SMALL
 
 
@@ -145,3 +146,46 @@ def test_kinds_that_are_made_options_are_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(Unknown, match=r"no options: give them the type ClassVar"):
         kind("made_options:Up")
+
+
+def encoded(options, key="fedcurv"):
+    entry = Entry(key=key, options=options, name="x")
+    return plugins.encoding(entry, plugins.algorithm(entry, Training()))
+
+
+def test_squares_beside_what_loses_are_bfloat16_and_their_int8_is_that_of_roots():
+    found = encoded({"encoding": {"up": {"weights": "int8"}}})
+    assert found.up == {"weights": "int8", "fisher": "bfloat16", "fisher_theta": "bfloat16"}
+    assert encoded({"encoding": {"up": {"fisher": "int8", "fisher_theta": "float32"}}}).up == {"fisher": "int8-sqrt"}
+    assert encoded({"encoding": {"down": {"weights": "float16"}}}).up == {}
+    assert encoded({"keep": 0.1}).up == encoded({"keep": 0.1}).down == {"fisher": "sparse", "fisher_theta": "sparse"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"encoding": {"up": {"weigths": "int8"}}}, "sends no 'weigths' up; did you mean weights"),
+        ({"encoding": {"up": {"weights": "int9"}}}, "int9"),
+        ({"encoding": {"up": {"weights": 8}}}, "string"),
+        ({"encoding": {"sideways": {}}}, "unknown key 'sideways'; it must be one of down, up"),
+    ],
+)
+def test_an_encoding_that_there_is_not_is_refused_by_name(options, said):
+    (fault,) = plugins.faults(Entry(key="fedcurv", options=options, name="x"), Training(), ())
+    assert said in fault.message
+
+
+def test_a_preset_trains_as_it_says_unless_the_entry_says_otherwise():
+    shared = Training(epochs=3, lr=0.1, momentum=0.5)
+    code = Entry(key="fedcl", options={"preset": "author_code"}, name="x")
+    own = Entry(key="fedcl", options={"preset": "author_code", "training": {"momentum": 0.0}}, name="x")
+    found = plugins.training_of(code, shared)
+    assert (found.epochs, found.lr, found.momentum, found.lr_schedule, found.lr_rounds) == (
+        3,
+        0.005,
+        0.9,
+        "cosine",
+        500,
+    )
+    assert plugins.training_of(own, shared).momentum == 0.0
+    assert plugins.algorithm(code, shared).importance == "tensor_scalar"
