@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
-from algorithms import options
-from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
 from algorithms.fedavg import FedAvg
-from algorithms.pseudogradient import change, stepped
-
-MOVED = 11.0  # floats per parameter: θ and mean read, θ written (3); both moments, in float64, read and written (8)
-BELOW_1 = 1 - 1e-9
+from algorithms.pseudogradient import Adaptive
 
 
 @dataclass(frozen=True)
-class FedAdam(FedAvg):
+class FedAdam(Adaptive, FedAvg):
     """m ← β₁ m + (1 - β₁) Δ, v ← β₂ v + (1 - β₂) Δ², θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
 
-    Δ is how far the mean of the devices' models, by examples, is from θ.  At first m = 0 and v = τ²; no
-    correction of the bias.  m and v are float64 and never leave the server: bytes as FedAvg.  Buffers come
-    from the mean.  Raises ValueError if a field is out of its range.
+    Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.
+    Raises ValueError if a field is out of its range.
     """
 
-    server_lr: float = 0.01
-    """η, the server's learning rate: about how far a weight moves in a round."""
-    beta1: float = 0.9
-    """β₁, how much of the mean of the changes is kept."""
-    beta2: float = 0.99
-    """β₂, how much of the mean of their squares is kept."""
-    tau: float = 0.001
-    """τ, which keeps steps small where all changes are: the larger, the less adaptive."""
-
-    def __post_init__(self) -> None:
-        options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
-
-    def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, and moments of no change so far."""
-        zeros = change(server.model, weights, weights)
-        first = {name: torch.full_like(value, self.tau**2) for name, value in zeros.items()}
-        return {"weights": weights, "momentum": zeros, "variance": first}
-
-    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """One step of Adam."""
-        mean = weighted_mean(replies)
-        delta = change(server.model, state["weights"], mean)
-        m = {name: old.lerp(delta[name], 1 - self.beta1) for name, old in state["momentum"].items()}
-        v = {name: old.lerp(delta[name].square(), 1 - self.beta2) for name, old in state["variance"].items()}
-        step = {name: self.server_lr * value / (v[name].sqrt() + self.tau) for name, value in m.items()}
-        return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
-
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the step."""
-        (phase,) = super().combine_work(load)
-        return (replace(phase, traffic=phase.traffic + MOVED * load.parameters),)
+    def variance(self, before: Tensor, square: Tensor) -> Tensor:
+        """The mean of the squares, of which the last weigh most."""
+        return before.lerp(square, 1 - self.beta2)

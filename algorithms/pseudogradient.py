@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
 
-from algorithms.algorithm import Tensors
+import torch
+from torch import Tensor, nn
+
+from algorithms import options
+from algorithms.aggregation import weighted_mean
+from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
+
+ADAPTED = 11.0  # floats per parameter: θ and mean read, θ written (3); both moments, in float64, read and written (8)
+BELOW_1 = 1 - 1e-9
 
 
 def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
@@ -20,3 +30,49 @@ def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
     """θ_t + step, with all else, buffers, as in the mean.  A step that equals the change is the mean to the bit."""
     moved = {name: (mean[name].double() + (value - change[name])).to(mean[name].dtype) for name, value in step.items()}
     return {**mean, **moved}
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by a rule of its own (Reddi et al. 2021, Alg. 2).
+
+    Stands before FedAvg in the bases of an algorithm, and has its options.  Δ is how far the mean of the devices'
+    models, by examples, is from θ.  At first m = 0 and v = τ²; no correction of the bias.  m and v are float64 and
+    never leave the server: bytes as FedAvg.  Buffers come from the mean.
+    """
+
+    server_lr: float = 0.01
+    """η, the server's learning rate: about how far a weight moves in a round."""
+    beta1: float = 0.9
+    """β₁, how much of the mean of the changes is kept."""
+    beta2: float = 0.99
+    """β₂, how much of the mean of their squares is kept."""
+    tau: float = 0.001
+    """τ, which keeps steps small where all changes are: the larger, the less adaptive."""
+
+    def __post_init__(self) -> None:
+        options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
+
+    def variance(self, before: Tensor, square: Tensor) -> Tensor:
+        """v, of what it was and Δ²."""
+        raise NotImplementedError
+
+    def start(self, weights: Tensors, server: Party) -> Message:
+        """The model, and moments of no change so far."""
+        zeros = change(server.model, weights, weights)
+        first = {name: torch.full_like(value, self.tau**2) for name, value in zeros.items()}
+        return {"weights": weights, "momentum": zeros, "variance": first}
+
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """One step."""
+        mean = weighted_mean(replies)
+        delta = change(server.model, state["weights"], mean)
+        m = {name: old.lerp(delta[name], 1 - self.beta1) for name, old in state["momentum"].items()}
+        v = {name: self.variance(old, delta[name].square()) for name, old in state["variance"].items()}
+        step = {name: self.server_lr * value / (v[name].sqrt() + self.tau) for name, value in m.items()}
+        return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
+
+    def combine_work(self, load: Load) -> Work:
+        """As FedAvg's, and the step."""
+        (phase,) = super().combine_work(load)  # type: ignore[misc]  # FedAvg, the next base, has it
+        return (replace(phase, traffic=phase.traffic + ADAPTED * load.parameters),)

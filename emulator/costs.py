@@ -12,7 +12,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
-from emulator.footprint import refusal
+from emulator.footprint import needed
 from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
@@ -30,6 +30,7 @@ class Costs:
         self.algorithm = study.algorithms[label]
         self.split = study.splits[seed]
         self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
+        self.held_round, self.held = -1, dict[tuple[Any, ...], int]()  # bytes of memory, of one round
         self.bills: dict[tuple[str, Work], Bill] = {}
 
     @cached_property
@@ -56,8 +57,17 @@ class Costs:
 
     def refusal(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
         """Why the device cannot take part in this round, given bytes by kind; None if its memory is large enough."""
+        if self.held_round != round:  # what belongs to earlier rounds is not asked for again
+            self.held_round, self.held = round, {}
         load = self.load(name, round, downloaded, kept)
-        return refusal(self.study, self.label, name, load, sum(downloaded.values()), sum(kept.values()))
+        key = (load.examples, load.kinds, load.memory, sum(downloaded.values()), sum(kept.values()))
+        if key not in self.held:
+            self.held[key] = needed(self.study, self.label, load, key[3], key[4])
+        has = self.study.fleet[name].profile.memory_bytes
+        if self.held[key] <= has:
+            return None
+        of = f"{self.label} needs {self.held[key] / 1e6:.4g} MB for {load.examples} examples"
+        return f"{of}, it has {has / 1e6:.4g} MB"
 
     def request(self, round: int) -> Bill:
         load = self._load(round, len(self.split.proxy))

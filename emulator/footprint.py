@@ -77,15 +77,11 @@ def largest(study: Study, label: str, seed: int, rehearsal: Rehearsal) -> Footpr
     return footprint(study, label, load, sum(rehearsal.downloaded.values()), uploaded, sum(rehearsal.kept.values()))
 
 
-def refusal(study: Study, label: str, name: str, load: Load, downloaded: int, kept: int) -> str | None:
-    """Why the device cannot take part in a round; None if what it must hold fits into its memory."""
+def needed(study: Study, label: str, load: Load, downloaded: int, kept: int) -> int:
+    """Bytes that a device must hold at once in a round."""
     form = study.algorithms[label].upload_form(load.round, study.module)
     uploaded = sum(_bytes(list(tensors.values())) for kind, tensors in form.items() if kind != "weights")
-    needed = footprint(study, label, load, downloaded, uploaded, kept).total
-    has = study.fleet[name].profile.memory_bytes
-    if needed <= has:
-        return None
-    return f"{label} needs {needed / 1e6:.4g} MB for {load.examples} examples, it has {has / 1e6:.4g} MB"
+    return footprint(study, label, load, downloaded, uploaded, kept).total
 
 
 def _kept(study: Study, phase: Phase) -> int:

@@ -129,9 +129,9 @@ def test_a_slip_of_the_pen_would_be_found():
 @pytest.mark.parametrize(
     "name",
     [
-        "fedcl-fig1-mnist-alpha1",
+        "fedcl-code-mnist-alpha1",
         "fedcurv-table1-e10",
-        "agentimportance-table3-mnist-cnn",
+        "agentimportance-fig2-cifar-mlp-c20",
         "fedmeta-fig5-overlap050",
         "continual-lstm-small",
     ],

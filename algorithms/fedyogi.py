@@ -1,0 +1,27 @@
+"""FedYogi (Reddi et al. 2021): Yogi on the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from algorithms.fedavg import FedAvg
+from algorithms.pseudogradient import Adaptive
+
+
+@dataclass(frozen=True)
+class FedYogi(Adaptive, FedAvg):
+    """m ← β₁ m + (1 - β₁) Δ, v ← v - (1 - β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
+
+    Unlike FedAdam's, v goes down by no more than the changes measure: where they become small, it stays, and steps
+    become small too.  Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.
+    Raises ValueError if a field is out of its range.
+    """
+
+    beta2: float = 0.99
+    """β₂: v moves by 1 - β₂ times the square of a change, towards it."""
+
+    def variance(self, before: Tensor, square: Tensor) -> Tensor:
+        """A step towards the square, as long as the square itself allows."""
+        return before - (1 - self.beta2) * square * (before - square).sign()
