@@ -205,8 +205,13 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
 
 
 def options(kind: type[Any]) -> dict[str, Any]:
-    """JSON schema of an algorithm's options (an object)."""
-    return _adapter(kind).json_schema()
+    """JSON schema of an algorithm's options (an object); what it says of inherited ones stands in the base's class."""
+    schema = _adapter(kind).json_schema()
+    for base in filter(is_dataclass, kind.__mro__[1:]):
+        for name, said in _adapter(base).json_schema()["properties"].items():
+            if "description" in said:
+                schema["properties"][name].setdefault("description", said["description"])
+    return schema
 
 
 def _words(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""FedAvgM and FedAdam: optimisers on the server, whose gradient is how far the devices' mean has moved."""
+"""FedAvgM, FedAdam and FedYogi: optimisers on the server, whose gradient is how far the devices' mean has moved."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from algorithms.algorithm import Algorithm, Load, Message, Party, Reply, Tensors
 from algorithms.fedadam import FedAdam
 from algorithms.fedavg import FedAvg
 from algorithms.fedavgm import FedAvgM
+from algorithms.fedyogi import FedYogi
 from algorithms.models import cross_entropy
 
 TRAINING = Training(epochs=1, batch=4, lr=0.1)
@@ -65,7 +66,7 @@ def one() -> tuple[nn.Module, Message]:
 
 
 def test_they_are_algorithms() -> None:
-    algorithms: list[Algorithm] = [FedAvgM(TRAINING), FedAdam(TRAINING)]
+    algorithms: list[Algorithm] = [FedAvgM(TRAINING), FedAdam(TRAINING), FedYogi(TRAINING)]
     assert all(algorithm.training is TRAINING for algorithm in algorithms)
 
 
@@ -103,7 +104,7 @@ def test_momentum_is_that_of_torch_s_sgd() -> None:
     assert line(model, state, FedAvgM(TRAINING, beta=0.8, server_lr=0.7), *means) == pytest.approx(expected, rel=1e-13)
 
 
-# ---- FedAdam
+# ---- FedAdam; FedYogi is in test_fedyogi.py
 
 
 def test_adam_by_hand() -> None:
@@ -119,9 +120,9 @@ def test_adam_by_hand() -> None:
         assert there == pytest.approx(theta, rel=1e-13)
 
 
-def test_a_mean_that_does_not_move_leaves_the_model() -> None:
+@pytest.mark.parametrize("algorithm", [FedAdam(TRAINING), FedYogi(TRAINING)])
+def test_a_mean_that_does_not_move_leaves_the_model(algorithm: FedAvg) -> None:
     model, weights = one()
-    algorithm = FedAdam(TRAINING)
     assert line(model, algorithm.start(weights["weights"], replace(party(), model=model)), algorithm, 1.0) == [1.0]
 
 
@@ -133,10 +134,10 @@ def test_a_step_hardly_depends_on_the_scale_of_the_change() -> None:
         assert line(model, state, algorithm, mean) == pytest.approx([1.01], rel=1e-10)
 
 
-# ---- both
+# ---- all
 
 
-@pytest.mark.parametrize("algorithm", [FedAvgM(TRAINING), FedAdam(TRAINING)])
+@pytest.mark.parametrize("algorithm", [FedAvgM(TRAINING), FedAdam(TRAINING), FedYogi(TRAINING)])
 def test_moments_are_float64_of_parameters_alone_and_buffers_come_from_the_mean(algorithm: FedAvg) -> None:
     before, after = played(algorithm, 2)[1:]
     names = dict(party().model.named_parameters()).keys()
@@ -151,7 +152,9 @@ def test_moments_are_float64_of_parameters_alone_and_buffers_come_from_the_mean(
     server.model.load_state_dict(after["weights"])
 
 
-@pytest.mark.parametrize(("algorithm", "moved"), [(FedAvgM(TRAINING), 3 + 4), (FedAdam(TRAINING), 3 + 8)])
+@pytest.mark.parametrize(
+    ("algorithm", "moved"), [(FedAvgM(TRAINING), 3 + 4), (FedAdam(TRAINING), 3 + 8), (FedYogi(TRAINING), 3 + 8)]
+)
 def test_the_server_s_work_grows_by_the_step(algorithm: FedAvg, moved: int) -> None:
     load = Load(1, examples=20, parameters=1000, replies=4)
     (phase,) = algorithm.combine_work(load)
@@ -168,6 +171,7 @@ def test_the_server_s_work_grows_by_the_step(algorithm: FedAvg, moved: int) -> N
         (FedAdam, "beta2", -0.1),
         (FedAdam, "tau", 0.0),
         (FedAdam, "server_lr", -1.0),
+        (FedYogi, "beta2", 1.0),
     ],
 )
 def test_a_field_out_of_its_range_is_named(kind: type[FedAvg], field: str, value: float) -> None:

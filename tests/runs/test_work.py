@@ -37,6 +37,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "scaffold": [{}],
     "fedavgm": [{}],
     "fedadam": [{}],
+    "fedyogi": [{}],
     "continual": [
         *(CYCLES | {"variant": variant} for variant in ("baseline", "alg0", "alg1", "alg2")),
         CYCLES | {"variant": "alg1", "pretrain": 2},

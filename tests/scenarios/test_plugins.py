@@ -116,6 +116,16 @@ def test_every_algorithm_that_comes_along_is_free_of_slips():
         assert kind(at(own)) is own
 
 
+def test_the_help_of_an_inherited_option_stands_in_its_base():
+    @dataclass(frozen=True)
+    class Near(FedProx):
+        mu: float = 0.2
+
+    said = plugins.options(FedProx)["properties"]["mu"]
+    assert plugins.options(Near)["properties"]["mu"] == {**said, "default": 0.2}
+    assert said["description"]
+
+
 def test_an_option_without_a_type_is_told_as_one():
     with pytest.raises(BadScenario, match=r"Untyped has it without a type.*annotate it: `step: float = 0.5`"):
         build({**SMALL, "algorithms": [{at(Untyped): {"step": 1.0}}]})
