@@ -116,9 +116,10 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
     rounds = min(ROUNDS, max(2, REQUESTS // conduct.plan.ask))
     rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
-    for found in rehearsals.values():
+    for label, found in rehearsals.items():
         if all(row["failed"] for row in found.rows):
-            raise BadScenario(found.failure or "no round of it succeeds")
+            refused = [str(line["why"]) for line in found.events if line["event"] == "refused"]
+            raise BadScenario(found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]]))
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     groups = _groups(study, seed)

@@ -65,10 +65,10 @@ def _option(option: Option) -> str:
 def _costs(known: list[Known], where: str, how: str) -> Table:
     from rich.markup import escape
 
-    from emulator.commands.plan_text import grid, short
+    from emulator.commands.plan_text import grid
 
     title = f"A round beside a FedAvg round ({where}), when all answer who are asked{how}"
-    headings = ("down", "up", "FLOPs on devices", "on the server", "kept on a device", "in models", "server sees")
+    headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:
         name = escape(one.name)
@@ -78,13 +78,11 @@ def _costs(known: list[Known], where: str, how: str) -> Table:
         cost = one.cost
         given = "".join(f" {key}={value}" for key, value in one.given.items())
         flops = (f"{100 * more:+.1f} %" if more else "+0 %" for more in (cost.device_flops, cost.server_flops))
-        kept = f"{short(cost.kept_bytes / 1e6)} MB"
         table.add_row(
             name + escape(given),
             f"{cost.down:.2f}x",
             f"{cost.up:.2f}x",
             *flops,
-            kept,
             f"{cost.kept_models:.1f}",
             "sums" if cost.sums_only else "each upload",
         )

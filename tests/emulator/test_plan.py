@@ -123,10 +123,12 @@ def test_a_server_that_computes_before_a_round_takes_its_flops_here():
 
 @pytest.mark.slow
 def test_a_device_that_is_too_small_is_named(planned):
-    plan = planned(fleet=[{"name": "tiny", "profile": "pi-4", "count": 2, "link": FAST, "memory_mb": 0.5}])
-    assert len(plan.warnings) == 1
-    assert plan.warnings[0].startswith("fedavg needs ")
-    assert "tiny has 0.5 MB" in plan.warnings[0]
+    tiny = {"name": "tiny", "profile": "pi-4", "count": 2, "link": FAST, "memory_mb": 0.5}
+    plan = planned(fleet=[tiny, {"profile": "pi-4", "count": 2, "link": FAST}])
+    (warning,) = (said for said in plan.warnings if said.startswith("fedavg needs "))
+    assert "tiny has 0.5 MB" in warning
+    with pytest.raises(BadScenario, match=r"tiny-\d refuses: fedavg needs .* MB for \d+ examples, it has 0\.5 MB"):
+        planned(fleet=[tiny])
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tests.golden.scenarios import AWAY, FLEET
 
 pytestmark = pytest.mark.slow
 
-TRAINED = {*NAMES, "leverage"}  # what of a row depends on trained values
+TRAINED = {*NAMES, "leverage", "numbers"}  # what of a row depends on trained values
 ALGORITHMS = (
     "fedavg",
     {"fedprox": {"mu": 0.1}},

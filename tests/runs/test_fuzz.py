@@ -131,10 +131,15 @@ def shooting(monkeypatch, tmp_path):
     monkeypatch.setattr(socket.socket, "connect", offline)
     monkeypatch.setattr(socket, "getaddrinfo", offline)
     monkeypatch.setattr("devices.data.idx._download", offline)  # it would make folders at paths that are drawn
-    monkeypatch.setattr("scenarios.parts.digits", lru_cache(digits))
+    monkeypatch.setattr("devices.data.digits.digits", lambda: read_once())
     monkeypatch.setattr("emulator.host.SECONDS", 0.0)
     monkeypatch.setattr("emulator.costs.Meter", meter)
     return Range(tmp_path)
+
+
+@lru_cache
+def read_once():
+    return digits()
 
 
 @lru_cache
@@ -142,7 +147,7 @@ def meter_of(design, shape, loss):
     return Meter(models.build(design, seed=0), shape, loss)
 
 
-def meter(network, shape, loss):
+def meter(_network, shape, loss, *_types):
     """One for all scenarios: counting the operations is most of what a plan of a little scenario takes."""
     return meter_of("mlp" if shape[-1] == 28 else "digits-cnn", shape, loss)
 

@@ -94,7 +94,7 @@ ON_DEVICE = ", device pi-4-1"
 TOLD = {
     "start": 'start() must return {"weights": ...}',
     "stranger": "'nobody' is none of them",
-    "nobody": "cohort() must return 1 to 4 of the names; it returned 0",
+    "nobody": "cohort() must return 1 to 4 of the names, or all of them; it returned 0",
     "a name": "cohort() must return a list of device names, not a str",
     "twice": "cohort() must name each device once",
     "state": "request() must return a Request",
@@ -103,7 +103,7 @@ TOLD = {
     "upload": f'{ON_DEVICE}: train() must return a Reply, as Reply({{"weights": ...}}, examples), not a dict',
     "nothing": f'{ON_DEVICE}: train() must return a Reply, as Reply({{"weights": ...}}, examples), not nothing',
     "bare": "it must be a mapping of names to tensors",
-    "undeclared upload": "train() uploads more, weights; `uploads` says weights",
+    "undeclared upload": "train() uploads more, weights; `upload_form` says weights",
     "flat": "as float32 (288,); it must be float32 (32, 1, 3, 3)",
     "few": "train() returned weights without 'conv1.weight'",
     "graph": "detach() it",
