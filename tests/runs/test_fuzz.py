@@ -42,7 +42,7 @@ PARTS = {
     "algorithms": 200,
     "expect": 180,
 }
-HARD = {"fleet": 1, "algorithms": 4, "expect": 1, "data": 20, "rounds": 20}  # of which few get through to a plan
+HARD = {"fleet": 1, "algorithms": 2, "expect": 1, "data": 20, "rounds": 20}  # of which few get through to a plan
 HOSTILE, TEXTS, CHANGES = 1400, 1600, 1200
 SECONDS = 20  # that one of them may take on a slow and busy machine; most take some hundredths
 LINES, COLUMNS = 61, 310  # of a message: twenty faults, each with its line and caret
