@@ -17,9 +17,8 @@ from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
 
-CODING = (
-    4  # floats: an encoder reads its values twice, for their scale and to write them, and writes; and the other side
-)
+# Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
+CODING = 4
 
 
 class Costs:
@@ -54,6 +53,11 @@ class Costs:
         """What a device's half of `round` depends on."""
         examples = len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
         return self._load(round, examples, kinds=frozenset(kinds), memory=frozenset(memory))
+
+    def heaviest(self) -> Load:
+        """Of a round after the first, on a device with the most examples that receives all kinds."""
+        examples = max(len(part) for held in self.split.train.values() for part in held)
+        return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def refusal(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
         """Why the device cannot take part in this round, given bytes by kind; None if its memory is large enough."""

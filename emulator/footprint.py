@@ -16,6 +16,7 @@ from algorithms.algorithm import Load, Phase
 from emulator.study import Study
 
 if TYPE_CHECKING:
+    from emulator.costs import Costs
     from emulator.rehearsal import Rehearsal
 
 FLOAT = 4  # bytes
@@ -57,24 +58,12 @@ def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: i
     )
 
 
-def largest(study: Study, label: str, seed: int, rehearsal: Rehearsal) -> Footprint:
+def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
     """On any device of the fleet, for the messages that were seen in a rehearsal."""
-    algorithm = study.algorithms[label]
-    examples = max(len(part) for held in study.splits[seed].train.values() for part in held)
-    count = sum(parameter.numel() for parameter in study.module.parameters() if parameter.requires_grad)
-    split = study.splits[seed]
-    load = Load(
-        1,
-        examples,
-        count,
-        kinds=frozenset(algorithm.downloads),
-        proxy=len(split.proxy),
-        devices=len(study.fleet),
-        asked=study.asked,
-        lossy=study.lossy(label),
-    )
+    load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
-    return footprint(study, label, load, sum(rehearsal.downloaded.values()), uploaded, sum(rehearsal.kept.values()))
+    downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
+    return footprint(costs.study, costs.label, load, downloaded, uploaded, kept)
 
 
 def needed(study: Study, label: str, load: Load, downloaded: int, kept: int) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from numpy import ndarray
@@ -21,6 +20,7 @@ ERROR = "weights-error"  # kind of a device's memory: what its weights lost when
 
 
 def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, ndarray]]:
+    """The message as numpy arrays, which share the tensors' memory."""
     return {kind: {name: tensor.numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
@@ -30,6 +30,7 @@ def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: i
 
 
 def decode(data: bytes) -> Message:
+    """The message in these bytes, in memory of its own.  Raises payload.Refused for what is none."""
     return {
         kind: {name: torch.from_numpy(array) for name, array in arrays.items()}
         for kind, arrays in payload.decode(data).items()
@@ -43,7 +44,7 @@ class Outbox:
     encodings: Mapping[str, str]  # of its uploads, by kind
     seed: int
     reference: Tensors  # the weights that came down
-    errors: dict[str, Any] = field(default_factory=dict)  # ERROR: what weights lost before, then what now
+    errors: Message = field(default_factory=dict)  # ERROR: what weights lost before, then what now
     known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # what arrives, and what is encoded for it
 
     def send(self, kind: str, tensors: Tensors) -> Tensors:
@@ -56,7 +57,7 @@ class Outbox:
         wanted = self._differences(tensors) if kind == "weights" else tensors
         found = decode(encode({kind: wanted}, self.encodings, self.seed))[kind]
         if kind == "weights":
-            lost = {name: wanted[name] - found[name] for name in wanted if _lossy(wanted[name])}
+            lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
             self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
             found = unpacked({kind: found}, self.reference)[kind]
         self.known.append((found, wanted))
@@ -74,7 +75,7 @@ class Outbox:
         missed = self.errors.get(ERROR, {})
         found = {}
         for name, value in weights.items():
-            if _lossy(value) and name in self.reference:
+            if _floating(value) and name in self.reference:
                 value = value - self.reference[name]
             found[name] = value + missed[name] if name in missed else value
         return found
@@ -85,12 +86,12 @@ def unpacked(message: Message, broadcast: Tensors) -> Message:
     if "weights" not in message or not broadcast:
         return message
     weights = {
-        name: value + broadcast[name] if _lossy(value) and name in broadcast else value
+        name: value + broadcast[name] if _floating(value) and name in broadcast else value
         for name, value in message["weights"].items()
     }
     return {**message, "weights": weights}
 
 
-def _lossy(tensor: Tensor) -> bool:
-    """Whether it is one that encodings change: counters travel as they are."""
+def _floating(tensor: Tensor) -> bool:
+    """Whether encodings change it: counters travel as they are."""
     return tensor.is_floating_point()

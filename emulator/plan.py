@@ -123,7 +123,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     groups = _groups(study, seed)
-    memory = {label: largest(study, label, seed, found) for label, found in rehearsals.items()}
+    memory = {label: largest(Costs(study, label, seed), found) for label, found in rehearsals.items()}
     return Plan(
         name=scenario.name,
         seed=seed,

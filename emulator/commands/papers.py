@@ -37,29 +37,20 @@ def read() -> list[dict[str, Any]]:
     import json
     from importlib import resources
 
-    from emulator.commands.scenarios import opening
-    from scenarios.schema import Scenario
-    from scenarios.source import read as plain_of
+    from emulator.commands.scenarios import told
 
     folder = resources.files("scenarios") / "papers"
     done = folder / "reproduced.json"
     reproduced = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else {}
-    found = []
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".yaml"):
-            text = file.read_text(encoding="utf-8")
-            scenario = Scenario.model_validate_json(json.dumps(plain_of(text, file.name).plain))
-            found.append(
-                {
-                    "name": f"papers/{scenario.name}",
-                    "says": opening(text)[0],
-                    "algorithms": [entry.name for entry in scenario.algorithms],
-                    "published": len(scenario.published),
-                    "reproduced": reproduced.get(scenario.name),
-                    "command": f"fedlapse compare papers/{scenario.name} --small",
-                }
-            )
-    return found
+    names = sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+    texts = {name: (folder / f"{name}.yaml").read_text(encoding="utf-8") for name in names}
+    return [_setting(told(f"papers/{name}", text), reproduced.get(name)) for name, text in texts.items()]
+
+
+def _setting(scenario: dict[str, Any], reproduced: dict[str, int] | None) -> dict[str, Any]:
+    kept = {key: scenario[key] for key in ("name", "algorithms", "published")}
+    small = f"{scenario['command']} --small"
+    return {**kept, "says": scenario["says"][0], "reproduced": reproduced, "command": small}
 
 
 def _published(one: dict[str, Any]) -> str:

@@ -38,10 +38,11 @@ def read() -> list[dict[str, Any]]:
 
     files = [file for file in resources.files("scenarios").iterdir() if file.name.endswith(".yaml")]
     texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
-    return [_told(name, text) for name, text in sorted(texts.items())]
+    return [told(name, text) for name, text in sorted(texts.items())]
 
 
-def _told(name: str, text: str) -> dict[str, Any]:
+def told(name: str, text: str) -> dict[str, Any]:
+    """What there is to say of one, and how it is run."""
     import json
 
     from scenarios.schema import Scenario
@@ -57,6 +58,7 @@ def _told(name: str, text: str) -> dict[str, Any]:
         "algorithms": [entry.name for entry in scenario.algorithms],
         "seeds": len(scenario.seeds),
         "rounds": scenario.rounds.max,
+        "published": len(scenario.published),
         "command": f"fedlapse compare {name}",
     }
 

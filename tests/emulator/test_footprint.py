@@ -4,6 +4,7 @@ import pytest
 from torch import nn
 
 from algorithms import models
+from emulator.costs import Costs
 from emulator.footprint import activations, largest
 from emulator.rehearsal import Rehearsal
 from emulator.run import study_of
@@ -29,7 +30,7 @@ def test_the_digits_network_keeps_what_its_layers_need():
 def test_parameters_gradients_and_momentum_are_of_the_model_s_size(momentum, buffer):
     study = study_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
     messages = {"weights": 212_008, "importance": 7}
-    found = largest(study, "fedavg", 1, Rehearsal((), (), None, messages, messages, {"importance": 5}))
+    found = largest(Costs(study, "fedavg", 1), Rehearsal((), (), None, messages, messages, {"importance": 5}))
     assert (found.parameters, found.gradients, found.momentum) == (212_008, 212_008, buffer)
     assert (found.downloaded, found.uploaded, found.kept) == (212_015, 7, 5)
     assert found.total == 3 * 212_008 + buffer + 7 + 7 + 5 + found.activations
