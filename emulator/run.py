@@ -29,7 +29,7 @@ from emulator.virtual import VirtualWorld
 from emulator.workshop import Executor
 from emulator.world import Call, World
 from network import payload
-from scenarios import parts, plugins
+from scenarios import machines, parts, plugins
 from scenarios.faults import BadScenario
 from scenarios.schema import Entry, Scenario
 
@@ -92,8 +92,8 @@ def study_of(scenario: Scenario) -> Study:
     parts.check_model(scenario, data)
     if scenario.devices > len(data.y):  # before they are made: it may be a million
         raise BadScenario(f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples")
-    fleet, links = parts.fleet(scenario)
-    server, server_link = parts.server(scenario)
+    fleet, links = machines.fleet(scenario)
+    server, server_link = machines.server(scenario)
     splits = {}
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from algorithms.fedcl import FedCL
 from devices.data.digits import digits
 from emulator.plan import plan_of
-from scenarios import parts
+from scenarios import machines, parts
 from scenarios.faults import LONGEST, BadScenario
 from scenarios.load import build, load, parse
 from tests.conftest import SMALL, merged
@@ -136,18 +136,18 @@ def test_more_devices_in_a_round_than_can_be_played_are_refused():
     for changes, key in [({"fraction": 0.5}, "fraction"), ({"fraction": 0.1, "ask": 20_000}, "ask")]:
         scenario = build(merged(SMALL, {"fleet": [group(count=40_000)], "rounds": changes}))
         with pytest.raises(BadScenario, match=f"rounds.{key}: 20000 devices are asked in a round; .* 10000 at most"):
-            parts.fleet(scenario)
+            machines.fleet(scenario)
 
 
 def test_more_shares_of_the_data_than_fit_into_memory_are_refused():
     changes = {"fleet": [group(count=2001)], "seeds": list(range(1000)), "rounds": {"fraction": 0.01}}
     with pytest.raises(BadScenario, match="seeds: 1000 of them x 2001 devices; it must be 2000000 in all at most"):
-        parts.fleet(build(merged(SMALL, changes)))
+        machines.fleet(build(merged(SMALL, changes)))
 
 
 def test_devices_of_a_group_share_their_absences():
     off = [[2 * k, 2 * k + 1] for k in range(1000)]
-    devices, _ = parts.fleet(build(merged(SMALL, {"fleet": [group(count=3, presence={"off": off})]})))
+    devices, _ = machines.fleet(build(merged(SMALL, {"fleet": [group(count=3, presence={"off": off})]})))
     assert len({id(device.presence) for device in devices.values()}) == 1
 
 
