@@ -11,7 +11,7 @@ from torch import nn
 
 from algorithms import fisher, options, rwalk
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
-from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Work
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
 from algorithms.cost import PULL
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
@@ -103,9 +103,8 @@ class AgentImportance(FedAvg):
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
         """A spring to the broadcast model in each coordinate, as stiff as it is important to the devices (Eq. 3)."""
-        if not self.ewc or self.strength == 0 or "fisher" not in download:
-            return None
-        return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"]))
+        held = self.ewc and self.strength and "fisher" in download
+        return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
 
     def train(self, download: Message, device: Party) -> Reply:
         """Training under the penalty, then the device's own importance; both go up."""
@@ -114,15 +113,11 @@ class AgentImportance(FedAvg):
         if not self._up:
             return reply
         scores = walk.scores(reply.upload["weights"]) if walk else {}
-        found, numbers = estimated(device.model, device.loss, device.x, device.y, "sq"), dict(reply.numbers)
-        if scores:
-            found, numbers["score_share"] = fisher.joined(found, scores, self.normalise)
-        if self.weigh_by == "ema" and "fisher" in download:
-            found = fisher.mixed(fisher.positive(download["fisher"]), found, self.gamma)
-        sent = fisher.cut(found, self.threshold)
-        if self.threshold:
-            numbers["fisher_sent"] = fisher.density(sent)
-        return replace(reply, upload=reply.upload | {"fisher": sent}, numbers=numbers)
+        found = estimated(device.model, device.loss, device.x, device.y, "sq")
+        found, share = fisher.joined(found, scores, self.normalise)
+        known = download.get("fisher") if self.weigh_by == "ema" else None
+        sent, left = fisher.prepared(found, known, self.gamma, self.threshold)
+        return replace(reply, upload=reply.upload | {"fisher": sent}, numbers={**reply.numbers, **share, **left})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean by importance (Eq. 2), and the mean importance."""
@@ -148,9 +143,6 @@ class AgentImportance(FedAvg):
         most = max(rwalk.HELD, rwalk.SCORE + HELD) if self._walks else HELD
         return most * load.parameters if self._up else 0.0
 
-    def combine_work(self, load: Load) -> Work:
-        """Of each reply θ is read once, F twice, for the layers' sums come first; means of both are written."""
-        if not self._up:
-            return super().combine_work(load)
-        moved = float(((3 if self.weighted else 2) * load.replies + 2) * load.parameters)
-        return (Phase("combine", examples=0, batch=1, backward="", traffic=moved),)
+    def combine_traffic(self, load: Load) -> float:
+        """Of each reply F is read, twice if weights go by it, for the layers' sums come first; its mean is written."""
+        return (2 if self.weighted else 1) * load.replies + 1.0 if self._up else 0.0

@@ -93,7 +93,11 @@ class FedAvg:
         """Nothing but what every training holds."""
         return 0.0
 
+    def combine_traffic(self, load: Load) -> float:
+        """Floats that `combine` moves for each parameter, beside the mean of the models."""
+        return 0.0
+
     def combine_work(self, load: Load) -> Work:
         """Each reply is read once, and the mean is written."""
-        moved = float((load.replies + 1) * load.parameters)
+        moved = (load.replies + 1 + self.combine_traffic(load)) * load.parameters
         return (Phase("combine", examples=0, batch=1, backward="", traffic=moved),)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from algorithms import options
 from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Reply, Work
+from algorithms.algorithm import Load, Message, Party, Reply
 from algorithms.fedavg import FedAvg
 from algorithms.pseudogradient import change, stepped
 
@@ -40,7 +40,6 @@ class FedAvgM(FedAvg):
         step = {name: self.server_lr * value for name, value in momentum.items()}
         return {"weights": stepped(mean, delta, step), "momentum": momentum}
 
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the step."""
-        (phase,) = super().combine_work(load)
-        return (replace(phase, traffic=phase.traffic + MOVED * load.parameters),)
+    def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
+        """The step."""
+        return MOVED

@@ -127,13 +127,8 @@ class FedCurv(FedAvg):
         kind, batch = FISHERS[self.fisher], self.training.batch
         fisher = importance(device.model, device.loss, device.x, device.y, kind, seed=device.seed, batch=batch)
         theta, fisher = device.send("weights", trained), curvature.strongest(fisher, self.keep)
-        centre = self.sums.centre(download, device)
-        if self.upload == "lean":
-            upload, own = curvature.whole(fisher, theta, device.send)
-        else:
-            before = curvature.own_part(device.memory, download, centre) if self.participation == "counted" else {}
-            upload, own = curvature.changed(before, fisher, theta, centre, device.send)
-        upload, own = {"weights": theta} | upload, own | self.sums.date(device.round)
+        upload, own = self.sums.sent(fisher, theta, download, device)
+        upload = {"weights": theta} | upload
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
@@ -155,7 +150,6 @@ class FedCurv(FedAvg):
         """What the sums hold beside the model."""
         return self.sums.held(load) * load.parameters
 
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the sums."""
-        moved = self.sums.moved_by_server(load) * load.parameters
-        return tuple(replace(phase, traffic=phase.traffic + moved) for phase in super().combine_work(load))
+    def combine_traffic(self, load: Load) -> float:
+        """The sums."""
+        return self.sums.moved_by_server(load)

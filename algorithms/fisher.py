@@ -26,6 +26,14 @@ def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
     return new if old is None else {name: value.lerp(new[name], 1 - gamma) for name, value in old.items()}
 
 
+def prepared(
+    importance: Tensors, known: Tensors | None, gamma: float, threshold: float
+) -> tuple[Tensors, dict[str, float]]:
+    """What goes up of an importance: mixed with the `known` one, if any, then cut; and how much of it, if it is cut."""
+    sent = cut(importance if known is None else mixed(positive(known), importance, gamma), threshold)
+    return sent, {"fisher_sent": density(sent)} if threshold else {}
+
+
 def cut(importance: Tensors, threshold: float) -> Tensors:
     """With 0 for what is below `threshold` times the largest of its layer (a parameter tensor)."""
     if threshold == 0:
@@ -33,12 +41,17 @@ def cut(importance: Tensors, threshold: float) -> Tensors:
     return {name: value * (value >= threshold * value.max()) for name, value in importance.items()}
 
 
-def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, float]:
-    """F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first."""
+def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, dict[str, float]]:
+    """F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first.
+
+    Without scores, {}, F alone.
+    """
+    if not scores:
+        return fisher, {}
     if normalise:
         fisher, scores = _of_largest(fisher), _of_largest(scores)
     together = {name: value + scores[name] for name, value in fisher.items()}
-    return together, _total(scores) / (_total(together) or 1.0)
+    return together, {"score_share": _total(scores) / (_total(together) or 1.0)}
 
 
 def density(importance: Tensors) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from algorithms import options
 from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
+from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 
 ADAPTED = 11.0  # floats per parameter: θ and mean read, θ written (3); both moments, in float64, read and written (8)
 BELOW_1 = 1 - 1e-9
@@ -72,7 +72,6 @@ class Adaptive:
         step = {name: self.server_lr * value / (v[name].sqrt() + self.tau) for name, value in m.items()}
         return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
 
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the step."""
-        (phase,) = super().combine_work(load)  # type: ignore[misc]  # FedAvg, the next base, has it
-        return (replace(phase, traffic=phase.traffic + ADAPTED * load.parameters),)
+    def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
+        """The step."""
+        return ADAPTED

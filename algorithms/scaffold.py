@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from algorithms import options
 from algorithms.aggregation import weighted_mean
-from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors
 from algorithms.fedavg import FedAvg
 from algorithms.local import sgd, steps
 from algorithms.pseudogradient import change, stepped
@@ -86,10 +86,9 @@ class SCAFFOLD(FedAvg):
         """The correction."""
         return float(load.parameters) if "control" in load.kinds else 0.0
 
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the step; each control is read, the float64 sum read and written."""
-        (phase,) = super().combine_work(load)
-        return (replace(phase, traffic=phase.traffic + (load.replies + 4.0 + MOVED) * load.parameters),)
+    def combine_traffic(self, load: Load) -> float:
+        """The step; each control is read, the float64 sum read and written."""
+        return load.replies + 4.0 + MOVED
 
 
 def _doubles(values: Tensors) -> Tensors:

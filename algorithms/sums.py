@@ -56,6 +56,16 @@ class Sums:
         """Where θ is counted from; None: from 0."""
         return download["weights"] if self.about(device.lossy) else None
 
+    def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
+        """What goes up of a device's part, Î at its θ̂ as that arrives, and what it keeps once that is counted."""
+        if self.lean:
+            upload, own = curvature.whole(fisher, theta, device.send)
+        else:
+            centre = self.centre(download, device)
+            before = curvature.own_part(device.memory, download, centre) if self.counted else {}
+            upload, own = curvature.changed(before, fisher, theta, centre, device.send)
+        return upload, own | self.date(device.round)
+
     def date(self, round: int) -> Message:
         """The round in which sums are formed, where parts leave them again."""
         return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}

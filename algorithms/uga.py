@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import ClassVar, Literal
 
@@ -97,11 +97,9 @@ class UGA(FedAvg):
         held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
         return held * load.parameters
 
-    def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and the step."""
-        return tuple(
-            replace(phase, traffic=phase.traffic + 3.0 * load.parameters) for phase in super().combine_work(load)
-        )
+    def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
+        """The step: weights and mean read, weights written."""
+        return 3.0
 
     def _every(self, n: int, parameters: int) -> int:
         return keeptrace.spacing(keeptrace.traced_steps(n, self.training), parameters, 1e6 * self.budget_mb)

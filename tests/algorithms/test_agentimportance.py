@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
@@ -17,6 +19,7 @@ from algorithms.aggregation import importance_weighted_mean, weighted_mean
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
+from algorithms.fisher import prepared
 from algorithms.importance import CHUNK
 from algorithms.local import seeded
 from algorithms.models import build
@@ -250,6 +253,28 @@ def test_importance_that_stays_the_same_stays_the_same(gamma: float, weigh_by: s
     for _ in range(4):
         fleet.play("a")
         assert same_bits(fleet.state["fisher"], first)
+
+
+@settings(max_examples=25)
+@given(
+    gamma=st.floats(0, 1),
+    fisher=st.lists(st.floats(0, 1e6), min_size=1, max_size=5),
+    devices=st.integers(1, 5),
+    rounds=st.integers(1, 6),
+    raw=st.booleans(),
+)
+def test_whatever_stays_the_same_stays_the_same(
+    gamma: float, fisher: list[float], devices: int, rounds: int, raw: bool
+) -> None:
+    """F^k = F of all devices in all rounds gives F_t = F, to the bit; `ema` mixes on the devices."""
+    f = {"w": torch.tensor(fisher, dtype=torch.float64)}
+    algorithm = AgentImportance(STILL, gamma=gamma, weigh_by="raw" if raw else "ema")
+    state: Message = {"weights": {"w": torch.ones_like(f["w"])}}
+    for _ in range(rounds):
+        sent, _ = prepared(f, None if raw else state.get("fisher"), gamma, 0.0)
+        replies = {str(k): Reply({"weights": state["weights"], "fisher": sent}, 1 + k) for k in range(devices)}
+        state = algorithm.combine(state, replies, party("server"))
+        assert same_bits(state["fisher"], f)
 
 
 @pytest.mark.parametrize("weigh_by", ["ema", "raw"])

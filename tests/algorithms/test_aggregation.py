@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
+
+FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 
 
 def reply(examples: int, **weights: Tensor) -> Reply:
@@ -71,6 +75,33 @@ def test_the_order_of_arrival_leaves_no_trace(dtype: torch.dtype) -> None:
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(names))
         assert torch.equal(weighted_mean({names[k]: replies[names[k]] for k in order})["a"], expected)
+
+
+FLOATS = {torch.float32: st.floats(width=32, **FINITE), torch.float64: st.floats(**FINITE)}
+EXAMPLES = st.lists(st.integers(1, 10**6), min_size=1, max_size=9)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@settings(max_examples=40)
+@given(data=st.data(), examples=EXAMPLES)
+def test_any_number_of_equal_models_are_that_model_bit_for_bit(
+    dtype: torch.dtype, data: st.DataObject, examples: list[int]
+) -> None:
+    value = torch.tensor(data.draw(st.lists(FLOATS[dtype], min_size=1, max_size=5)), dtype=dtype)
+    mean = weighted_mean({str(k): reply(n, w=value.clone()) for k, n in enumerate(examples)})["w"]
+    assert mean.dtype == dtype
+    assert torch.equal(mean, value)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@settings(max_examples=40)
+@given(examples=EXAMPLES, seed=st.integers(0, 10**6), random=st.randoms(use_true_random=False))
+def test_no_order_of_arrival_leaves_a_trace(dtype: torch.dtype, examples: list[int], seed: int, random: Random) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    replies = {str(k): reply(n, w=torch.randn(7, generator=draw, dtype=dtype)) for k, n in enumerate(examples)}
+    shuffled = random.sample(list(replies), len(replies))
+    again = weighted_mean({name: replies[name] for name in shuffled})["w"]
+    assert torch.equal(again, weighted_mean(replies)["w"])
 
 
 def test_sums_are_kept_in_float64() -> None:
@@ -161,9 +192,11 @@ def test_identical_models_stay_that_model_whatever_the_importance(replies: dict[
 
 
 @pytest.mark.slow
-@given(important())
+@given(important(least=1e-6))
 def test_equal_importance_is_the_plain_mean_over_devices(replies: dict[str, Reply]) -> None:
-    equal = changed(replies, "fisher", lambda _, __, value: torch.ones_like(value))
+    """Whatever it is, as long as it is above 0: then examples count."""
+    fisher = replies["a"].upload["fisher"]
+    equal = changed(replies, "fisher", lambda _, name, __: fisher[name])
     mean, plain = importance_weighted_mean(equal, "fisher"), plain_mean(replies, "weights")
     for name, value in plain.items():
         torch.testing.assert_close(mean[name], value, rtol=1e-14, atol=1e-11)
@@ -181,9 +214,10 @@ def test_the_scale_of_a_device_s_importance_in_a_layer_does_not_matter(
 
 
 @pytest.mark.slow
-@given(important(least=1e-6), st.integers(-6, 6))
-def test_nor_does_a_scale_of_tens(replies: dict[str, Reply], power: int) -> None:
-    scaled = changed(replies, "fisher", lambda d, n, value: value * (10.0**power if (d, n) == ("a", "w") else 1.0))
+@given(important(least=1e-6), st.lists(st.integers(-6, 6), min_size=10, max_size=10))
+def test_nor_does_a_scale_of_tens_of_each_device_s_layers(replies: dict[str, Reply], powers: list[int]) -> None:
+    tens = {(d, n): 10.0**power for (d, n), power in zip(product("abcde", "wv"), powers, strict=True)}
+    scaled = changed(replies, "fisher", lambda d, n, value: value * tens[d, n])
     mean, again = importance_weighted_mean(replies, "fisher"), importance_weighted_mean(scaled, "fisher")
     for name, value in mean.items():
         torch.testing.assert_close(again[name], value, rtol=1e-11, atol=1e-9)

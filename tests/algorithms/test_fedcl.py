@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
@@ -18,6 +17,7 @@ from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
 from algorithms.importance import CHUNK
 from algorithms.local import seeded
+from network.payload import FRAME, sizes
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -55,10 +55,6 @@ def ones(model: nn.Module) -> Tensors:
 
 def same_bits(a: Tensors, b: Tensors) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def floats(message: Mapping[str, Tensors]) -> int:
-    return sum(value.numel() for tensors in message.values() for value in tensors.values())
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)
@@ -167,18 +163,25 @@ def test_the_importance_is_the_mean_over_the_proxy_set_at_the_broadcast_model(ki
 # ---- what travels, and what is kept
 
 
-@pytest.mark.parametrize(("interval", "ratio"), [(1, 1.5), (10, 1.05)])
-def test_the_payload_of_twenty_rounds(interval: int, ratio: float) -> None:
+def tensor_bytes(message: Message) -> int:
+    """On the link, without the frame."""
+    arrays = {kind: {name: value.numpy() for name, value in tensors.items()} for kind, tensors in message.items()}
+    return sum(size for kind, size in sizes(arrays).items() if kind != FRAME)
+
+
+@pytest.mark.parametrize(("interval", "ratio"), [(1, 1.5), (10, 1.05), (3, 1 + 7 / 40)])
+def test_the_payload_of_twenty_rounds_of_two_devices(interval: int, ratio: float) -> None:
+    """|θ| 4 m (2 T + ⌈T / N⌉) bytes (algorithms.md §9 f)."""
     algorithm = FedCL(ROUGH, interval=interval)
-    server, rounds = party("server"), 20
+    server, rounds, total = party("server"), 20, 0
     weights = copied(server.model)
-    size = sum(value.numel() for value in weights.values())
-    down = [
-        floats(algorithm.request({"weights": weights}, ["a"], replace(server, round=t)).download) for t in range(rounds)
-    ]
-    up = rounds * floats(algorithm.train({"weights": weights}, party()).upload)
-    assert sum(down) + up == size * (2 * rounds + ceil(rounds / interval))
-    assert (sum(down) + up) / (2 * rounds * size) == pytest.approx(ratio)
+    theta = sum(value.numel() for value in weights.values())
+    up = tensor_bytes(algorithm.train({"weights": weights}, party()).upload)
+    for t in range(rounds):
+        request = algorithm.request({"weights": weights}, ["a", "b"], replace(server, round=t))
+        total += sum(tensor_bytes(request.download | request.extra.get(name, {})) + up for name in "ab")
+    assert total == theta * 4 * 2 * (2 * rounds + ceil(rounds / interval))
+    assert total / (4 * 2 * 2 * rounds * theta) == pytest.approx(ratio)
 
 
 def test_without_strength_the_importance_still_travels() -> None:

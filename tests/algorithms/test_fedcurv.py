@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.cost import PULL, SQUARES, sgd_traffic
+from algorithms.curvature import Curvature
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.local import Pull, seeded
@@ -114,13 +116,19 @@ def played(dtype: torch.dtype, rounds: int = 8) -> Fleet:
 # ---- one shot: for diagonal quadratics the second round is exact
 
 
+def quadratics() -> tuple[Tensor, Tensor]:
+    """a and c of seven devices whose losses are ½ a (θ - c)², (7, 1, 5)."""
+    draw = np.random.default_rng(0)
+    a, c = (torch.from_numpy(part) for part in (draw.uniform(0.1, 3.0, (7, 1, 5)), draw.normal(size=(7, 1, 5))))
+    return a, c
+
+
 def one_shot(strength: float, forget_own: bool = False, scale: float = 1.0) -> float:
-    """Largest distance of the devices' optima in round 2 from the global one; K = 7, losses ½ a (θ - c)².
+    """Largest distance of the devices' optima in round 2 from the global one.
 
     After round 1 each device is at its own optimum c and knows its own curvature a.
     """
-    draw = np.random.default_rng(0)
-    a, c = (torch.from_numpy(part) for part in (draw.uniform(0.1, 3.0, (7, 1, 5)), draw.normal(size=(7, 1, 5))))
+    a, c = quadratics()
     algorithm = FedCurv(Training(), strength)
     own = [{"fisher": {"w": a[k]}, "fisher_theta": {"w": a[k] * c[k]}} for k in range(7)]
     replies = {f"{k}": Reply({"weights": {"w": c[k]}, **own[k]}, 10) for k in range(7)}
@@ -153,10 +161,27 @@ def test_one_round_later_every_local_optimum_is_the_global_one() -> None:
     assert one_shot(strength=0.5) < 1e-13
 
 
-def test_wrong_readings_of_the_penalty_miss_the_global_optimum() -> None:
-    assert one_shot(strength=1.0) > 0.05
-    assert one_shot(strength=0.5, forget_own=True) > 0.05
-    assert one_shot(strength=0.5, scale=1 / 6) > 0.05  # the mean over the others instead of the sum
+@pytest.mark.parametrize(
+    ("reading", "own", "others"),
+    [
+        ({"strength": 1.0}, 1, 2),  # λ = 1
+        ({"strength": 0.5, "forget_own": True}, 2, 1),  # the own term kept
+        ({"strength": 0.5, "scale": 1 / 6}, 1, 1 / 6),  # the mean over the others instead of the sum
+    ],
+    ids=str,
+)
+def test_wrong_readings_of_the_penalty_miss_the_global_optimum(
+    reading: dict[str, Any], own: float, others: float
+) -> None:
+    """By as much as their own optimum, with these weights of the own and the other losses, lies away from it."""
+    a, c = quadratics()
+    away = []
+    for k in range(7):
+        weights = others * a
+        weights[k] = own * a[k]
+        away.append((weights * c).sum(0) / weights.sum(0) - (a * c).sum(0) / a.sum(0))
+    assert one_shot(**reading) == pytest.approx(float(torch.stack(away).abs().max()), rel=1e-12)
+    assert one_shot(**reading) > 0.1
 
 
 def test_training_ends_at_the_optimum_of_the_loss_and_its_curvature() -> None:
@@ -230,14 +255,63 @@ def test_the_aggregated_penalty_is_the_sum_over_the_other_devices() -> None:
             torch.testing.assert_close(grad, explicit, rtol=0, atol=1e-12 * max(1.0, float(explicit.abs().max())))
 
 
-def test_rounding_alone_makes_no_curvature_negative_that_matters() -> None:
-    fleet = played(torch.float32)
+def test_the_aggregated_quadratic_is_the_sum_of_those_of_the_others_up_to_a_constant() -> None:
+    fleet = played(torch.float64)
+    draw = torch.Generator().manual_seed(2)
     down = fleet.down()
+    fishers = {name: fisher_one_by_one(fleet.device(name), model) for name, model in fleet.counted.items()}
+    places = [
+        {name: at + 0.1 * torch.randn(at.shape, generator=draw).double() for name, at in down["weights"].items()}
+        for _ in range(2)
+    ]
     for s in fleet.memory:
         penalty = fleet.algorithm.penalty(down, fleet.device(s))
         assert penalty is not None
+        one, other = (
+            sum(
+                0.2 * float((fishers[j][name] * (theta - fleet.counted[j][name]) ** 2).sum())
+                for j in fleet.counted.keys() - {s}
+                for name, theta in place.items()
+            )
+            for place in places
+        )
+        assert abs(one - other) > 0.01 * one
+        assert penalty.value(places[0]) - penalty.value(places[1]) == pytest.approx(one - other, rel=0, abs=1e-12 * one)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 8.6e-6)])
+def test_the_gradient_is_that_of_the_sum_where_the_models_are_near_each_other(dtype: torch.dtype, most: float) -> None:
+    """Of weights of 0.05 that lie 1e-2 apart, relative to the largest gradient (algorithms.md §9 C)."""
+    draw = torch.Generator().manual_seed(6)
+    fishers, apart = (make(7, 1000, generator=draw).to(dtype) for make in (torch.rand, torch.randn))
+    thetas = 0.05 * torch.randn(1000, generator=draw).to(dtype) + 1e-2 * apart
+    algorithm, server = FedCurv(Training(), strength=0.5), party("server", dtype=dtype)
+    own = [{"fisher": {"w": f}, "fisher_theta": {"w": f * theta}} for f, theta in zip(fishers, thetas, strict=True)]
+    replies = {str(k): Reply({"weights": {"w": thetas[k]}, **own[k]}, 10) for k in range(7)}
+    state = algorithm.combine(algorithm.start({"w": torch.zeros(1000, dtype=dtype)}, server), replies, server)
+    down = algorithm.request(state, list(replies), server).download
+    for k in range(7):
+        penalty = algorithm.penalty(down, replace(server, memory=own[k]))
+        assert penalty is not None
+        grad = torch.zeros(1000, dtype=dtype)
+        penalty("w", down["weights"]["w"], grad)
+        gaps = down["weights"]["w"].double() - thetas.double()
+        terms = fishers.double() * gaps
+        explicit = terms.sum(0) - terms[k]
+        assert float((grad - explicit).abs().max() / explicit.abs().max()) < most
+
+
+def test_rounding_alone_makes_no_curvature_negative() -> None:
+    """What would be below 0 is so by the rounding of changes alone, and is 0."""
+    fleet = played(torch.float32)
+    down = fleet.down()
+    for s, kept in fleet.memory.items():
+        penalty = fleet.algorithm.penalty(down, fleet.device(s))
+        assert penalty is not None
         for name, u in penalty.importance.items():  # type: ignore[union-attr]
-            assert float(u.min()) >= -1e-6 * float(fleet.state["fisher"][name].max())
+            assert float(u.min()) >= 0
+            left = down["fisher"][name].double() - kept["fisher"][name]
+            assert float(left.min()) >= -1e-6 * float(fleet.state["fisher"][name].max())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -259,7 +333,9 @@ def test_a_lone_device_feels_no_penalty_at_all(dtype: torch.dtype) -> None:
         lone.play("a", "a")
         plain.play("a", "a")
         penalty = lone.algorithm.penalty(lone.down(), lone.device("a"))
-        assert penalty is not None
+        assert isinstance(penalty, Curvature)
+        assert not any(value.any() for part in (penalty.importance, penalty.target) for value in part.values())
+        assert penalty.clamped == 0  # u = v = 0 by subtraction, not because less than 0 counts as 0
         for name, value in lone.state["weights"].items():
             grad = torch.zeros_like(value)
             penalty(name, value + 1, grad)

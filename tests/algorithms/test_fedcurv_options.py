@@ -125,6 +125,7 @@ def test_a_lone_device_feels_nothing_to_the_bit(curved: Any, options: dict[str, 
         grads = felt(lone, "a", near(lone.state))
         assert grads is not None
         assert not any(grad.any() for grad in grads.values())
+        assert lone.algorithm.penalty(lone.down(), lone.party("a")).clamped == 0  # by subtraction, not by the clamp
         assert all(torch.equal(value, plain.state["weights"][name]) for name, value in lone.state["weights"].items())
 
 
@@ -345,6 +346,7 @@ def test_auto_is_centred_where_the_encoding_loses(curved: Any, upload: Any) -> N
     [
         ({"centred": True}, {"down weights": "float16"}, "encoding.down.weights is 'float16'; centred"),
         ({}, {"down fisher": "top-0.1"}, "encoding.down.fisher is 'top-0.1'; .* before any cut"),
+        ({"upload": "lean"}, {"down fisher_theta": "top-0.1"}, "encoding.down.fisher_theta is .* before any cut"),
     ],
 )
 def test_ways_down_that_hide_the_own_part_are_refused(curved: Any, options: Any, lossy: Any, said: str) -> None:

@@ -101,6 +101,19 @@ def test_without_a_rate_it_is_the_base_algorithm_bit_for_bit(clients: Any, make:
     assert algorithm.upload_form(0, server.model).keys() == base.upload_form(0, server.model).keys()
 
 
+def test_the_mean_of_fedavg_s_clients_is_a_step_of_rate_1_against_their_pseudo_gradients() -> None:
+    """ω_t - Σ (n_k / n) (ω_t - ω^k): the paper's FedMeta with FedAvg's clients, η_g = 1."""
+    server, devices = party(flat), {"a": party(flat, 9, "a"), "bc": party(flat, 5, "bc")}
+    before = copied(server.model)
+    models = {name: FedAvg(TRAINING).train({"weights": before}, device) for name, device in devices.items()}
+    gradients = {
+        n: sum(r.examples / 14 * (v - r.upload["weights"][n]) for r in models.values()) for n, v in before.items()
+    }
+    found = played(FedMeta(TRAINING, eta_meta=0.0), server, devices)
+    near(found, {name: value - gradients[name] for name, value in before.items()})
+    assert any((found[name] - value).abs().max() > 0.01 for name, value in before.items())
+
+
 @pytest.mark.parametrize("clients", ["fedavg", "uga"])
 def test_one_epoch_of_whole_data_on_the_servers_own_examples_is_two_exact_steps(clients: Any) -> None:
     server = party(flat)

@@ -250,6 +250,17 @@ def test_outputs_times_c_give_c_squared_times_their_norms_slope(c: float) -> Non
 
 
 @settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 40))
+def test_the_square_of_the_mean_is_at_most_the_mean_of_the_squares_and_equal_for_one(n: int) -> None:
+    x, y = examples(n)
+    first, second = (importance(linear(), cross_entropy, x, y, kind) for kind in ("abs", "sq"))
+    for name, value in first.items():
+        assert (value.square() <= second[name] * (1 + 1e-12)).all()
+    gap = off({name: value.square() for name, value in first.items()}, second)
+    assert gap < 1e-13 if n == 1 else gap > 1e-6
+
+
+@settings(max_examples=20, deadline=None)
 @given(c=st.floats(0.01, 100), kind=st.sampled_from(["abs", "sq", "true", "sampled", "batch_squared", "tensor_scalar"]))
 def test_a_loss_times_c_gives_c_or_its_square(c: float, kind: Kind) -> None:
     def scaled(outputs: Tensor, y: Tensor) -> Tensor:

@@ -99,6 +99,7 @@ def omega(weights: Tensors) -> Tensors:
 
 PLAIN = Training(epochs=4, batch=4, lr=0.3)  # 3 epochs of 3 steps, the last of 3 examples
 HEAVY = replace(PLAIN, momentum=0.9, weight_decay=0.05, lr=0.1)
+ROUNDING = 2e-15  # relative, in float64 (algorithms.md §9, UGA (a) and (g))
 
 
 # ---- against autograd
@@ -111,9 +112,9 @@ def test_it_is_the_gradient_through_the_graph_of_all_steps(make: Callable[[], nn
     device = party(make)
     weights = copied(device.model)
     expected = unrolled(device, weights, training)
-    assert off(keep_trace(device, weights, training).gradient, expected) < 1e-12
+    assert off(keep_trace(device, weights, training).gradient, expected) < ROUNDING
     # and the Hessians matter: without them it is another vector
-    assert off(keep_trace(device, weights, training, first_order=True).gradient, expected) > 0.01
+    assert off(keep_trace(device, weights, training, first_order=True).gradient, expected) > 0.1
 
 
 @pytest.mark.slow
@@ -125,7 +126,7 @@ def test_a_penalty_is_differentiated_and_so_is_its_anchor(training: Training, we
     penalty = Quadratic(weights, 0.3, omega(weights) if weighted else None)
     expected = unrolled(device, weights, training, penalty)
     for every in (1, 4):
-        assert off(keep_trace(device, weights, training, every, penalty).gradient, expected) < 1e-12
+        assert off(keep_trace(device, weights, training, every, penalty).gradient, expected) < ROUNDING
     assert off(keep_trace(device, weights, training).gradient, expected) > 0.01
 
 
@@ -137,7 +138,8 @@ def test_checkpoints_change_no_bit(training: Training, make: Callable[[], nn.Mod
     device = party(make, dtype=dtype)
     weights = copied(device.model)
     whole = keep_trace(device, weights, training)
-    for every in (2, 3, 4, 9, 100):
+    assert traced_steps(len(device.y), training) == 9
+    for every in (*range(2, 11), 100):
         other = keep_trace(device, weights, training, every)
         assert same_bits(other.gradient, whole.gradient)
         assert same_bits(other.weights, whole.weights)
@@ -153,7 +155,7 @@ def test_a_step_that_draws_another_dropout_when_taken_again_is_wrong(monkeypatch
         seen.add(step)
 
     monkeypatch.setattr(keeptrace, "seeded_step", forgetful)
-    assert off(keep_trace(device, weights, PLAIN).gradient, expected) > 0.01
+    assert off(keep_trace(device, weights, PLAIN).gradient, expected) > 0.1
 
 
 @pytest.mark.slow
@@ -205,7 +207,7 @@ def test_finite_differences_agree_on_a_smooth_network_with_dropout() -> None:
 
     slope = (loss_at(1e-5) - loss_at(-1e-5)) / 2e-5
     along = sum(float((gradient[name] * value).sum()) for name, value in direction.items()) / length
-    assert slope == pytest.approx(along, rel=1e-7)
+    assert slope == pytest.approx(along, rel=1e-8)
 
 
 class Point(nn.Module):

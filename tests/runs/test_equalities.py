@@ -9,6 +9,11 @@ pytestmark = pytest.mark.slow
 MOMENTUM = {"training": {"epochs": 2, "batch": 16, "momentum": 0.9, "weight_decay": 1e-4}, "rounds": {"max": 3}}
 
 
+@pytest.fixture(scope="module")
+def plain(play):
+    return play("fedavg", **MOMENTUM).model
+
+
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -16,17 +21,19 @@ MOMENTUM = {"training": {"epochs": 2, "batch": 16, "momentum": 0.9, "weight_deca
         {"fedcl": {"strength": 0.0, "importance": "sq"}},
         {"fedcl": {"strength": 0.0, "interval": 2, "fallback": "keep_last"}},
         {"fedcurv": {"strength": 0.0}},
+        {"agentimportance": {"strength": 0.0, "weighted": False}},
+        {"fedmeta": {"eta_meta": 0.0}},
     ],
 )
-def test_a_penalty_of_strength_zero_is_fedavg_bit_for_bit(play, algorithm):
-    assert play(algorithm, **MOMENTUM).model == play("fedavg", **MOMENTUM).model
+def test_a_penalty_of_strength_zero_is_fedavg_bit_for_bit(play, plain, algorithm):
+    assert play(algorithm, **MOMENTUM).model == plain
 
 
-@pytest.mark.parametrize("mu", [1.0, 0.1])
-def test_fedcl_that_sends_no_importance_is_fedprox_from_the_second_round_on(play, mu):
-    """Ω is sent in round 0 only; with strength 0 there, the rest is FedProx with μ = 2λ (algorithms.md §9 (c))."""
-    rounds = {"rounds": {"max": 1}}
-    assert play({"fedprox": {"mu": mu}}, **rounds).model != play("fedavg", **rounds).model
+@pytest.mark.parametrize("fallback", ["none", "identity"])
+def test_fedcl_whose_only_importance_is_0_is_fedavg_unless_1_stands_for_the_next(play, plain, fallback):
+    """si has Ω = 0 in round 0.  That the rounds after are then FedProx's is in tests/algorithms/test_fedcl.py."""
+    once = {"fedcl": {"importance": "si", "interval": 1000, "fallback": fallback, "strength": 1.0}}
+    assert (play(once, **MOMENTUM).model == plain) == (fallback == "none")
 
 
 def test_fedcurv_on_a_fleet_of_one_is_fedavg_bit_for_bit(play):
