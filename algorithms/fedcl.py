@@ -19,22 +19,10 @@ PRESETS = {
     "author_code": {"importance": "tensor_scalar", "fallback": "local_estimate"},
 }
 
-EXPONENTIAL: dict[str, float | str] = {
-    "lr_schedule": "exponential",
-    "lr_decay": 0.99,
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-}
-COSINE: dict[str, float | str] = {
-    "lr_schedule": "cosine",
-    "lr_end": 0.0001,
-    "lr_rounds": 500,
-    "momentum": 0.9,
-    "weight_decay": 0.0001,
-}
 TRAININGS: dict[str, dict[str, float | str]] = {
-    "paper_text": {"lr": 0.005, **EXPONENTIAL},
-    "author_code": {"lr": 0.005, **COSINE},
+    "paper_text": {"lr": 0.005, "lr_schedule": "exponential", "lr_decay": 0.99, "momentum": 0.0, "weight_decay": 0.0},
+    "author_code": {"lr": 0.005, "lr_schedule": "cosine", "lr_end": 0.0001, "lr_rounds": 500}
+    | {"momentum": 0.9, "weight_decay": 0.0001},
 }
 
 
