@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from algorithms import omega, options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
@@ -19,7 +19,7 @@ PRESETS = {
     "author_code": {"importance": "tensor_scalar", "fallback": "local_estimate"},
 }
 
-TRAININGS: dict[str, dict[str, float | str]] = {
+TRAININGS: dict[str, dict[str, Any]] = {
     "paper_text": {"lr": 0.005, "lr_schedule": "exponential", "lr_decay": 0.99, "momentum": 0.0, "weight_decay": 0.0},
     "author_code": {"lr": 0.005, "lr_schedule": "cosine", "lr_end": 0.0001, "lr_rounds": 500}
     | {"momentum": 0.9, "weight_decay": 0.0001},
