@@ -4,14 +4,14 @@ Measured on torch's meta device, where tensors have shapes and no values, so a m
 and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
 counting as two; all other operations are charged through the floats that they move.  A recurrent layer counts
 as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have for all
-of them would hide them from torch's counter of FLOPs.
+of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field, replace
 from math import ceil, isfinite
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from algorithms.algorithm import Loss, Phase, matches
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
+from algorithms.operators import kinds, watched
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -52,18 +53,20 @@ def sgd_traffic(parameters: int, momentum: float) -> float:
 class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
     """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
 
-    Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen.
+    Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen; nor are
+    those during which `aside` says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, aside: Callable[[], bool] = bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.floats = 0.0
+        self.aside = aside
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not _still(func):
+        if not (_still(func) or self.aside()):
             # A lookup reads the rows that it takes, not the whole table.
             read = (result, args[1]) if func is torch.ops.aten.embedding.default else (args, kwargs)
             moved = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, Tensor)]
@@ -85,6 +88,13 @@ class Count:
 
     flops: float
     floats: float
+    conv: float = 0.0  # of the FLOPs, those in convolutions
+    # Those in recurrent layers; of Hessian-vector products a share, and so not exact.
+    recurrent: float = field(default=0.0, compare=False)
+    positions: float = 0.0  # of recurrent layers that are not fused, each with an overhead (operators.py)
+
+    def times(self, n: float) -> Count:
+        return Count(*(n * value for value in astuple(self)))
 
 
 class Meter:
@@ -137,6 +147,33 @@ class Meter:
         """FLOPs of a mean step: the last batch of a pass may be shorter."""
         return self.flops(phase) / max(1, self.steps(phase))
 
+    def step_kinds(self, phase: Phase) -> tuple[float, float]:
+        """Of the FLOPs of a mean step, those in convolutions and those in recurrent layers; the others are dense."""
+        conv = recurrent = 0.0
+        for order, passes in self._passes(phase):
+            count = self._count(order, phase.batch, phase.backward)
+            conv += passes * count.conv / phase.batch
+            recurrent += passes * count.recurrent / phase.batch
+        steps = max(1, self.steps(phase))
+        return conv / steps, recurrent / steps
+
+    def step_positions(self, phase: Phase) -> float:
+        """Positions that a mean step takes one after another, each with an overhead (operators.py)."""
+        passes = self._passes(phase)
+        total = sum(self._positions(order, phase, n / max(1, self.steps(phase))) for order, n in passes)
+        return float(total)
+
+    def _passes(self, phase: Phase) -> list[tuple[str, float]]:
+        """The kinds of run that the phase consists of, and the examples of each in all."""
+        runs = [(_order(phase), float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
+        return [(order, examples) for order, examples in runs if examples > 0]
+
+    def _positions(self, order: str, phase: Phase, examples: float) -> float:
+        """Of a step with so many examples: they do not grow with the batch, unless each example comes alone."""
+        once = self._count(order, phase.batch, phase.backward).positions
+        twice = self._count(order, 2 * phase.batch, phase.backward).positions
+        return once + (twice - once) * (examples / phase.batch - 1)
+
     def step_floats(self, phase: Phase) -> float:
         """Floats that a mean step moves: weights, activations and their gradients, and the declared ones."""
         steps = max(1, self.steps(phase))
@@ -167,9 +204,9 @@ class Meter:
 
     def _count(self, order: str, batch: int, backward: str) -> Count:
         if order in PROPORTIONAL and batch > 1:
-            few, more = (self._known(order, size, backward) for size in TWO_SIZES)
+            few, more = (astuple(self._known(order, size, backward)) for size in TWO_SIZES)
             share = (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0])
-            return Count(*(a + (b - a) * share for a, b in ((few.flops, more.flops), (few.floats, more.floats))))
+            return Count(*(a + (b - a) * share for a, b in zip(few, more, strict=True)))
         return self._known(order, batch, backward)
 
     def _known(self, order: str, batch: int, backward: str) -> Count:
@@ -182,10 +219,9 @@ class Meter:
         if order == "true":  # once for each label that the model knows; each adds to the sums
             each, labels = self._count("each", batch, backward), self._labels()
             sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
-            return Count(labels * each.flops, labels * (each.floats + sums))
+            return replace(each, floats=each.floats + sums).times(labels)
         if order == "each" and alone(self.model):
-            one = self._run("one", 1, backward)
-            return Count(batch * one.flops, batch * one.floats)
+            return self._run("one", 1, backward).times(batch)
         return self._run(order, batch, backward)
 
     def _run(self, order: str, batch: int, backward: str) -> Count:
@@ -193,9 +229,15 @@ class Meter:
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = self._chosen(backward)
         self.model.train(order not in ("each", "one"))
-        with single_values(self.model), FlopCounterMode(display=False) as flops, Moved() as moved:
+        with (
+            single_values(self.model),
+            watched(self.model, order) as seen,
+            FlopCounterMode(display=False) as flops,
+            Moved(lambda: not seen.fused.isdisjoint(flops.mod_tracker.parents)) as moved,
+        ):
             RUNS[order](self.model, self.loss, x, y, chosen)
-        return Count(float(flops.get_total_flops()), moved.floats)
+        conv, recurrent = kinds(self.model, flops.get_flop_counts())
+        return Count(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, seen.positions)
 
     @torch.no_grad()
     def _labels(self) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 
-from devices.presence import Presence
+from devices.energy import Power
+from devices.presence import Availability, Presence
+from devices.thermal import Throttle
 
 UNITS = {  # quantity -> (its unit in profiles.csv, what one of it is in our units)
     "speed": ("GFLOP/s", 1e9),
@@ -17,13 +19,33 @@ UNITS = {  # quantity -> (its unit in profiles.csv, what one of it is in our uni
     "overhead": ("ms", 1e-3),
     "memory": ("MB", 1e6),
 }
+OPTIONAL = {  # the same, of what a profile may leave out
+    "speed_conv": ("GFLOP/s", 1e9),
+    "speed_dense": ("GFLOP/s", 1e9),
+    "speed_recurrent": ("GFLOP/s", 1e9),
+    "power_idle": ("W", 1.0),
+    "power_compute": ("W", 1.0),
+    "power_radio": ("W", 1.0),
+    "wakeup": ("s", 1.0),
+    "sustained": ("of full speed", 1.0),
+    "heating": ("s", 1.0),
+    "jitter": ("cv", 1.0),
+}
+SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
+RADIO_SLEEPS = 10.0  # s of idleness (network.md §5)
+UNKNOWN, NEVER = Power(), Throttle()
+# Of a step's overhead, what a position of a recurrent layer costs that takes one after another: there is no batch to
+# fetch and no optimiser.  Measured: char-gru-small, 80 positions; benchmarks/compute.py, 2026-11-21.
+POSITION = 0.6
 
 
 @dataclass(frozen=True)
 class Profile:
     """What a kind of hardware achieves in training, and where the numbers come from.
 
-    Raises ValueError for a rate or memory that is not positive, or a negative overhead.
+    A speed per class of operator that is None is `flops_per_s`.  The defaults of the rest leave each effect out.
+    Raises ValueError for a rate or memory that is not positive, a negative overhead, and what Power, Throttle
+    and jitter.factor refuse.
     """
 
     name: str
@@ -32,14 +54,47 @@ class Profile:
     overhead_s: float  # fixed, of every training step
     memory_bytes: int
     source: str  # "assumed" stands beside every number that nobody measured
+    conv_flops_per_s: float | None = None  # of convolutions
+    dense_flops_per_s: float | None = None  # of other matrix products
+    recurrent_flops_per_s: float | None = None  # of matrix products in recurrent layers
+    power: Power = UNKNOWN
+    wakeup_s: float = 0.0  # before the radio sends, after it was idle for RADIO_SLEEPS
+    throttle: Throttle = NEVER
+    jitter: float = 0.0  # coefficient of variation of one batch's seconds
 
     def __post_init__(self) -> None:
-        for what in ("flops_per_s", "memory_bytes_per_s", "memory_bytes"):
+        for what in ("flops_per_s", "memory_bytes_per_s", "memory_bytes", *SPEEDS):
             value = getattr(self, what)
+            if what in SPEEDS and value is None:
+                continue
             if not 0 < value < math.inf:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be positive and finite")
-        if not 0 <= self.overhead_s < math.inf:
-            raise ValueError(f"overhead_s of {self.name} is {self.overhead_s}; it must be 0 or more")
+        for what in ("overhead_s", "wakeup_s", "jitter"):
+            value = getattr(self, what)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{what} of {self.name} is {value}; it must be 0 or more")
+
+    def computing(self, flops: float, conv: float = 0.0, recurrent: float = 0.0) -> float:
+        """Seconds of `flops` FLOPs, of which `conv` are in convolutions and `recurrent` in recurrent layers."""
+        speeds = [getattr(self, what) for what in SPEEDS]
+        if speeds == [None] * len(SPEEDS):  # one speed: whatever the classes sum to in floats
+            return flops / self.flops_per_s
+        parts = (conv, max(0.0, flops - conv - recurrent), recurrent)
+        return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
+
+    @property
+    def fastest(self) -> float:
+        """FLOP/s of the class of operators that it is best at."""
+        return max(getattr(self, what) or self.flops_per_s for what in SPEEDS)
+
+    def waking(self, idle: float) -> float:
+        """Seconds before the radio sends or receives, after it was idle for so long."""
+        return self.wakeup_s if idle > RADIO_SLEEPS else 0.0
+
+    @property
+    def one_speed(self) -> Profile:
+        """The same with `flops_per_s` for every class of operator."""
+        return replace(self, conv_flops_per_s=None, dense_flops_per_s=None, recurrent_flops_per_s=None)
 
 
 @dataclass(frozen=True)
@@ -48,10 +103,21 @@ class Device:
 
     name: str
     profile: Profile
-    presence: Presence = field(default_factory=Presence)
+    presence: Availability = field(default_factory=Presence)
 
-    def seconds(self, flops: float, floats: float, steps: int) -> float:
+    def seconds(
+        self,
+        flops: float,
+        floats: float,
+        steps: int,
+        conv: float = 0.0,
+        recurrent: float = 0.0,
+        positions: float = 0.0,
+    ) -> float:
         """The time of `steps` training steps, each of `flops` FLOPs that move `floats` 4-byte numbers.
+
+        Of the FLOPs, `conv` are in convolutions and `recurrent` in recurrent layers; the others are dense.
+        `positions` of recurrent layers come one after another, each with POSITION of an overhead.
 
         A step's operations run one after another, some bound by computing (matrix products) and some by
         memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
@@ -59,12 +125,16 @@ class Device:
         longer; measured steps say otherwise (benchmarks/compute.py).
         Raises ValueError for a count that is negative or not finite.
         """
-        for what, value in (("flops", flops), ("floats", floats), ("steps", steps)):
+        costs = {"flops": flops, "floats": floats, "steps": steps}
+        costs |= {"conv": conv, "recurrent": recurrent, "positions": positions}
+        for what, value in costs.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} is {value}; a step's cost must be 0 or more, and finite")
-        computing = flops / self.profile.flops_per_s
+        if conv + recurrent > flops * (1 + 1e-9):
+            raise ValueError(f"conv and recurrent are {conv + recurrent} of {flops} FLOPs; they must be parts of them")
+        computing = self.profile.computing(flops, conv, recurrent)
         moving = 4 * floats / self.profile.memory_bytes_per_s
-        return steps * (computing + moving + self.profile.overhead_s)
+        return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s)
 
 
 @cache
@@ -75,7 +145,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
-    """Profiles from CSV lines `name,quantity,value,unit,source,date`, four quantities each (see `UNITS`).
+    """Profiles from CSV lines `name,quantity,value,unit,source,date`: all of `UNITS`, and any of `OPTIONAL`.
 
     Raises ValueError for an unknown quantity or unit, and for one that is missing or given twice.
     """
@@ -83,12 +153,13 @@ def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
     sources: dict[str, list[str]] = {}
     for row in csv.DictReader(lines):
         name, quantity = row["name"], row["quantity"]
-        if quantity not in UNITS or row["unit"] != UNITS[quantity][0]:
-            known = ", ".join(f"{known} in {unit}" for known, (unit, _) in UNITS.items())
+        known_units = UNITS | OPTIONAL
+        if quantity not in known_units or row["unit"] != known_units[quantity][0]:
+            known = ", ".join(f"{known} in {unit}" for known, (unit, _) in known_units.items())
             raise ValueError(f"{name}: {quantity} in {row['unit']}; a profile gives {known}")
         if quantity in table.setdefault(name, {}):
             raise ValueError(f"{name}: {quantity} is given twice; one value is right")
-        table[name][quantity] = float(row["value"]) * UNITS[quantity][1]
+        table[name][quantity] = float(row["value"]) * known_units[quantity][1]
         sources.setdefault(name, []).append(f"{quantity}: {row['source']} ({row['date']})")
     return {name: _profile(name, values, "; ".join(sources[name])) for name, values in table.items()}
 
@@ -104,4 +175,11 @@ def _profile(name: str, values: dict[str, float], source: str) -> Profile:
         overhead_s=values["overhead"],
         memory_bytes=round(values["memory"]),
         source=source,
+        conv_flops_per_s=values.get("speed_conv"),
+        dense_flops_per_s=values.get("speed_dense"),
+        recurrent_flops_per_s=values.get("speed_recurrent"),
+        power=Power(values.get("power_idle", 0.0), values.get("power_compute", 0.0), values.get("power_radio", 0.0)),
+        wakeup_s=values.get("wakeup", 0.0),
+        throttle=Throttle(values.get("sustained", 1.0), values.get("heating", math.inf)),
+        jitter=values.get("jitter", 0.0),
     )

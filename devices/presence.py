@@ -4,9 +4,33 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 Interval = tuple[float, float]
+HOPS = 10_000  # sessions that Together looks at before it answers "never"
+SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float tells every change of a recording from the next
+
+
+class Availability(Protocol):
+    """When a device is on line: pure questions, whose answers never depend on what was asked before.
+
+    Times are seconds since the run began.  ValueError for a time that is not a number.
+    """
+
+    @property
+    def always(self) -> bool:
+        """Whether it never goes off line."""
+
+    def on(self, t: float) -> bool:
+        """Whether the device is on line at `t`."""
+
+    def next_on(self, t: float) -> float:
+        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+
+    def next_off(self, t: float) -> float:
+        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +48,11 @@ class Presence:
             if not 0 <= start < end:  # nan fails as well
                 raise ValueError(f"the off interval is [{start}, {end}); it must satisfy 0 <= start < end")
         object.__setattr__(self, "off", _merged(self.off))
+
+    @property
+    def always(self) -> bool:
+        """Whether it never goes off line."""
+        return not self.off
 
     def on(self, t: float) -> bool:
         """Whether the device is on line at `t`; raises ValueError if `t` is not a number."""
@@ -51,14 +80,130 @@ class Presence:
         return None
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A recording of `period` seconds that repeats: on line in the intervals [t0, t1) of it, else off.
+
+    The run begins `offset` seconds into it.  FedScale's behaviour traces are read so: at t, what was recorded at
+    t mod finish_time (network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
+    Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is SHORTEST at least.
+    """
+
+    intervals: tuple[Interval, ...]
+    period: float
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.period <= LATEST and abs(self.offset) <= LATEST):
+            raise ValueError(
+                f"period is {self.period} and offset {self.offset}; a period is above 0 s, both below 1e11"
+            )
+        for start, end in self.intervals:
+            if not 0 <= start < end <= self.period:
+                raise ValueError(f"the interval is [{start}, {end}); it must satisfy 0 <= start < end <= {self.period}")
+            if end - start < SHORTEST:
+                raise ValueError(f"the interval is [{start}, {end}); it must last {SHORTEST} s at least")
+        object.__setattr__(self, "intervals", _merged(self.intervals, SHORTEST))
+
+    @property
+    def always(self) -> bool:
+        """Whether it never goes off line."""
+        return self.intervals == ((0.0, self.period),)
+
+    def on(self, t: float) -> bool:
+        """Whether the device is on line at `t`."""
+        phase = self._phase(t)
+        return any(start <= phase < end for start, end in self._before(phase))
+
+    def next_on(self, t: float) -> float:
+        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        if not self.intervals or t == math.inf:
+            return math.inf
+        if self.on(t):
+            return t
+        phase = self._phase(t)
+        following = bisect_right(self.intervals, phase, key=_start)
+        wait = self.intervals[following][0] if following < len(self.intervals) else self._first()
+        return self._settled(t + (wait - phase), True)
+
+    def next_off(self, t: float) -> float:
+        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
+        if self.always or t == math.inf:
+            return math.inf
+        if not self.on(t):
+            return t
+        phase = self._phase(t)
+        [(_, end)] = self._before(phase)
+        if end == self.period and self.intervals[0][0] == 0:  # it goes on where the recording begins again
+            end += self.intervals[0][1]
+        return self._settled(t + (end - phase), False)
+
+    def _phase(self, t: float) -> float:
+        if not abs(t) <= LATEST:
+            raise ValueError(f"t is {t}; it must be a time in seconds, and {LATEST:g} at most")
+        return (t + self.offset) % self.period
+
+    def _before(self, phase: float) -> tuple[Interval, ...]:
+        """The last interval that begins by then, if any."""
+        last = bisect_right(self.intervals, phase, key=_start)
+        return self.intervals[max(0, last - 1) : last]
+
+    def _first(self) -> float:
+        return self.period + self.intervals[0][0]
+
+    def _settled(self, t: float, on: bool) -> float:
+        """`t`, or a few floats later: rounding may put it just before the change."""
+        while self.on(t) != on:
+            t += max(math.ulp(t), math.ulp(t + self.offset))
+        return t
+
+
+@dataclass(frozen=True)
+class Together:
+    """On line while all `parts` are: eligible is who charges, and has an unmetered link, and is idle.
+
+    Where no common second is found within HOPS sessions, the answer is never.
+    """
+
+    parts: tuple[Availability, ...]
+
+    @property
+    def always(self) -> bool:
+        """Whether it never goes off line."""
+        return all(part.always for part in self.parts)
+
+    def on(self, t: float) -> bool:
+        """Whether the device is on line at `t`."""
+        return all(part.on(t) for part in self.parts)
+
+    def next_on(self, t: float) -> float:
+        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        for _ in range(HOPS):
+            following = max((part.next_on(t) for part in self.parts), default=t)
+            if following == t or following == math.inf:
+                return following
+            t = following
+        return math.inf
+
+    def next_off(self, t: float) -> float:
+        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
+        return min((part.next_off(t) for part in self.parts), default=math.inf)
+
+
+def together(parts: Sequence[Availability]) -> Availability:
+    """The parts as one; a single one is itself."""
+    needed = [part for part in parts if not part.always]
+    return needed[0] if len(needed) == 1 else Together(tuple(needed)) if needed else Presence()
+
+
 def _start(interval: Interval) -> float:
     return interval[0]
 
 
-def _merged(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
+def _merged(intervals: tuple[Interval, ...], gap: float = 0.0) -> tuple[Interval, ...]:
     merged: list[Interval] = []
     for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
+        if merged and start <= merged[-1][1] + gap:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))

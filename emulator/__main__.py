@@ -9,18 +9,38 @@ import typer
 
 from emulator.commands.algorithms import algorithms
 from emulator.commands.audit import audit
+from emulator.commands.calibrate import calibrate
 from emulator.commands.check import check
 from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
+from emulator.commands.map import map_
 from emulator.commands.new import new
 from emulator.commands.papers import papers
+from emulator.commands.replay import Several, replay
 from emulator.commands.report import report
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
+from emulator.commands.trace import trace
 
-COMMANDS = (new, check, compare, run, report, audit, diff, scenarios, papers, algorithms, devices, schema)
+COMMANDS = (
+    new,
+    check,
+    compare,
+    run,
+    report,
+    replay,
+    map_,
+    audit,
+    diff,
+    scenarios,
+    papers,
+    algorithms,
+    devices,
+    calibrate,
+    schema,
+)
 
 app = typer.Typer(
     name="fedlapse",
@@ -31,7 +51,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command(cls=Several if command is replay else None)(command)
+app.add_typer(trace, name="trace")
 
 
 def main() -> None:

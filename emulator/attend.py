@@ -156,7 +156,7 @@ class Attendant:
         kinds = parcel.sizes.keys() - {"frame"}
         memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
         bill = self.costs.device(self.name, call.round, kinds, memory)
-        self.record.compute_start(call, bill, self.costs.study.fleet[self.name].profile.flops_per_s)
+        self.record.compute_start(call, bill, self.costs.study.fleet[self.name].profile.fastest)
         self.computing = call
         try:
             done: Trained = await self.world.work(bill.total_seconds, ticket)

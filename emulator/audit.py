@@ -94,7 +94,11 @@ EVENTS: dict[str, Keys] = {
     "on": END,
     "refused": {"device": TEXT, "why": TEXT},
 }
-MAY_HAVE: dict[str, Keys] = {"compute.end": {"overrun": AMOUNT}, "server.end": {"overrun": AMOUNT}}
+MAY_HAVE: dict[str, Keys] = {
+    "compute.end": {"overrun": AMOUNT},
+    "server.end": {"overrun": AMOUNT},
+    **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT} for way in ("down", "up")},
+}
 ROW: Keys = {
     "round": COUNT,
     "time_s": AMOUNT,
@@ -260,6 +264,9 @@ def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
         said = path[part]
         if said.keys() != told.keys() or not all(near(said[key], told[key], 1e-6) for key in told):
             yield f"critical.{part} is {said}, but the events say {told}"
+    did = closing.did.values() if (closing := round.visits.get(closer or "")) else ()
+    if not near(path["setup_s"], setup := sum(stretch.setup for stretch in did), 1e-6):
+        yield f"critical.setup_s is {path['setup_s']}, but the events say {setup}"
     seconds = [path["setup_s"], path["wait_s"], *(value for part in PARTS for value in path[part].values())]
     margin = slack(row["time_s"])
     if min(seconds) < -margin:
@@ -282,7 +289,9 @@ def _parts(visit: Visit | None, round: Round) -> dict[str, dict[str, float]]:
 
 
 def _split(stretch: Stretch | None, key: str) -> dict[str, float]:
-    """Its seconds, in proportion to what the line that starts it says under `key`."""
+    """Its seconds after the set-up, in proportion to what the line that starts it says under `key`."""
     shares = stretch.start.body[key] if stretch else {}
     total = sum(shares.values())
-    return {name: stretch.seconds * share / total for name, share in shares.items()} if stretch and total else {}
+    if not stretch or not total:
+        return {}
+    return {name: (stretch.seconds - stretch.setup) * share / total for name, share in shares.items()}

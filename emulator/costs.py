@@ -116,7 +116,8 @@ class Costs:
     def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
         bill = Bill()
         for phase in work:
-            steps = self.meter.steps(phase)
-            seconds = device.seconds(self.meter.step_flops(phase), self.meter.step_floats(phase), steps)
-            bill.add(phase.name, self.meter.flops(phase), seconds)
+            meter, steps = self.meter, self.meter.steps(phase)
+            kinds, positions = meter.step_kinds(phase), meter.step_positions(phase)
+            seconds = device.seconds(meter.step_flops(phase), meter.step_floats(phase), steps, *kinds, positions)
+            bill.add(phase.name, meter.flops(phase), seconds)
         return bill

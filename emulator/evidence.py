@@ -41,6 +41,11 @@ class Stretch:
         return self.stop.t - self.start.t if self.stop else 0.0
 
     @property
+    def setup(self) -> float:
+        """The seconds of these that went into round trips before a transfer."""
+        return min(float(self.start.body.get("setup", 0.0)), self.seconds)
+
+    @property
     def charged(self) -> float:
         """The seconds that its work costs."""
         return float(sum(self.start.body["seconds"].values()))

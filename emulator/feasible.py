@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -10,9 +11,12 @@ from emulator.jobs import Run, message_sizes, start
 from emulator.study import Study
 from emulator.units import rounded_up
 from network.link import Link
+from network.tcp import Connection, Sender
+from network.trace import Direction
 from scenarios.faults import BadScenario
 from scenarios.schema import Scenario
 
+OPEN = Connection(-math.inf, Sender(math.inf, 0.0), Sender(math.inf, 0.0))  # long asked for, and past slow start
 REQUESTS = 100  # rounds that are looked at for one in which the server has nothing to compute first
 
 
@@ -21,7 +25,7 @@ class Alone:
     """A round of one device that shares no link with anybody, in seconds."""
 
     device: str
-    down: float  # latencies of both links, then the bytes at the lower of both rates
+    down: float  # round trips, then the bytes at the lower of both rates
     compute: float
     up: float
 
@@ -31,16 +35,18 @@ class Alone:
 
 
 def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
-    """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers, some 20 bytes
-    each, are left out, and so is the server's work."""
+    """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers of messages, some
+    20 bytes each, are left out, and so is the server's work."""
     link, server = study.links[name], study.server_link
-    latency = link.latency + server.latency
-    return Alone(
-        name,
-        latency + down / min(link.down, server.up),
-        costs.device(name, 0, kinds, ()).total_seconds,
-        latency + up / min(link.up, server.down),
-    )
+    computing = costs.device(name, 0, kinds, ()).total_seconds
+    return Alone(name, _least(link, server, "down", down), computing, _least(link, server, "up", up))
+
+
+def _least(link: Link, server: Link, direction: Direction, nbytes: int) -> float:
+    """Seconds of a transfer at the best of times: on an open connection, when the link carries most."""
+    passage = link.passage(direction, nbytes, 0.0, server.latency, OPEN)
+    rate = server.rate("up" if direction == "down" else "down").peak
+    return passage.delay + passage.wire / min(passage.link.peak, rate)
 
 
 def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:

@@ -216,6 +216,8 @@ class Timeline:
             self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
         if "seconds" in stretch.start.body:
             self._duration(stretch)
+        elif stretch.whole and stretch.seconds < (setup := stretch.start.body.get("setup", 0.0)) - slack(line.t):
+            self.fault("I5", line, f"took {stretch.seconds} s, less than its set-up of {setup} s")
         elif stretch.moved > stretch.announced:
             self.fault("I5", line, f"{stretch.moved} bytes went through of {stretch.announced} announced")
 

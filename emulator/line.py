@@ -8,6 +8,7 @@ from typing import Any
 from emulator.attend import Attendant
 from emulator.traffic import Flight, Traffic
 from emulator.world import Call, Cancelled, Lost, Parcel, Signal, World
+from network.trace import Direction
 
 LOST = object()  # in place of a parcel: the way was cut here
 
@@ -100,7 +101,7 @@ class Line:
         if self.attendant.off:  # it went in the very instant of the last byte
             raise Lost("off")
 
-    def launch(self, direction: str, parcel: Parcel) -> Flight:
+    def launch(self, direction: Direction, parcel: Parcel) -> Flight:
         """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
         number = parcel.header["round"]
         if direction == "down":

@@ -61,7 +61,7 @@ class Group:
     never_on: int  # and always
     flops_per_s: Span
     memory_bytes: Span
-    down: Span  # bytes/s
+    down: Span  # bytes/s, of traces the mean
     up: Span
     latency: Span  # s, one way
     examples: Span
@@ -194,12 +194,12 @@ def _group(
     return Group(
         name=called,
         count=len(names),
-        sometimes_off=sum(bool(device.presence.off) for device in devices),
+        sometimes_off=sum(not device.presence.always for device in devices),
         never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices),
         flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
-        down=Span.of(link.down for link in links),
-        up=Span.of(link.up for link in links),
+        down=Span.of(link.mean("down") for link in links),
+        up=Span.of(link.mean("up") for link in links),
         latency=Span.of(link.latency for link in links),
         examples=Span.of(len(study.held(seed, name)) for name in names),
         alone={

@@ -73,7 +73,7 @@ class Server:
         self.record, self.costs, self.line = record, costs, line
         self.algorithm = study.algorithms[run.label]
         self.names = sorted(study.fleet)
-        self.always_on = all(not device.presence.off for device in study.fleet.values())
+        self.always_on = all(device.presence.always for device in study.fleet.values())
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
@@ -168,7 +168,7 @@ class Server:
         play = self._play_of(number, cohort)
         self.record.open(number, cohort, payload.digest(self.state.weights))
         for name in cohort:
-            if self.study.fleet[name].presence.off:
+            if not self.study.fleet[name].presence.always:
                 play.watches[name] = self.world.start(self._watch(play, name))
         opening = await self._request(play)
         play.shapes = upload_shapes(self.study, self.run.label, number)
@@ -290,7 +290,7 @@ class Server:
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)
-        self.record.server_start(play.round.number, what, bill, self.study.server.profile.flops_per_s)
+        self.record.server_start(play.round.number, what, bill, self.study.server.profile.fastest)
         return await self.world.work(bill.total_seconds, ticket)
 
     async def _watch(self, play: Play, name: str) -> None:

@@ -3,7 +3,7 @@
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
     open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
-    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to}
+    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire}
                .end {device}   .cut {device, bytes, why: off|closed}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate}
                .end {device, update, overrun}   .cut {device, seconds, why}
@@ -64,9 +64,20 @@ class Record:
     def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
         return self._write("close", round=round, reason=reason, counted=list(counted))
 
-    def start(self, direction: str, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> None:
-        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to)
-        setattr(self.trips[call], direction, Transfer(t, sizes))
+    def start(
+        self,
+        direction: str,
+        call: Call,
+        sizes: Mapping[str, int],
+        reply_to: int | None,
+        setup: float = 0.0,
+        wire: int | None = None,
+    ) -> None:
+        """`setup`: seconds of round trips beyond the way itself; `wire`: bytes with headers, if those are charged."""
+        further = {"setup": setup} if setup > 0 else {}
+        headers = {"wire": wire} if wire not in (None, sum(sizes.values())) else {}
+        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to, **further, **headers)
+        setattr(self.trips[call], direction, Transfer(t, sizes, setup=setup))
 
     def end(self, direction: str, call: Call) -> None:
         t = self._device(f"{direction}.end", call)

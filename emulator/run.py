@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from emulator.protocol import After, Play, RunFailed, Server
 from emulator.record import Record
 from emulator.rounds import Plan
 from emulator.seeds import seed as derive
+from emulator.seeds import share
 from emulator.study import Split, Study
 from emulator.tally import bytes_by_kind, critical
 from emulator.targets import Target, reached
@@ -29,7 +31,7 @@ from emulator.virtual import VirtualWorld
 from emulator.workshop import Executor
 from emulator.world import Call, World
 from network import payload
-from scenarios import machines, parts, plugins
+from scenarios import machines, parts, plugins, wiring
 from scenarios.faults import BadScenario
 from scenarios.schema import Entry, Scenario
 
@@ -112,6 +114,7 @@ def study_of(scenario: Scenario) -> Study:
         links=links,
         server=server,
         server_link=server_link,
+        topology=wiring.topology(scenario),
     )
 
 
@@ -126,7 +129,8 @@ class Stage:
         self.world, self.study, self.run, self.conduct = world, study, run, conduct
         self.record = Record(folder, world.now)
         self.costs = Costs(study, run.label, run.seed)
-        self.traffic = Traffic(world, self.record, study.server_link, study.links)
+        place = partial(share, run.seed, "trace")  # of a device in its traces, another for each seed
+        self.traffic = Traffic(world, self.record, study.server_link, study.links, study.topology, place)
         self.notes: Notes = {}
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 

@@ -15,3 +15,8 @@ def seed(root: int, *names: str | int) -> int:
         part = f"{type(name).__name__}:{name}".encode()
         digest.update(len(part).to_bytes(4, "big") + part)
     return int.from_bytes(digest.digest()[:8], "big") >> 1
+
+
+def share(root: int, *names: str | int) -> float:
+    """A number from 0 to below 1 for one use, as a place in a trace."""
+    return (seed(root, *names) >> 10) / 2**53

@@ -15,6 +15,7 @@ from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
 from network.encoding import parse
+from network.flow import Topology
 from network.link import Link
 
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
@@ -48,6 +49,7 @@ class Study:
     links: Mapping[str, Link]  # by device name
     server: Device
     server_link: Link
+    topology: Topology = field(default_factory=dict)  # access points and cells, each way
     asked: int = 1  # devices that a round asks
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads

@@ -19,14 +19,20 @@ class Transfer:
     seconds: float = 0.0
     moved: int = 0  # bytes that went through
     whole: bool = False
+    setup: float = 0.0  # s of round trips before it, beyond the way itself
 
     def by_kind(self) -> Mapping[str, int]:
         return self.sizes if self.whole else {CUT: self.moved} if self.moved else {}
 
     def seconds_by_kind(self) -> dict[str, float]:
-        """Its seconds, split in proportion to bytes."""
-        total = sum(self.sizes.values())
-        return {kind: self.seconds * size / total for kind, size in self.sizes.items()} if total else {}
+        """Its seconds after the set-up, split in proportion to bytes."""
+        total, seconds = sum(self.sizes.values()), self.seconds - self.setting_up
+        return {kind: seconds * size / total for kind, size in self.sizes.items()} if total else {}
+
+    @property
+    def setting_up(self) -> float:
+        """The seconds of set-up that passed: it may have been cut before."""
+        return min(self.setup, self.seconds)
 
 
 @dataclass
@@ -98,13 +104,13 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
     """
     path: dict[str, Any] = {
         "device": device,
-        "setup_s": 0.0,  # `ideal` links need no set-up
+        "setup_s": sum(transfer.setting_up for _, transfer in trip.transfers()) if trip else 0.0,
         "down_s": trip.down.seconds_by_kind() if trip and trip.down else {},
         "compute_s": trip.compute_by_phase() if trip else {},
         "up_s": trip.up.seconds_by_kind() if trip and trip.up else {},
         "server_s": _sum_seconds(server),
     }
-    known = sum(sum(part.values()) for part in path.values() if isinstance(part, dict))
+    known = path["setup_s"] + sum(sum(part.values()) for part in path.values() if isinstance(part, dict))
     path["wait_s"] = length - known
     return path
 

@@ -1,100 +1,120 @@
-"""Flows that share one link, max-min fair: a state machine without a clock.
+"""Flows on shared links, weighted max-min fair: a state machine without a clock.
 
-Each flow is bounded by a cap of its own (its device's link); what the shared link cannot give to all is
-divided by a water level: flows whose cap lies below it run at their cap, all others at the level
-(network.md §3, engine 2).  A capped flow ends at a time that is known; a flow at the level ends when the
-level's integral V has grown by its bytes, so a change of the level reschedules nobody.
+The links are a tree: device, access point or cell, backhaul, server (network.md §3).  Flows are grouped by the
+uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
+`alone` where there is no such link, `bottleneck` where there is one, `tree` for several, for airtime, and for rates
+that change so often that it pays to work them out ahead.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Hashable
-from itertools import accumulate
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-Due = tuple[float, int, Hashable]  # when it ends on its group's clock, number, name
+from network.alone import Alone
+from network.bottleneck import Bottleneck
+from network.flow import NUMBER, WEIGHTS, Flow, Link, Shared, Sharing, as_rate
+from network.rate import Constant, Rate
+from network.tree import Tree
 
-
-class Flow(NamedTuple):
-    """A flow since it last changed group.  Its clock is the time if it runs at its cap, otherwise V."""
-
-    number: int  # order of opening
-    nbytes: float  # in all
-    cap: float  # bytes/s
-    capped: bool  # runs at its cap
-    left: float  # bytes, when its clock showed `since`
-    since: float
-
-    @property
-    def due(self) -> float:
-        """What its clock will show when it ends."""
-        return self.since + (self.left / self.cap if self.capped else self.left)
+SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
 
 
 class Fluid:
-    """One shared link, in one direction; `capacity` in bytes/s, inf if it bounds nobody.
+    """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf if it bounds nobody.
 
-    The caller says what time it is, in s, and must not go back.  A flow's name is free again when
-    `advance` has reported its end or `close` has removed it.
+    `shared` names the links below the root.  The caller says what time it is, in s, and must not go back.  A flow's
+    name is free again when `advance` has reported its end or `close` has removed it.  Raises ValueError for a
+    capacity that is not positive, and for links that are no tree or of airtime with links below them.
     """
 
-    def __init__(self, capacity: float) -> None:
-        if not capacity > 0:
+    def __init__(self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None) -> None:
+        if isinstance(capacity, NUMBER) and not capacity > 0:
             raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
-        self._capacity = capacity
+        self._root = Link(None, as_rate(capacity), None)
+        self._links: dict[str | None, Link] = {None: self._root, **_links(shared or {}, self._root)}
+        # from the devices to the root
+        self._ordered = sorted(self._links.values(), key=lambda link: len(link.route), reverse=True)
+        self._star = not shared and isinstance(self._root.capacity, Constant)
         self._now = 0.0
         self._opened = 0
         self._flows: dict[Hashable, Flow] = {}
-        self._caps: list[float] = []  # of all flows, ascending
-        self._order: list[tuple[float, int, Hashable]] = []  # (cap, number, name), beside _caps
-        self._border = 0  # flows before it run at their cap, the others at the level
-        self._capped: list[Due] = []  # sorted; due in time
-        self._level: list[Due] = []  # sorted; due in V
-        self._volume = 0.0  # V: bytes that a flow at the level had carried when the sharing last changed
-        self._changed = 0.0  # when that was; V grows from there, so that looking often rounds nothing away
-        self._room = 0.0  # bytes/s that all flows at the level share
-        self._ended: list[tuple[float, int, Hashable, float]] = []  # time, number, name, bytes; not yet reported
-        self._solved = True
+        self._varying = 0  # flows whose cap is no constant, paused ones aside
+        self._alone = Alone()
+        self._sharings: list[Sharing] = [self._alone]
+        self._ended: dict[Hashable, tuple[float, int, float]] = {}  # by name: time, number, bytes; not yet reported
 
     @property
     def now(self) -> float:
         """The time it was last told, in s."""
         return self._now
 
-    def open(self, t: float, flow: Hashable, nbytes: float, cap: float) -> None:
+    def open(
+        self,
+        t: float,
+        flow: Hashable,
+        nbytes: float,
+        cap: float | Rate,
+        weight: float = 1.0,
+        via: str | None = None,
+        radio: float | Rate | None = None,
+    ) -> None:
         """Starts a flow of `nbytes` that never runs faster than `cap`, in bytes/s.
 
-        Raises ValueError if t is before now, the name is in use, nbytes is not finite and at least 0, or
-        cap not finite and positive.
+        `via` names the shared link that its device is at; None is the root.  `radio` is what it would carry with all
+        the airtime of that link, in bytes/s; None says that `cap` is.  Raises ValueError if t is before now, the name
+        is in use, via unknown, nbytes not finite and at least 0, cap or radio not finite and positive, or weight not
+        from 1e-3 to 1e9.
         """
         if not 0 <= nbytes < math.inf:
             raise ValueError(f"flow {flow!r} has {nbytes} bytes; it must be finite and at least 0")
-        if not 0 < cap < math.inf:
+        if isinstance(cap, NUMBER) and not 0 < cap < math.inf:
             raise ValueError(f"flow {flow!r} has a cap of {cap} bytes/s; it must be positive and finite")
+        if isinstance(radio, NUMBER) and not 0 < radio < math.inf:
+            raise ValueError(f"flow {flow!r} has a radio of {radio} bytes/s; it must be positive and finite")
+        if not WEIGHTS[0] <= weight <= WEIGHTS[1]:
+            raise ValueError(f"flow {flow!r} has a weight of {weight}; it must be from {WEIGHTS[0]} to {WEIGHTS[1]:g}")
+        if via not in self._links:
+            raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {sorted(filter(None, self._links))}")
         self._reach(t)
-        if flow in self._flows or any(name == flow for _, _, name, _ in self._ended):
+        if flow in self._flows or flow in self._ended:
             raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
         self._opened += 1
-        place = bisect_right(self._caps, cap)
-        self._caps.insert(place, cap)
-        self._order.insert(place, (cap, self._opened, flow))
-        self._settle()
-        capped = place <= self._border  # a guess, which _solve puts right
-        self._border += capped
-        self._enter(flow, self._opened, nbytes, cap, capped, nbytes)
-        self._solved = False
+        link = self._links[via]
+        speed = as_rate(radio) if radio is not None and link.airtime else None
+        self._flows[flow] = new = Flow(flow, self._opened, nbytes, as_rate(cap), weight, speed, link.route, nbytes)
+        self._join(new)
 
     def close(self, t: float, flow: Hashable) -> float:
         """Removes the flow; how many bytes it has carried by `t`.  Raises ValueError if there is none."""
         self._reach(t)
         carried = self._carried(flow)
-        if flow in self._flows:
-            self._remove(flow)
-        self._ended = [ended for ended in self._ended if ended[2] != flow]
+        if self._ended.pop(flow, None) is None:
+            self._quit(self._flows.pop(flow))
         return carried
+
+    def pause(self, t: float, flow: Hashable) -> None:
+        """It carries nothing from `t` on, and keeps what it has carried; nothing happens if it has ended by then.
+
+        Raises ValueError if there is none, or it is paused.
+        """
+        self._reach(t)
+        if flow in self._ended:
+            return
+        if self._known(flow).home is None:
+            raise ValueError(f"flow {flow!r} is paused already")
+        self._quit(self._flows[flow])
+
+    def resume(self, t: float, flow: Hashable) -> None:
+        """It goes on with what is left.  Raises ValueError if there is none, or it is not paused and has not ended."""
+        self._reach(t)
+        if flow in self._ended:
+            return
+        if self._known(flow).home is not None:
+            raise ValueError(f"flow {flow!r} is not paused; it cannot go on again")
+        self._join(self._flows[flow])
 
     def carried(self, t: float, flow: Hashable) -> float:
         """How many bytes the flow will have carried by `t` if nothing else happens; changes nothing."""
@@ -104,24 +124,27 @@ class Fluid:
         """What each flow runs at just after `t`, in bytes/s, if nothing else happens; changes nothing."""
         then = self._at(t)
         then._move(t)
-        then._solve()
-        share = then._room / len(then._level) if then._level else math.inf
-        return {name: min(flow.cap, share) for name, flow in then._flows.items()}
+        found: dict[Hashable, float] = {name: 0.0 for name, flow in then._flows.items() if flow.home is None}
+        for sharing in then._sharings:
+            found.update((flow.name, rate) for flow, rate in sharing.rates(t).items())
+        return found
 
     def next_finish(self) -> float:
-        """When the next flow ends if nothing else happens, in s; inf if none is open.
+        """When to look next if nothing else happens, in s: a flow ends, or what its end depends on changes.
 
-        Never before `now`; if it is `now`, then `advance(now)` reports that flow.
+        Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
         """
-        return self._now if self._ended else self._due()
+        return self._now if self._ended else max(self._now, min([sharing.due() for sharing in self._sharings]))
 
     def advance(self, t: float) -> list[Hashable]:
         """Lets time pass until `t`; the flows that have ended by then, by time and order of opening."""
         self._forward(t)
         self._move(t)
-        ended = sorted(self._ended, key=lambda end: end[:2])
-        self._ended = []
-        return [name for _, _, name, _ in ended]
+        if not self._ended:
+            return []
+        ended = sorted(self._ended, key=self._ended.__getitem__)
+        self._ended.clear()
+        return ended
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -139,99 +162,143 @@ class Fluid:
         self._forward(t)
         if t == self._now:
             return self
-        then = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, list | dict):
-                setattr(then, name, value.copy())
+        rates: list[Any] = [link.capacity for link in self._ordered]
+        for flow in self._flows.values():
+            rates += (flow.name, flow.cap, flow.radio)
+        then = copy.deepcopy(self, {id(each): each for each in rates})  # traces are large, and never change
         then._move(t)
         return then
 
     def _move(self, t: float) -> None:
-        """Through the ends in (now, t], one after the other, and then to `t`."""
-        while (due := self._due()) <= t:
-            self._now = due
-            self._end()
+        """Through what is due in (now, t], one after the other, and then to `t`."""
+        while True:
+            dues = [sharing.due() for sharing in self._sharings]
+            due = min(dues)
+            if due > t:
+                break
+            self._now = max(due, self._now)
+            sharing = self._sharings[dues.index(due)]
+            ended = sharing.step(self._now)
+            for flow in ended:
+                self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
+                del self._flows[flow.name]
+            self._unload(ended)
+            if sharing.restless and sharing in self._sharings:
+                self._look_ahead(sharing)
         self._now = t
 
-    def _due(self) -> float:
-        self._solve()
-        due = self._capped[0][0] if self._capped else math.inf
-        return max(self._now, min(due, self._level_due()))
-
-    def _level_due(self) -> float:
-        if not self._level:
-            return math.inf
-        # one division, last: n flows of b bytes take exactly n times b/capacity
-        return self._changed + (self._level[0][0] - self._volume) * len(self._level) / self._room
-
-    def _level_volume(self) -> float:
-        """V now."""
-        if not self._level or self._now == self._changed:
-            return self._volume
-        return self._volume + (self._now - self._changed) * self._room / len(self._level)
-
-    def _settle(self) -> None:
-        """Before any change of the sharing: V grows at another rate from now on."""
-        self._volume, self._changed = self._level_volume(), self._now
-
-    def _end(self) -> None:
-        """Removes what ends now: at least one flow, as `_due` said so."""
-        if self._level_due() <= self._now:  # V is known exactly, so that flows of equal bytes end together
-            self._volume, self._changed = self._level[0][0], self._now
-        for group, clock in ((self._capped, self._now), (self._level, self._volume)):
-            while group and group[0][0] <= clock:
-                _, number, name = group[0]
-                self._ended.append((self._now, number, name, self._flows[name].nbytes))
-                self._remove(name)
-
-    # --- sharing --------------------------------------------------------------------------------------------
-
-    def _solve(self) -> None:
-        """Finds the level: flow i of n, by rising cap, is capped if n-i of its cap fit in what is left."""
-        if self._solved:
-            return
-        caps, n = self._caps, len(self._caps)
-        before = list(accumulate(caps, initial=0.0))  # anew each time: it must not depend on the past
-        border = bisect_left(range(n), True, key=lambda i: caps[i] * (n - i) > self._capacity - before[i])
-        for _, _, name in self._order[min(border, self._border) : max(border, self._border)]:
-            flow = self._leave(name)
-            self._enter(name, flow.number, flow.nbytes, flow.cap, not flow.capped, self._left(flow))
-        self._border = border
-        self._room = self._capacity - before[border]
-        if not self._level:
-            self._volume = 0.0  # keeps it small, hence exact
-        self._solved = True
-
-    def _left(self, flow: Flow) -> float:
-        if flow.capped:
-            return flow.left - flow.cap * (self._now - flow.since)
-        return flow.left - (self._level_volume() - flow.since)
+    def _known(self, name: Hashable) -> Flow:
+        if name not in self._flows:
+            raise ValueError(f"flow {name!r} is not open; it has ended and been reported, or never began")
+        return self._flows[name]
 
     def _carried(self, name: Hashable) -> float:
-        if name in self._flows:
-            flow = self._flows[name]
-            return min(max(flow.nbytes - self._left(flow), 0.0), flow.nbytes)
-        for _, _, ended, nbytes in self._ended:
-            if ended == name:
-                return nbytes
-        raise ValueError(f"flow {name!r} is not open; it has ended and been reported, or never began")
+        if name in self._ended:
+            return self._ended[name][2]
+        flow = self._known(name)
+        left = flow.left if flow.home is None else flow.home.left(flow, self._now)
+        return min(max(flow.nbytes - left, 0.0), flow.nbytes)
 
-    def _enter(self, name: Hashable, number: int, nbytes: float, cap: float, capped: bool, left: float) -> None:
-        flow = Flow(number, nbytes, cap, capped, left, self._now if capped else self._volume)
-        self._flows[name] = flow
-        insort(self._capped if capped else self._level, (flow.due, number, name))
+    # --- who shares with whom -------------------------------------------------------------------------------
 
-    def _leave(self, name: Hashable) -> Flow:
-        flow = self._flows[name]
-        group = self._capped if flow.capped else self._level
-        del group[bisect_left(group, (flow.due, flow.number))]
-        return flow
+    def _join(self, flow: Flow) -> None:
+        for link in flow.route:
+            link.add(flow)
+        self._varying += flow.varies
+        fresh = [link for link in flow.route if not link.bound and self._crowded(link)]
+        if fresh:
+            self._regroup([link for link in flow.route if link.bound or link in fresh][-1])
+        elif self._star and flow.varies and self._varying == 1 and self._root.bound and not self._crowded(self._root):
+            self._regroup(self._root)  # a star of constants always shares its root; now it need not
+        else:
+            self._enter(flow)
 
-    def _remove(self, name: Hashable) -> None:
-        self._settle()
-        flow = self._leave(name)
-        del self._flows[name]
-        place = bisect_left(self._order, (flow.cap, flow.number))
-        del self._order[place], self._caps[place]
-        self._border -= flow.capped
-        self._solved = False
+    def _quit(self, flow: Flow) -> None:
+        if flow.home is not None:
+            flow.home.leave(flow, self._now)
+            self._unload([flow])
+
+    def _unload(self, flows: Sequence[Flow]) -> None:
+        """They have left their engine, and leave the links."""
+        for flow in flows:
+            self._varying -= flow.varies
+            for link in flow.route:
+                link.drop(flow)
+        for flow in flows:
+            for link in flow.route:
+                if link.sharing is not None and not self._crowded(link, SLACK):
+                    self._regroup(link)
+
+    def _crowded(self, link: Link, room: float = 1.0) -> bool:
+        """Whether its flows could saturate it.  A star of constants is taken to: it costs no event."""
+        if link is self._root and self._star and self._varying == 0:
+            return bool(link.flows) or room < 1
+        return link.crowded(room)
+
+    def _regroup(self, top: Link) -> None:
+        """Looks anew at which links are bound, from this one down, and who shares them."""
+        flows = sorted(top.flows.values(), key=lambda flow: flow.number)
+        for flow in flows:
+            if flow.home is not None:
+                flow.home.leave(flow, self._now)
+        for link in self._ordered:
+            if top in link.route:
+                link.bound = self._crowded(link)
+                self._drop(link)
+        for flow in flows:
+            self._enter(flow)
+
+    def _drop(self, link: Link) -> None:
+        if link.sharing is not None:
+            self._sharings.remove(link.sharing)
+            link.sharing = None
+
+    def _enter(self, flow: Flow) -> None:
+        for top in reversed(flow.route):
+            if top.bound:
+                break
+        else:
+            self._alone.enter(flow, self._now)
+            return
+        if top.sharing is None:
+            links = [link for link in self._ordered if link.bound and top in link.route]
+            simple = len(links) == 1 and not top.airtime
+            self._share(top, Bottleneck(top.capacity, self._now) if simple else Tree(links, self._now))
+        assert top.sharing is not None
+        top.sharing.enter(flow, self._now)
+
+    def _share(self, link: Link, sharing: Sharing) -> None:
+        link.sharing = sharing
+        self._sharings.append(sharing)
+
+    def _look_ahead(self, sharing: Sharing) -> None:
+        """One link with rates that change very often."""
+        link = next(link for link in self._ordered if link.sharing is sharing)
+        self._drop(link)
+        self._share(link, Tree([link], self._now))
+        for flow in link.flows.values():
+            sharing.leave(flow, self._now)
+            self._enter(flow)
+
+
+def _links(shared: Mapping[str, Shared], root: Link) -> dict[str | None, Link]:
+    links: dict[str | None, Link] = {}
+    for name, each in shared.items():
+        if isinstance(each.capacity, NUMBER) and not each.capacity > 0:
+            raise ValueError(f"link {name!r} has a capacity of {each.capacity}; a shared link needs a positive one")
+        links[name] = Link(name, as_rate(each.capacity), None, each.airtime)
+    for name, each in shared.items():
+        if each.parent is not None and each.parent not in shared:
+            raise ValueError(f"link {name!r} has the parent {each.parent!r}; the shared links are {sorted(shared)}")
+        parent = root if each.parent is None else links[each.parent]
+        if parent.airtime:
+            raise ValueError(f"link {name!r} is below {each.parent!r}, whose airtime only devices can share")
+        links[name].parent = parent
+    for name in shared:
+        above, seen = links[name], {name}
+        while above.parent is not None and above.parent is not root:
+            above = above.parent
+            if above.name in seen:
+                raise ValueError(f"link {name!r} is below itself; links must form a tree towards the root")
+            seen.add(str(above.name))
+    return links

@@ -41,10 +41,10 @@ class Constant:
         if not self.peak > 0:
             raise ValueError(f"the rate is {self.peak} bytes/s; it must be positive")
 
-    def at(self, t: float) -> float:
+    def at(self, t: float) -> float:  # noqa: ARG002  of every Rate
         return self.peak
 
-    def change(self, t: float) -> float:
+    def change(self, t: float) -> float:  # noqa: ARG002
         return math.inf
 
     def carried(self, begin: float, end: float) -> float:

@@ -7,17 +7,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from devices.device import Device, Profile, profiles
 from devices.presence import Presence
 from network.link import Link
-from scenarios import hardware
+from scenarios import hardware, wiring
+from scenarios.drawing import value
 from scenarios.faults import BadScenario, did_you_mean
-from scenarios.hardware import Draw
 from scenarios.schema import Scenario
 
-LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
 MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
 MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
 
@@ -30,15 +27,15 @@ def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:
     _check_size(scenario)
     devices: dict[str, Device] = {}
     links: dict[str, Link] = {}
-    for name, group in _named(scenario):
+    for number, (name, group) in enumerate(_named(scenario)):
         devices[name] = machine(name, group, scenario.fleet_seed)
-        links[name] = _link(name, group.link, scenario.fleet_seed)
+        links[name] = wiring.link(name, number, group.link, scenario)
     return dict(sorted(devices.items())), dict(sorted(links.items()))
 
 
 def server(scenario: Scenario) -> tuple[Device, Link]:
     said = scenario.server.link
-    link = Link.of(said.up_mbit_s, said.down_mbit_s, said.latency_ms)
+    link = Link.of(said.up_mbit_s, said.down_mbit_s, said.latency_ms)  # what is sent on it, the devices' links say
     return Device("server", profiles()[scenario.server.profile], Presence()), link
 
 
@@ -53,7 +50,7 @@ def machine(name: str, group: hardware.Group, seed: int) -> Device:
     values: dict[str, Any] = {}
     for quantity, (amount, what, unit) in changed.items():
         if amount is not None:
-            values[quantity] = _value(amount, name, what, seed) * unit
+            values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
     return Device(name, _profile(name, group.profile, values), _presence(group.presence.off))
@@ -90,40 +87,12 @@ def _profile(device: str, name: str, values: dict[str, Any]) -> Profile:
     if not values:
         return known[name]
     said = f"{known[name].source}; {', '.join(values)}: the scenario's"
+    base = known[name].one_speed if "flops_per_s" in values else known[name]
     # a name of its own: equal names are priced as equal machines
-    return replace(known[name], name=f"{name} of {device}", source=said, **values)
+    return replace(base, name=f"{name} of {device}", source=said, **values)
 
 
 @lru_cache(maxsize=16)
 def _presence(off: tuple[tuple[float, float], ...]) -> Presence:
     """One for all devices of a group: its stretches may be thousands."""
     return Presence(off)
-
-
-def _link(name: str, said: hardware.Links, seed: int) -> Link:
-    amounts = (
-        _value(said.up_mbit_s, name, "up", seed),
-        _value(said.down_mbit_s, name, "down", seed),
-        _value(said.latency_ms, name, "latency", seed),
-    )
-    return Link.of(*amounts)
-
-
-def _value(amount: float | Draw, device: str, what: str, seed: int) -> float:
-    """A number as it is, or one drawn for this device.  Raises BadScenario for a draw that is out of all bounds."""
-    if not isinstance(amount, Draw):
-        return amount
-    value = _drawn(amount, np.random.default_rng([seed, *f"{what} of {device}".encode()]))
-    if value > MOST or (value < LEAST and what not in ("latency", "overhead")):
-        bounds = f"draws must lie between {LEAST:g} and {MOST:g}"
-        raise BadScenario(f"fleet: {device} drew {value:g} as its {what}; {bounds}")
-    return value
-
-
-def _drawn(draw: Draw, rng: np.random.Generator) -> float:
-    if draw.lognormal:
-        return float(draw.lognormal.median * np.exp(draw.lognormal.sigma * rng.standard_normal()))
-    if draw.uniform:
-        return float(rng.uniform(draw.uniform.low, draw.uniform.high))
-    assert draw.choice
-    return float(draw.choice[rng.integers(len(draw.choice))])

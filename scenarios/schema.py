@@ -19,6 +19,7 @@ from scenarios.keys import (
     Share,
     says,
 )
+from scenarios.links import Shared, Transport
 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
@@ -271,6 +272,13 @@ class Scenario(Part):
     training: Training = says("How devices train.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training())
     rounds: Rounds = says("How rounds are played.", {"max": 30, "fraction": 0.3}, default=Rounds())
     evaluate: Evaluate = says("When models are evaluated.", {"every": 1}, default=Evaluate())
+    network: Transport = says("How bytes travel on all links.", {"model": "ideal"}, default=Transport())
+    topology: dict[Name, Shared] = says(
+        "Access points, cells and backhauls that devices share, by name; without any each device has a way of its own "
+        "to the server's link.",
+        {"home-wifi": {"airtime": True, "behind": "dsl"}, "dsl": {"up_mbit_s": 10, "down_mbit_s": 50}},
+        default={},
+    )
     server: Server = says("The server and its link.", {"profile": "workstation"}, default=Server())
     fleet: Annotated[tuple[Group, ...], Field(min_length=1, max_length=1000)] = says(
         "Groups of devices.",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scenarios.faults import Fault
+from scenarios.faults import Fault, did_you_mean
+from scenarios.links import listed
 from scenarios.schema import Scenario, Stop, Target
 from scenarios.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
     """All that is wrong with it as a whole, without reading data."""
-    return [*_rounds(scenario), *_targets(scenario), *_expected(scenario)]
+    return [*_rounds(scenario), *_targets(scenario), *_expected(scenario), *_topology(scenario), *_behind(scenario)]
 
 
 def _rounds(scenario: Scenario) -> Iterator[Fault]:
@@ -48,3 +49,35 @@ def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:
     if metric == "personalised" and not scenario.evaluate.personalise_every and often:
         return "it is looked at once, at the end; give evaluate.personalise_every"
     return None
+
+
+def _topology(scenario: Scenario) -> Iterator[Fault]:
+    shared = scenario.topology
+    for name, link in shared.items():
+        above, seen = link.behind, [name]
+        while above is not None:
+            if above not in shared:
+                yield Fault(("topology", name, "behind"), f"there is no {above!r}; {did_you_mean(above, shared)}")
+                break
+            if above in seen:
+                yield Fault(("topology", name, "behind"), f"{' -> '.join([*seen, above])}: no way leads to the server")
+                break
+            if shared[above].airtime:
+                yield Fault(("topology", name, "behind"), f"{above} shares airtime, so only devices can be behind it")
+            seen.append(above)
+            above = shared[above].behind
+
+
+def _behind(scenario: Scenario) -> Iterator[Fault]:
+    for number, group in enumerate(scenario.fleet):
+        link = group.link
+        for name in listed(link.via):
+            if name not in scenario.topology:
+                hint = did_you_mean(name, scenario.topology) if scenario.topology else "topology names none"
+                yield Fault(("fleet", number, "link", "via"), f"there is no {name!r}; {hint}")
+        if link.via and link.trace and link.trace.capacity == "device":
+            message = "a recording of one phone contains its share of the cell; leave via out, or say `capacity: cell`"
+            yield Fault(("fleet", number, "link", "trace"), message)
+        if link.via and link.radio:
+            message = "generated rates are those of one device, with its share of the cell; leave via out"
+            yield Fault(("fleet", number, "link", "radio"), message)

@@ -31,6 +31,7 @@ SMALL: dict[str, Any] = {
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
     "training": {"epochs": 1, "batch": 64, "lr": 0.1},
     "rounds": {"max": 2, "fraction": 1.0},
+    "network": {"model": "ideal"},  # so that times can be worked out by hand
     "server": {"profile": "workstation", "link": {"up_mbit_s": 1000, "down_mbit_s": 1000, "latency_ms": 0}},
     "fleet": [
         {"profile": "phone-mid", "count": 2, "link": FAST},

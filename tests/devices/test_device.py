@@ -109,6 +109,11 @@ def test_the_named_profiles_are_there():
         "laptop",
         "workstation",
         "gateway",
+        "nexus-6",
+        "redmi-note-7",
+        "pixel-4",
+        "pi-zero-2",
+        "jetson-orin",
     }
 
 

@@ -35,6 +35,8 @@ PARTS = {
     "training": 40,
     "evaluate": 20,
     "server": 30,
+    "network": 40,
+    "topology": 30,
     "fleet_seed": 20,
     "rounds": 100,
     "data": 120,
@@ -42,8 +44,9 @@ PARTS = {
     "algorithms": 200,
     "expect": 180,
 }
-HARD = {"fleet": 1, "algorithms": 2, "expect": 1, "data": 20, "rounds": 20}  # of which few get through to a plan
-HOSTILE, TEXTS, CHANGES = 1400, 1600, 1200
+# Of which few get through to a plan.
+HARD = {"fleet": 1, "topology": 1, "algorithms": 2, "expect": 1, "data": 20, "rounds": 20}
+HOSTILE, TEXTS, CHANGES, LINKS = 1400, 1600, 1200, 100
 SECONDS = 20  # that one of them may take on a slow and busy machine; most take some hundredths
 LINES, COLUMNS = 61, 310  # of a message: twenty faults, each with its line and caret
 GOOD = {
@@ -170,12 +173,28 @@ def schema_of(part):
     known["Group"]["properties"]["count"] |= {"maximum": 2}
     known["Group"]["properties"]["profile"] = {"enum": ["pi-4", "phone-mid", "phone-low", ""]}
     known["Server"]["properties"]["profile"] = {"enum": ["pi-4", "workstation", "nothing"]}
+    known["Links"]["required"] = ["up_mbit_s", "down_mbit_s"]  # next to nothing that is drawn is a file, or a radio
+    for key in ("trace", "radio", "via"):
+        del known["Links"]["properties"][key]
     known["Expect"]["properties"]["label"] = {"enum": ["fedavg", "mine", ""]}
     known["Data"]["properties"]["set"] = {"enum": ["digits", "digits", "mnist", "json:loads", "x"]}
     whole["properties"]["fleet"]["maxItems"] = 2
     whole["properties"]["seeds"]["maxItems"] = 3
     whole["properties"]["algorithms"]["maxItems"] = 2
     return {**whole["properties"][part], "definitions": known}
+
+
+def test_links_of_any_kind_are_planned_or_refused_in_words(shooting):
+    known = json_schema(own=False)["definitions"]
+
+    @thrown(LINKS)
+    @given(from_schema(known["Links"] | {"definitions": known}))
+    def throw(link):
+        fleet = [{"profile": "pi-4", "count": 2, "link": link}]
+        shooting.throw(LITTLE | {"fleet": fleet, "topology": {"ap": {"airtime": True}}}, format=Format.json)
+
+    throw()
+    assert shooting.thrown >= LINKS
 
 
 @pytest.mark.parametrize("part", PARTS)

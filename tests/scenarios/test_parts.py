@@ -7,7 +7,8 @@ import pytest
 
 from devices.device import profiles
 from scenarios.load import BadScenario, build
-from scenarios.parts import check_model, dataset, fleet, machine
+from scenarios.machines import fleet, machine
+from scenarios.parts import check_model, dataset
 from tests.conftest import SMALL, merged
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 16, "latency_ms": 10}

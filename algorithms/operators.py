@@ -1,0 +1,111 @@
+"""Which operators a run through a model consists of: convolutions, dense products, recurrent layers.
+
+Devices differ in how fast they do each (network.md §5).  A convolution is known by its operation, a recurrent
+layer's products by the module in which torch's counter saw them; every other matrix product is dense.
+
+What a recurrent layer moves depends on how it is computed.  A **fused** one, an LSTM (oneDNN on a CPU, cuDNN),
+is one operation for all positions: it reads its weights once, and what passes from one position to the next stays in
+the cache.  Others, a GRU on a CPU, take one position after another: each reads the weights again, and costs a part
+of a step's overhead, for it starts as many operations as a small step does (devices/device.py, POSITION).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+# Numbers that an LSTM writes for each unit and position: its state, its cell, and its four gates, which the
+# backward pass reads.
+KEPT = 6
+BACKWARD = 2.0  # of a forward pass: two products stand for each of its own, as with FLOPs
+
+
+@dataclass
+class Sequences:
+    """What recurrent layers did in a run."""
+
+    fused: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
+    floats: float = 0.0  # moved by the fused ones, by the rule above
+    positions: float = field(default=0.0)  # of the others: forward and backward count 1, a forward alone 1/3
+
+
+def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[float, float]:
+    """FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
+
+    Of Hessian-vector products torch's tracker attributes a part only; its shares then stand for all.
+    """
+    everything, root = counts.get("Global", {}), counts.get(type(model).__name__, {})
+    products = sum(everything.values()) - _convolutions(everything)
+    attributed = sum(root.values()) - _convolutions(root)
+    inside = sum(sum(counts.get(name, {}).values()) for name in _recurrent(model))
+    return float(_convolutions(everything)), inside * (products / attributed) if attributed else 0.0
+
+
+@contextmanager
+def watched(model: nn.Module, order: str) -> Iterator[Sequences]:
+    """Watches the recurrent layers during one run of kind `order` (cost.RUNS)."""
+    once = order != "second"  # a fused layer has no second derivative
+    layers = _recurrent(model)
+    seen = Sequences(frozenset(name for name, layer in layers.items() if once and _fused(layer)))
+
+    def note(name: str, layer: nn.RNNBase, inputs: tuple[Any, ...]) -> None:
+        trained = torch.is_grad_enabled() and (_needs(inputs[0]) or any(map(_needs, layer.parameters())))
+        share = 1.0 if trained else 1 / (1 + BACKWARD)
+        if name in seen.fused:
+            seen.floats += share * (1 + BACKWARD) * _moved(layer, inputs[0])
+        else:  # a Hessian-vector product takes three times the FLOPs of a gradient
+            seen.positions += (share if once else 3.0) * _positions(layer, inputs[0]) * _deep(layer)
+
+    hooks = [
+        layer.register_forward_pre_hook(lambda layer, inputs, name=name: note(name, layer, inputs))
+        for name, layer in layers.items()
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _recurrent(model: nn.Module) -> dict[str, nn.RNNBase]:
+    root = type(model).__name__
+    modules = model.named_modules()
+    return {f"{root}.{name}" if name else root: layer for name, layer in modules if isinstance(layer, nn.RNNBase)}
+
+
+def _fused(layer: nn.RNNBase) -> bool:
+    return isinstance(layer, nn.LSTM) and layer.proj_size == 0
+
+
+def _convolutions(counts: Mapping[Any, int]) -> int:
+    return sum(flops for operation, flops in counts.items() if "convolution" in str(operation))
+
+
+def _needs(value: Any) -> bool:
+    tensor = value.data if isinstance(value, PackedSequence) else value
+    return bool(tensor.requires_grad)
+
+
+def _deep(layer: nn.RNNBase) -> int:
+    """How many layers and directions follow one another."""
+    return layer.num_layers * (2 if layer.bidirectional else 1)
+
+
+def _positions(layer: nn.RNNBase, x: Tensor | PackedSequence) -> int:
+    if isinstance(x, PackedSequence):
+        return len(x.batch_sizes)
+    return x.shape[1] if layer.batch_first and x.dim() == 3 else x.shape[0]
+
+
+def _moved(layer: nn.RNNBase, x: Tensor | PackedSequence) -> float:
+    """Floats of a fused forward pass: weights and input read, states and gates written, each once."""
+    values = x.data if isinstance(x, PackedSequence) else x
+    tokens = values.numel() / layer.input_size
+    weights = sum(parameter.numel() for parameter in layer.parameters())
+    return float(weights + values.numel() + KEPT * tokens * layer.hidden_size * _deep(layer))

@@ -1,0 +1,296 @@
+"""How well device profiles predict seconds that others measured, and this computer's: `python -m benchmarks.devices`.
+
+Writes docs/devices.md: the error on FLASH's cells with one network left out, one speed against a speed per class
+of operator; the profiles; and this computer, predicted by `fedlapse calibrate`.  `--no-host` leaves that out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from scipy.optimize import least_squares
+from torch import Tensor, nn
+
+from algorithms.algorithm import Phase
+from algorithms.cost import Meter, sgd_traffic
+from algorithms.models import build, cross_entropy, input_shape
+from benchmarks import compute
+from devices.device import Profile, profiles
+from emulator.commands.calibrate import evaluated, source
+
+PAGE = Path(__file__).parents[1] / "docs/devices.md"
+PHONES = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # and whose bandwidth it has
+# Seconds per batch: Yang et al. 2021 (FLASH), models/utils/device_util/device_util.py at commit 70e47eb2.
+SECONDS = {
+    "FEMNIST CNN": (1.642, 0.588, 0.179),
+    "CelebA CNN": (5.392, 1.355, 0.561),
+    "Reddit LSTM": (2.596, 0.916, 0.528),
+    "Shakespeare LSTM": (28.621, 13.579, 10.681),
+}
+NINE = ("FEMNIST CNN", "CelebA CNN", "Reddit LSTM")
+LIKE = 0.1  # weight of "classes are equally fast" against one cell: what decides where no cell does
+CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one training step costs: FLOPs by class (convolution, dense, recurrent), and floats moved."""
+
+    flops: tuple[float, float, float]
+    floats: float
+
+
+class Words(nn.Module):
+    """LEAF's and FLASH's language models: an embedding, LSTM layers, a dense layer at each or at the last position."""
+
+    def __init__(self, words: int, embedding: int, units: int, last: bool) -> None:
+        super().__init__()
+        self.embedding, self.last = nn.Embedding(words, embedding), last
+        self.lstm, self.dense = nn.LSTM(embedding, units, 2, batch_first=True), nn.Linear(units, words)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        states, _ = self.lstm(self.embedding(tokens))
+        logits: Tensor = self.dense(states[:, -1] if self.last else states)
+        return logits
+
+
+def femnist() -> nn.Module:
+    """models/femnist/cnn.py: 6,603,710 parameters."""
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(3136, 2048),
+        nn.ReLU(),
+        nn.Linear(2048, 62),
+    )
+
+
+def celeba() -> nn.Module:
+    """models/celeba/cnn.py: four blocks on 84 x 84 x 3; 'same' pooling rounds up."""
+    layers: list[nn.Module] = []
+    for channels in (3, 32, 32, 32):
+        conv = nn.Conv2d(channels, 32, 3, padding=1)
+        layers += [conv, nn.BatchNorm2d(32), nn.MaxPool2d(2, ceil_mode=True), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 36, 2))
+
+
+def flash_steps() -> dict[str, Step]:
+    """FLASH's networks as its code has them; Reddit's vocabulary is not in the code: 10,000, as LEAF's script says."""
+    text = torch.int64
+    return {
+        "FEMNIST CNN": step(femnist(), (1, 28, 28), 10),
+        "CelebA CNN": step(celeba(), (3, 84, 84), 10),
+        "Reddit LSTM": step(Words(10_000, 256, 256, last=False), (10,), 10, text, (10,)),
+        "Shakespeare LSTM": step(Words(80, 8, 256, last=True), (80,), 100, text),
+    }
+
+
+def step(
+    model: nn.Module,
+    shape: tuple[int, ...],
+    batch: int,
+    dtype: torch.dtype = torch.float32,
+    targets: tuple[int, ...] = (),
+) -> Step:
+    traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
+    phase, meter = Phase("train", batch, batch, traffic=traffic), Meter(model, shape, cross_entropy, dtype, targets)
+    conv, recurrent = meter.step_kinds(phase)
+    return Step((conv, meter.step_flops(phase) - conv - recurrent, recurrent), meter.step_floats(phase))
+
+
+# ---- fits
+
+
+def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
+    """Seconds, with the assumed bandwidth and overhead of `base`."""
+    computing = sum(flops / speed for flops, speed in zip(step.flops, speeds, strict=True))
+    return float(computing + 4 * step.floats / base.memory_bytes_per_s + base.overhead_s)
+
+
+def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
+    """The speed with the least squares of log(predicted / measured), for all classes."""
+
+    def residuals(log: np.ndarray) -> list[float]:
+        speeds = [float(np.exp(log[0]))] * CLASSES
+        return [float(np.log(predicted(step, speeds, base) / took)) for step, took in cells]
+
+    return [float(np.exp(least_squares(residuals, [np.log(1e9)]).x[0]))] * CLASSES
+
+
+def by_class(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
+    """The same with a speed per class, drawn to their geometric mean with weight LIKE."""
+
+    def residuals(logs: np.ndarray) -> list[float]:
+        found = [float(np.log(predicted(step, np.exp(logs), base) / took)) for step, took in cells]
+        return [*found, *(np.sqrt(LIKE) * (logs - logs.mean()))]
+
+    return [float(speed) for speed in np.exp(least_squares(residuals, [np.log(1e9)] * CLASSES).x)]
+
+
+Fit = Callable[[Sequence[tuple[Step, float]], Profile], list[float]]
+
+
+def left_out(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str, list[float]]:
+    """Network -> relative error on each phone, when the speeds come from the phone's other networks."""
+    return {name: errors(name, [other for other in names if other != name], steps, fit) for name in names}
+
+
+def fitted(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str, list[float]]:
+    """The same when the network itself is among them."""
+    return {name: errors(name, names, steps, fit) for name in names}
+
+
+def errors(name: str, known: Sequence[str], steps: dict[str, Step], fit: Fit) -> list[float]:
+    found = []
+    for phone, like in enumerate(PHONES.values()):
+        base = profiles()[like]
+        speeds = fit([(steps[other], SECONDS[other][phone]) for other in known], base)
+        found.append(predicted(steps[name], speeds, base) / SECONDS[name][phone] - 1)
+    return found
+
+
+def phone_speeds(steps: dict[str, Step]) -> dict[str, tuple[float, list[float]]]:
+    """Phone -> its one speed, and those by class, from all of its cells: what profiles.csv says."""
+    found = {}
+    for phone, (name, like) in enumerate(PHONES.items()):
+        cells = [(step, SECONDS[network][phone]) for network, step in steps.items()]
+        found[name] = (one_speed(cells, profiles()[like])[0], by_class(cells, profiles()[like]))
+    return found
+
+
+# ---- the page
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def percent(values: Sequence[float]) -> list[str]:
+    return [f"{value:+.0%}" for value in values]
+
+
+def flash_text(steps: dict[str, Step]) -> str:
+    costs = [
+        [name, *(f"{flops / 1e6:.0f}" for flops in step.flops), f"{step.floats / 1e6:.1f}", *map(str, SECONDS[name])]
+        for name, step in steps.items()
+    ]
+    heads = ["network", "conv MFLOP", "dense", "recurrent", "M floats", *PHONES]
+    parts = [table(heads, costs)]
+    for title, names in (("Nine cells: three networks", NINE), ("With Shakespeare, twelve cells", tuple(SECONDS))):
+        parts.append(f"### {title}\n\n{error_table(names, steps)}")
+    speeds = [
+        [name, f"{one / 1e9:.3g}", *(f"{speed / 1e9:.3g}" for speed in own)]
+        for name, (one, own) in phone_speeds(steps).items()
+    ]
+    heads = ["phone", "one speed", "convolution", "dense", "recurrent"]
+    parts.append(f"### Speeds from all twelve cells, GFLOP/s\n\n{table(heads, speeds)}")
+    return "\n\n".join(parts)
+
+
+def error_table(names: Sequence[str], steps: dict[str, Step]) -> str:
+    """Errors of both forms, left out and fitted, with their medians."""
+    forms: list[tuple[str, dict[str, list[float]]]] = [
+        ("left out, one speed", left_out(names, steps, one_speed)),
+        ("left out, by class", left_out(names, steps, by_class)),
+        ("fitted, one speed", fitted(names, steps, one_speed)),
+        ("fitted, by class", fitted(names, steps, by_class)),
+    ]
+    rows = [[name, *(" ".join(percent(found[name])) for _, found in forms)] for name in names]
+    medians = [f"{median(abs(e) for cell in found.values() for e in cell):.0%}" for _, found in forms]
+    return table(["network", *(title for title, _ in forms)], [*rows, ["median of sizes", *medians]])
+
+
+def profile_text() -> str:
+    """Every profile, its numbers, and what was measured."""
+    rows = []
+    for name, profile in profiles().items():
+        speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
+        own = " / ".join(f"{speed / 1e9:.3g}" for speed in speeds if speed) or "as speed"
+        power = f"{profile.power.idle:g} / {profile.power.compute:g} / {profile.power.radio:g}"
+        known = [part.partition(":")[0] for part in profile.source.split("; ") if ": measured" in part]
+        rows.append(
+            [
+                name,
+                f"{profile.flops_per_s / 1e9:.3g}",
+                own,
+                f"{profile.memory_bytes_per_s / 1e9:g}",
+                f"{profile.memory_bytes / 1e6:.0f}",
+                power,
+                f"{profile.throttle.sustained:g}",
+                ", ".join(known) or "nothing",
+            ]
+        )
+    heads = ["profile", "GFLOP/s", "conv / dense / recurrent", "GB/s", "MB"]
+    return table([*heads, "W idle / compute / radio", "sustained", "measured"], rows)
+
+
+def host_text(scale: float) -> str:
+    """This computer: `fedlapse calibrate`, and steps of networks that it did not see."""
+    compute.quiet_torch()
+    names = (*compute.FITTED, *compute.HELD_OUT)
+    work = [job for name in names for job in compute.jobs(name, build(name, 0), input_shape(name), scale)]
+    for name, length in compute.TEXTS.items():
+        work += compute.text_jobs(name, build(name, 0), length, scale)
+    kernels, timed = compute.calibration()
+    every = compute.measured([*work, *timed], max(2, round(10 * scale)))
+    seconds, found_here = every[: len(work)], evaluated(kernels, every[len(work) :])
+    profile = found_here.profile("host", "measured here", memory=1)
+    found = {
+        form: [compute.on(used, job) / real - 1 for job, real in zip(work, seconds, strict=True)]
+        for form, used in (("one speed", profile.one_speed), ("by class", profile))
+    }
+    rows = [
+        [job.name, f"{1e3 * real:.2f}", *(f"{found[form][k]:+.0%}" for form in found)]
+        for k, (job, real) in enumerate(zip(work, seconds, strict=True))
+    ]
+    for family, part in compute.FAMILIES.items():
+        own = [k for k, job in enumerate(work) if part in job.model]
+        rows.append([f"**{family}**, median", "", *(f"{median(abs(found[f][k]) for k in own):.0%}" for f in found)])
+    rows.append(["**all**, median", "", *(f"{median(map(abs, found[form])):.0%}" for form in found)])
+    speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
+    rates = " / ".join(f"{speed / 1e9:.1f}" for speed in speeds if speed)
+    said = (
+        f"Calibrated, nothing fitted to the table: convolution / dense / recurrent {rates} GFLOP/s, "
+        f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step; one speed "
+        f"{profile.flops_per_s / 1e9:.1f}.\n({source(1)}, Python {platform.python_version()})"
+    )
+    return f"{said}\n\n{table(['step', 'measured ms', 'one speed', 'by class'], rows)}"
+
+
+def page(host: str) -> str:
+    text = Path(__file__).with_name("devices.txt").read_text(encoding="utf-8")
+    values = {"today": str(date.today()), "flash": flash_text(flash_steps()), "profiles": profile_text(), "host": host}
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full work on this computer")
+    parser.add_argument("--no-host", action="store_true", help="leave this computer out")
+    parser.add_argument("--out", type=Path, default=PAGE)
+    said = parser.parse_args()
+    host = "Left out." if said.no_host else host_text(said.scale)
+    said.out.write_text(page(host), encoding="utf-8")
+    print(f"wrote {said.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

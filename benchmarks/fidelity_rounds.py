@@ -1,0 +1,244 @@
+"""Predicted against measured seconds of a round: real devices, each behind a shaped wire with a share of a core.
+
+Speeds and links are calibrated on FedAvg's rounds alone; the seconds per round of the other algorithms are then
+predicted.  Needs root.  The table goes to docs/fidelity.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.testbed import namespaces, quota
+from benchmarks.testbed.page import host, write
+from benchmarks.testbed.star import Played, star
+from devices.device import SPEEDS, Device, Profile
+from emulator.commands import calibrate
+from emulator.costs import Costs
+from emulator.jobs import Run, message_sizes
+from emulator.metrics import Schedule
+from emulator.record import read_lines
+from emulator.rounds import Plan
+from emulator.run import Conduct, run_virtual, study_of
+from emulator.study import Study
+from emulator.workshop import Inline
+from network.link import IDEAL, Link
+from scenarios.load import load
+
+SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
+SHARES = (0.2, 0.15, 0.25, 0.3)  # of a core, by device
+CALIBRATED = "fedavg"
+REPETITIONS = 3
+MEDIAN, WORST = 0.05, 0.15
+HOST_SECONDS = 10.0
+PIECES = ("down", "compute", "up", "server")
+Pieces = Mapping[str, float]  # seconds of the mean device in the mean round after the first
+Runs = Mapping[str, Sequence[Sequence[Played]]]  # by algorithm, repetition and round
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Seconds per round of one algorithm."""
+
+    label: str
+    predicted: float
+    measured: list[float]  # by repetition
+    predicted_pieces: Pieces
+    measured_pieces: Pieces
+
+    @property
+    def error(self) -> float:
+        return self.predicted / statistics.median(self.measured) - 1
+
+
+def mean_seconds(rounds: Sequence[Played]) -> float:
+    """Of a round."""
+    return statistics.fmean(played.seconds for played in rounds)
+
+
+def slowed(profile: Profile, name: str, times: float) -> Profile:
+    """Everything takes so many times as long."""
+    speeds = {what: value / times for what in SPEEDS if (value := getattr(profile, what)) is not None}
+    return replace(
+        profile,
+        name=name,
+        flops_per_s=profile.flops_per_s / times,
+        memory_bytes_per_s=profile.memory_bytes_per_s / times,
+        overhead_s=profile.overhead_s * times,
+        source=f"{profile.source}; {times:.3g} times slower in FedAvg's rounds",
+        **speeds,
+    )
+
+
+def calibrated(study: Study, here: Profile, rounds: Sequence[Played]) -> Study:
+    """The study with speeds and links as FedAvg's rounds had them; the server is this host."""
+    run = Run(CALIBRATED, min(study.splits))
+    as_host = replace(study, fleet={name: Device(name, here) for name in study.fleet}, server=Device("server", here))
+    costs, (down, up) = Costs(as_host, run.label, run.seed), message_sizes(study, run)
+    fleet, links = {}, {}
+    for name in study.fleet:
+        each = [played.devices[name] for played in rounds]
+        bill = costs.device(name, 0, ["weights"], []).total_seconds
+        times = statistics.fmean(at.trained - at.came for at in each) / bill
+        fleet[name] = Device(name, slowed(here, f"{here.name}-{name}", times))
+        links[name] = Link(
+            up / statistics.fmean(at.arrived - at.trained for at in each),
+            down / statistics.fmean(at.came - at.sent for at in each),
+            0.0,
+            tcp=IDEAL,  # goodput that was measured has headers and slow start in it
+        )
+    return replace(as_host, fleet=fleet, links=links)
+
+
+def predict(study: Study, label: str, rounds: int) -> tuple[float, Pieces]:
+    """Seconds per round in the virtual world, and where they go."""
+    conduct = Conduct(Plan(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
+    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
+        run = Run(label, min(study.splits))
+        outcome = asyncio.run(run_virtual(study, run, conduct, Inline(study), Path(folder)))
+        events = list(read_lines(Path(folder) / "events.jsonl"))
+    return float(outcome.rows[-1]["time_s"]) / len(outcome.rows), _predicted(events, rounds)
+
+
+def _predicted(events: Sequence[Mapping[str, Any]], rounds: int) -> Pieces:
+    began: dict[tuple[Any, ...], float] = {}
+    took: dict[str, list[float]] = {what: [] for what in PIECES}
+    for event in events:
+        what, _, moment = event["event"].partition(".")
+        key = (what, event["round"], event.get("device"), event.get("what"))
+        if moment == "start":
+            began[key] = event["t"]
+        elif moment == "end" and event["round"] > 0:
+            took[what].append(event["t"] - began[key])
+    told = {what: statistics.fmean(seconds) if seconds else 0.0 for what, seconds in took.items()}
+    return told | {"server": sum(took["server"]) / (rounds - 1)}
+
+
+def _measured(runs: Sequence[Sequence[Played]]) -> Pieces:
+    rounds = [each for rounds in runs for each in rounds[1:]]
+    moments = [at for each in rounds for at in each.devices.values()]
+    return {
+        "down": statistics.fmean(at.came - at.sent for at in moments),
+        "compute": statistics.fmean(at.trained - at.came for at in moments),
+        "up": statistics.fmean(at.arrived - at.trained for at in moments),
+        "server": statistics.fmean(each.asked - each.began + each.combined - each.heard for each in rounds),
+    }
+
+
+def measure(study: Study, rounds: int, repetitions: int) -> dict[str, list[list[Played]]]:
+    """Every algorithm in turns, so that a busy minute hits all of them."""
+    played: dict[str, list[list[Played]]] = {label: [] for label in study.algorithms}
+    shares = dict(zip(study.fleet, SHARES, strict=True))
+    with star(SCENARIO, study, shares) as fleet:
+        for _ in range(repetitions):
+            for label, runs in played.items():
+                runs.append(fleet.play(label, min(study.splits), rounds))
+    return played
+
+
+def findings(known: Study, played: Runs) -> list[Finding]:
+    """What was measured beside what FedAvg's rounds let one predict."""
+    found = []
+    for label, runs in played.items():
+        seconds, pieces = predict(known, label, len(runs[0]))
+        found.append(Finding(label, seconds, [mean_seconds(rounds) for rounds in runs], pieces, _measured(runs)))
+    return found
+
+
+def missed(found: Sequence[Finding]) -> list[str]:
+    """The bars that were missed, a sentence each; FedAvg, on which all is calibrated, does not count."""
+    judged = [finding for finding in found if finding.label != CALIBRATED]
+    errors = {finding.label: abs(finding.error) for finding in judged}
+    faults = [f"{name} is off by {error:.1%}; at most {WORST:.0%}" for name, error in errors.items() if error > WORST]
+    if (middle := statistics.median(errors.values())) > MEDIAN:
+        faults.append(f"the median error is {middle:.1%}; at most {MEDIAN:.0%}")
+    return faults + misplaced(found)
+
+
+def misplaced(found: Sequence[Finding]) -> list[str]:
+    """Pairs that come in the other order; a pair whose repetitions overlap has none."""
+    return [
+        f"{one.label} was faster than {other.label} in every repetition, and is predicted to be slower"
+        for one, other in permutations(found, 2)
+        if max(one.measured) < min(other.measured) and one.predicted > other.predicted
+    ]
+
+
+def table(found: Sequence[Finding]) -> str:
+    """A line for each algorithm, and where its seconds go."""
+    pieces = ("download", "training", "upload", "server")
+    lines = [
+        f"| algorithm | predicted s per round | measured s per round | error | {' | '.join(pieces)} |",
+        "|---" * (4 + len(pieces)) + "|",
+    ]
+    for finding in found:
+        low, high, middle = min(finding.measured), max(finding.measured), statistics.median(finding.measured)
+        name = f"{finding.label} (calibrated on)" if finding.label == CALIBRATED else finding.label
+        parts = [f"{finding.predicted_pieces[what]:.2f} / {finding.measured_pieces[what]:.2f}" for what in PIECES]
+        cells = (name, f"{finding.predicted:.3f}", f"{middle:.3f} ({low:.3f}-{high:.3f})", f"{finding.error:+.1%}")
+        lines.append(f"| {' | '.join((*cells, *parts))} |")
+    return "\n".join(lines)
+
+
+TEXT = """{devices} device processes, each in a namespace of its own behind a veth that htb shapes both ways (burst
+3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They speak the protocol over HTTP
+without any pace of ours, and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in each.
+Made by
+
+```
+sudo .venv/bin/python -m benchmarks.fidelity_rounds
+```
+
+on {host}; {repetitions} repetitions, the algorithms in turns. The host is measured as
+`fedlapse calibrate` does; each device's slowness and the goodput of its links each way come from FedAvg's rounds, and
+from nothing else. The last four columns are seconds of the mean device in the mean round after the first, predicted /
+measured. Bars: a median error of {median:.0%}, none above {worst:.0%} (FedAvg does not count), and no pair of
+algorithms in the wrong order whose repetitions do not overlap.
+
+{table}
+"""
+
+
+def part(found: Sequence[Finding], rounds: int, repetitions: int) -> str:
+    """Of docs/fidelity.md."""
+    shares = ", ".join(f"{share:.0%}" for share in SHARES)
+    said = {"host": host(), "median": MEDIAN, "worst": WORST, "table": table(found)}
+    return TEXT.format(devices=len(SHARES), shares=shares, rounds=rounds, repetitions=repetitions, **said)
+
+
+def main(
+    quick: Annotated[bool, typer.Option(help="A few rounds, once; nothing is judged or written.")] = False,
+    rounds: Annotated[int, typer.Option(min=2, help="Of each run.")] = 6,
+    repetitions: Annotated[int, typer.Option(min=1, help="How often each algorithm is run.")] = REPETITIONS,
+) -> None:
+    """Plays rounds with real processes, and says how far the prediction was off."""
+    if fault := namespaces.missing() or quota.missing():
+        typer.echo(f"fidelity_rounds {fault}", err=True)
+        raise typer.Exit(2)
+    study = study_of(load(str(SCENARIO)))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    here = calibrate.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
+    with namespaces.ended_politely():
+        played = measure(study, 3 if quick else rounds, 1 if quick else repetitions)
+    known = calibrated(study, here, [each for run in played[CALIBRATED] for each in run])
+    found = findings(known, played)
+    typer.echo(table(found))
+    faults = [] if quick else missed(found)
+    for fault in faults:
+        typer.echo(f"missed: {fault}", err=True)
+    if not quick:
+        write(rounds=part(found, rounds, repetitions))
+    raise typer.Exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,199 @@
+"""What sharing links costs: the engines of network/fluid.py, without a clock and without a world.
+
+A flow event is an opening or an end, each with what a clock asks for then.  The bars: at most 20 us per event with
+1,000 flows behind one bottleneck, and at most 1.5 times that with 10,000; no sample of a trace is looked at where no
+link can be full; ten flows on traces of 1 ms behind 100 Mbit/s for 10 virtual seconds take at most 0.5 s.  Seconds
+are those of this process, not of the wall, and the best of the repetitions.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from network.flow import Shared
+from network.fluid import Fluid
+from network.trace import Trace
+
+MOST = 20e-6  # s per flow event with JUDGED flows
+JUDGED = 1_000
+GROWTH = 1.5  # times that with the most flows
+SLOW = 0.5  # s for ten traces
+FLOWS = (10, 100, 1_000, 10_000)
+EVENTS = 1_000  # in one measurement, at full scale
+SECONDS = 10.0  # virtual, of the traces
+REPETITIONS = 7
+TURNS = 20  # for what is judged: the best counts, for neighbours who use the cache only add
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds per flow event."""
+
+    what: str
+    flows: int
+    seconds: float
+
+
+class Churn:
+    """So many flows at any time: one that ends is followed by a new one at once.  Caps from 0.1 to 10 MB/s."""
+
+    def __init__(self, flows: int, shared: dict[str, Shared] | None = None) -> None:
+        self.count = 0
+        self.draws = np.random.default_rng(flows).uniform((1e6, 1e5), (1e7, 1e7), (2**14, 2)).tolist()  # bytes, cap
+        self.vias: list[str | None] = [name for name in shared or {} if name.startswith("cell")] or [None]
+        self.fluid = Fluid(0.5e6 * flows, shared)  # a tenth of what their caps sum to
+        for _ in range(flows):
+            self.open()
+        self.fluid.next_finish()
+
+    def open(self) -> None:
+        self.count += 1
+        nbytes, cap = self.draws[self.count % len(self.draws)]
+        via = self.vias[self.count % len(self.vias)]
+        self.fluid.open(self.fluid.now, self.count, nbytes, cap, via=via)
+
+    def play(self, events: int) -> float:
+        """Seconds per event."""
+        began, done = time.process_time(), 0
+        while done < events:
+            for _ in self.fluid.advance(self.fluid.next_finish()):
+                self.open()
+                done += 2
+        return (time.process_time() - began) / done
+
+
+def trees(flows: int) -> dict[str, Shared]:
+    """Ten cells behind two backhauls, all of which are full now and then."""
+    each = 0.5e6 * flows / 10
+    backhauls = {f"backhaul {k}": Shared(5.5 * each) for k in range(2)}
+    return backhauls | {f"cell {k}": Shared((0.8 + k / 20) * each, f"backhaul {k % 2}") for k in range(10)}
+
+
+def trace(seed: int) -> Trace:
+    """5 Mbit/s in packets of 1500 bytes, up to several in each millisecond and often none."""
+    counts = np.random.default_rng(seed).poisson(5e6 / 8 / 1500 / 1000, size=20_000)
+    return Trace(np.arange(20_001) / 1000, counts * 1500 / 1e-3, "down", "capacity")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A trace that knows how often it was asked for a sample."""
+
+    trace: Trace
+    asked: list[float]
+
+    @property
+    def peak(self) -> float:
+        return self.trace.peak
+
+    def at(self, t: float) -> float:
+        self.asked.append(t)
+        return self.trace.at(t)
+
+    def change(self, t: float) -> float:
+        self.asked.append(t)
+        return self.trace.change(t)
+
+    def carried(self, begin: float, end: float) -> float:
+        return self.trace.carried(begin, end)
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        return self.trace.finish(begin, nbytes)
+
+
+def replay(traces: Sequence[Any], capacity: float, nbytes: float, until: float) -> tuple[float, int]:
+    """Seconds, and how often a clock would look; one flow on each trace."""
+    began, looks = time.process_time(), 0
+    fluid = Fluid(capacity)
+    for flow, each in enumerate(traces):
+        fluid.open(0.0, flow, nbytes, each)
+    while (due := fluid.next_finish()) < until:
+        fluid.advance(due)
+        looks += 1
+    return time.process_time() - began, looks
+
+
+def asked_in_vain() -> int:
+    """Samples looked at where ten traces together cannot fill the link."""
+    asked: list[float] = []
+    replay([Watched(trace(k), asked) for k in range(10)], math.inf, 5e6, math.inf)
+    return len(asked)
+
+
+def best(measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(REPETITIONS))
+
+
+def costs(events: int) -> list[Cost]:
+    """One bottleneck by the number of flows, then a tree."""
+    stars = {flows: Churn(flows) for flows in FLOWS}
+    cells = {flows: Churn(flows, trees(flows)) for flows in FLOWS[:3]}
+    times = dict.fromkeys(FLOWS, math.inf)
+    for _ in range(TURNS):
+        times = {flows: min(times[flows], churn.play(events)) for flows, churn in stars.items()}
+    found = [Cost("one bottleneck", flows, seconds) for flows, seconds in times.items()]
+    for flows, churn in cells.items():
+        found.append(Cost("tree of 13 links", flows, min(churn.play(max(2, events // 10)) for _ in range(REPETITIONS))))
+    return found
+
+
+def missed(found: Sequence[Cost], traced: float, asked: int) -> list[str]:
+    """The bars that were missed, a sentence each."""
+    faults = []
+    star = {cost.flows: cost.seconds for cost in found if cost.what == "one bottleneck"}
+    if star[JUDGED] > MOST:
+        faults.append(
+            f"{JUDGED:,} flows cost {star[JUDGED] * 1e6:.1f} us per event; at most {MOST * 1e6:.0f} are allowed"
+        )
+    if star[FLOWS[-1]] > GROWTH * star[JUDGED]:
+        times = star[FLOWS[-1]] / star[JUDGED]
+        faults.append(f"{FLOWS[-1]:,} flows cost {times:.2f} times as much as {JUDGED:,}; at most {GROWTH} are allowed")
+    if traced > SLOW:
+        faults.append(f"ten traces took {traced:.2f} s for {SECONDS:.0f} s; at most {SLOW} are allowed")
+    if asked:
+        faults.append(f"{asked} samples were looked at where no link can be full; none is allowed")
+    return faults
+
+
+def table(found: Sequence[Cost]) -> str:
+    """A line for each cost."""
+    lines = ["                   flows  us per event  x the same with 1,000"]
+    for cost in found:
+        judged = next(other.seconds for other in found if other.what == cost.what and other.flows == JUDGED)
+        lines.append(f"{cost.what:16} {cost.flows:7,} {cost.seconds * 1e6:13.1f} {cost.seconds / judged:22.2f}")
+    return "\n".join(lines)
+
+
+def main(
+    scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
+) -> None:
+    """What sharing links costs per flow event, and replaying traces per virtual second."""
+    gc.collect()
+    gc.freeze()  # as the commands do
+    found = costs(max(2, round(scale * EVENTS)))
+    traces, seconds = [trace(k) for k in range(10)], SECONDS * min(scale, 1.0)
+    changes = sum(int(np.count_nonzero(np.diff(each.rates[each.edges[:-1] < seconds]))) for each in traces)
+    traced = best(lambda: replay(traces, 100e6 / 8, 1e9, seconds)[0])
+    full = best(lambda: replay(traces, 20e6 / 8, 1e9, seconds)[0])
+    looks, asked = replay(traces, 100e6 / 8, 1e9, seconds)[1], asked_in_vain()
+    typer.echo(f"network: best of {REPETITIONS}, seconds of this process\n{table(found)}")
+    typer.echo(
+        f"ten traces of 1 ms for {seconds:.0f} s, {changes:,} changes: {traced:.3f} s and {looks} looks behind "
+        f"100 Mbit/s, {full:.3f} s behind 20 Mbit/s; {asked} samples looked at where no link can be full"
+    )
+    faults = missed(found, traced, asked) if scale >= 1 else []
+    for fault in faults:
+        typer.echo(f"missed: {fault}", err=True)
+    raise typer.Exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,191 @@
+"""A transfer that is predicted, and measured: what it is, how it is set up, and what both say."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+
+import numpy as np
+
+from benchmarks.testbed import namespaces
+from benchmarks.testbed.namespaces import BURST, LEFT, RIGHT, Pair
+from network.fluid import Fluid
+from network.rate import Rate
+from network.tcp import Congestion, Tcp, Way, passage
+from network.trace import Trace
+from network.traces.read import read
+
+FOREVER = 1e6  # s
+INSTANT = 1e-4  # s, in which htb's burst goes
+LEAD = 0.4  # s, that the receiver has to start
+LATE = 0.02  # s: who begins later has another trace than it was predicted with
+TRIES = 4  # for each repetition
+PAUSE = 0.1  # s between two repetitions
+
+
+@dataclass(frozen=True)
+class Case:
+    """Flows that begin together, each with so many bytes from the server to the device.
+
+    Without `rtt` the link is a veth behind htb, which counts Ethernet's headers; with it, the relay.
+    """
+
+    group: str
+    nbytes: int
+    congestion: Congestion
+    flows: int = 1
+    rate: float = 0.0  # Mbit/s
+    trace: Path | None = None  # Mahimahi, down; instead of the rate
+    offset: float = 0.0  # s into the trace, at which the connection is opened
+    rtt: float = 0.0  # s
+    queue: int = 0  # bytes that may wait
+    loss: float = 0.0
+    judged: bool = True
+
+    @property
+    def label(self) -> str:
+        link = f"{self.trace.name} +{self.offset:g} s" if self.trace else f"{self.rate:g} Mbit/s"
+        loss = f", loss {self.loss:.1%}" if self.loss else ""
+        flows = f"{self.flows} x " if self.flows > 1 else ""
+        queue = "" if self.judged else f", queue {size(self.queue)}"
+        return f"{flows}{size(self.nbytes)}, {link}, {self.rtt * 1e3:g} ms{queue}{loss}"
+
+    @property
+    def shaped(self) -> bool:
+        """By the kernel, and not by the relay."""
+        return not self.trace and not self.rtt
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was predicted, and what each repetition measured, s from connect() to the last byte of each flow."""
+
+    case: Case
+    congestion: str  # as the kernel names it
+    predicted: list[float]
+    measured: list[list[float]]
+    dropped: list[int]  # packets, by the relay
+
+    @property
+    def makespan(self) -> float:
+        return statistics.median(map(max, self.measured))
+
+    @property
+    def error(self) -> float:
+        """Of the makespan's median: predicted over measured, less 1."""
+        return max(self.predicted) / self.makespan - 1
+
+    @property
+    def finish_errors(self) -> list[float]:
+        """Of each flow in each repetition."""
+        return [p / m - 1 for ends in self.measured for p, m in zip(self.predicted, ends, strict=True)]
+
+
+def size(nbytes: int) -> str:
+    """In the units of a data sheet."""
+    return f"{nbytes / 1e6:g} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:g} kB"
+
+
+def link_of(case: Case) -> Rate:
+    """What the bottleneck carries, bytes/s, from the moment at which the connections are opened."""
+    if case.trace:
+        [trace] = read(case.trace, direction="down")
+        return trace.starting(case.offset)
+    rate = case.rate * 1e6 / 8
+    burst = BURST / INSTANT if case.shaped else 0.0
+    return Trace(np.array([0.0, INSTANT, FOREVER]), np.array([rate + burst, rate]), "down", "capacity")
+
+
+def predict(case: Case) -> list[float]:
+    """When each flow's last byte arrives, s after connect(), by network/tcp.py on network/fluid.py."""
+    tcp = Tcp(congestion=case.congestion, tls=0, ethernet=case.shaped)
+    link, way = link_of(case), Way(case.rtt, case.loss)
+    fluid = Fluid(link)
+    ends: dict[Hashable, float] = {}
+    for number in range(case.flows):
+        flight = passage(tcp, way, link, "down", case.nbytes, 0.0)
+        fluid.open(flight.delay, number, flight.wire, flight.cap(flight.delay), flight.weight)
+    while len(ends) < case.flows:
+        t = fluid.next_finish()
+        ends.update(dict.fromkeys(fluid.advance(t), t))
+    return [ends[number] for number in range(case.flows)]
+
+
+@contextmanager
+def testbed(case: Case) -> Iterator[tuple[Pair, Popen[str] | None]]:
+    """Both namespaces with the case's link between them; and the relay's process, if it is one."""
+    with namespaces.pair() as pair:
+        if case.shaped:
+            namespaces.join_by_wire(pair, case.rate * 1e6 / 8, case.queue)
+            yield pair, None
+            return
+        said = {
+            "left": pair.left,
+            "right": pair.right,
+            "rtt": case.rtt,
+            "rate": case.rate * 1e6 / 8,
+            "trace": str(case.trace) if case.trace else None,
+            "queue": case.queue,
+            "loss": case.loss,
+        }
+        relay = namespaces.began((sys.executable, "-m", "benchmarks.testbed.relay", json.dumps(said)))
+        try:
+            namespaces.heard(relay)
+            namespaces.set_up(pair.left, "tun", LEFT)
+            namespaces.set_up(pair.right, "tun", RIGHT)
+            yield pair, relay
+        finally:
+            namespaces.stop(relay)
+
+
+def measure(case: Case, repetitions: int) -> Outcome:
+    """Makes the link, sends the bytes so many times, and takes everything down."""
+    measured: list[list[float]] = []
+    dropped: list[int] = []
+    with testbed(case) as (pair, relay):
+        server = namespaces.start(pair.left, "benchmarks.testbed.ends", "serve", case.congestion)
+        try:
+            congestion = namespaces.heard(server)
+            for _ in range(repetitions * TRIES):
+                at = time.monotonic() + LEAD
+                if relay:
+                    _tell(relay, at - case.offset)
+                late, ends = _fetch(pair, case, at)
+                drops = _tell(relay, time.monotonic()) if relay else 0
+                if not case.trace or late < LATE:
+                    measured.append(ends)
+                    dropped += [drops] if relay else []
+                if len(measured) == repetitions:
+                    break
+                time.sleep(PAUSE)
+        finally:
+            namespaces.stop(server)
+    if len(measured) < repetitions:
+        raise RuntimeError(f"{case.label}: this machine is too busy to begin within {LATE * 1e3:g} ms of its time")
+    return Outcome(case, congestion, predict(case), measured, dropped)
+
+
+def _fetch(pair: Pair, case: Case, at: float) -> tuple[float, list[float]]:
+    """How late it began, and what each flow took, s."""
+    arguments = (LEFT, str(case.nbytes), str(case.flows), repr(at))
+    receiver = namespaces.start(pair.right, "benchmarks.testbed.ends", "fetch", *arguments)
+    try:
+        said = json.loads(namespaces.heard(receiver))
+    finally:
+        namespaces.stop(receiver)
+    return float(said["late"]), [float(end) for end in said["ends"]]
+
+
+def _tell(relay: Popen[str], zero: float) -> int:
+    """When its trace begins; how many packets it has dropped since it was told before."""
+    assert relay.stdin is not None
+    relay.stdin.write(f"{zero!r}\n")
+    relay.stdin.flush()
+    return int(namespaces.heard(relay))

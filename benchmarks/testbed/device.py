@@ -1,0 +1,73 @@
+"""A device in a process of its own: it polls, trains for real, and answers, as fast as kernel and quota let it.
+
+Run as: python -m benchmarks.testbed.device SCENARIO NAME HOST.  A line on standard input, "label seed", begins a run;
+204 ends it, and then it says when what happened (CLOCK_MONOTONIC, s).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+
+from benchmarks.testbed.namespaces import say
+from emulator import jobs
+from emulator.attend import Home
+from emulator.run import study_of
+from emulator.study import Study
+from emulator.workshop import quiet_torch
+from network import payload
+from scenarios.load import load
+
+PORT = 4478
+NOTHING = payload.encode({})
+
+
+def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, float]]:
+    """One run; for each round when its request had come, when it had trained and when it had answered."""
+    home = Home()
+    told: list[dict[str, float]] = []
+    connection = http.client.HTTPConnection(host, PORT)
+    while True:
+        connection.request("POST", f"/next?device={name}&resting=1")
+        response = connection.getresponse()
+        data = response.read()
+        if response.status == 204:
+            connection.close()
+            return told
+        came = time.monotonic()
+        header, body = payload.unpack(data)
+        round, counted = header["round"], header["counted"]
+        assert isinstance(round, int)
+        assert not isinstance(counted, str)
+        home.settle(counted)
+        done = jobs.train(study, run, name, round, body, home.memory, False)
+        home.keep(round, done)
+        answer = payload.pack({"round": round, "examples": done.examples}, done.upload)
+        trained = time.monotonic()
+        connection.request("POST", f"/reply?device={name}", body=answer)
+        connection.getresponse().read()
+        told.append({"came": came, "trained": trained, "answered": time.monotonic()})
+
+
+def warm(study: Study, name: str) -> None:
+    """Trains once with each algorithm: the first time takes longer than any other."""
+    for label in study.algorithms:
+        run = jobs.Run(label, min(study.splits))
+        opening = jobs.request(study, run, 0, jobs.start(study, run).message, tuple(study.fleet))
+        jobs.train(study, run, name, 0, opening.extra.get(name, opening.download), NOTHING, False)
+
+
+def main(scenario: str, name: str, host: str) -> None:
+    quiet_torch()
+    study = study_of(load(scenario))
+    warm(study, name)
+    say("ready")
+    for line in sys.stdin:
+        label, seed = line.split()
+        say(json.dumps(attend(study, jobs.Run(label, int(seed)), name, host)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

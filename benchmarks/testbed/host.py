@@ -1,0 +1,114 @@
+"""The server in a process of its own: rounds over HTTP with real devices, and nothing that paces them.
+
+Run as: python -m benchmarks.testbed.host SCENARIO.  A line on standard input, "label seed rounds", plays so many
+rounds in which all devices are asked and all count; then it says when what happened (CLOCK_MONOTONIC, s).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from benchmarks.testbed.device import PORT, warm
+from benchmarks.testbed.namespaces import say
+from emulator import jobs
+from emulator.run import study_of
+from emulator.study import Study
+from emulator.workshop import quiet_torch
+from network import payload
+from scenarios.load import load
+
+LARGEST = 1 << 28  # bytes of an upload
+
+
+@dataclass
+class Desk:
+    """What lies ready for one device, and what has come from it."""
+
+    out: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+    back: asyncio.Queue[tuple[bytes, int]] = field(default_factory=asyncio.Queue)
+    sent: float = 0.0
+    arrived: float = 0.0
+
+
+def application(desks: dict[str, Desk]) -> web.Application:
+    """What devices poll and answer (emulator/web.py), without its pace."""
+
+    async def following(request: web.Request) -> web.Response:
+        desk = desks[request.query["device"]]
+        data = await desk.out.get()
+        if data is None:
+            return web.Response(status=204)
+        desk.sent = time.monotonic()
+        return web.Response(body=data)
+
+    async def reply(request: web.Request) -> web.Response:
+        desk = desks[request.query["device"]]
+        data = await request.read()
+        desk.arrived = time.monotonic()
+        header, body = payload.unpack(data)
+        assert isinstance(header["examples"], int)
+        desk.back.put_nowait((body, header["examples"]))
+        return web.Response(status=204)
+
+    app = web.Application(client_max_size=LARGEST)
+    app.add_routes([web.post("/next", following), web.post("/reply", reply)])
+    return app
+
+
+async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk]) -> list[dict[str, object]]:
+    """The rounds, from opening to the new model; evaluating is no part of them."""
+    state, told, counted = jobs.start(study, run), [], None
+    for number in range(rounds):
+        began = time.monotonic()
+        opening = jobs.request(study, run, number, state.message, tuple(study.fleet))
+        asked = time.monotonic()
+        for name, desk in desks.items():
+            body = opening.extra.get(name, opening.download)
+            desk.out.put_nowait(payload.pack({"round": number, "counted": counted}, body))
+        replies = {name: await desk.back.get() for name, desk in desks.items()}
+        heard = time.monotonic()
+        # Its answer to the last reply goes out meanwhile.
+        state = await asyncio.to_thread(jobs.combine, study, run, number, state.message, replies, opening.download)
+        told.append(
+            {
+                "began": began,
+                "asked": asked,
+                "heard": heard,
+                "combined": time.monotonic(),
+                "devices": {name: {"sent": desk.sent, "arrived": desk.arrived} for name, desk in desks.items()},
+            }
+        )
+        counted = number
+    for desk in desks.values():
+        desk.out.put_nowait(None)
+    return told
+
+
+async def serve(study: Study) -> None:
+    """Until standard input ends."""
+    desks = {name: Desk() for name in study.fleet}
+    runner = web.AppRunner(application(desks), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "0.0.0.0", PORT).start()
+    say("ready")
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        label, seed, rounds = line.split()
+        say(json.dumps(await play(study, jobs.Run(label, int(seed)), int(rounds), desks)))
+    await runner.cleanup()
+
+
+def main(scenario: str) -> None:
+    quiet_torch()
+    study = study_of(load(scenario))
+    warm(study, min(study.fleet))
+    asyncio.run(serve(study))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,34 @@
+"""Energy: idle, computing and radio power times their seconds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Power:
+    """What a device draws in watts, all in all, while it idles, computes, or sends or receives.
+
+    Raises ValueError for a number that is negative or not finite.  Source: network.md §5.
+    """
+
+    idle: float = 0.0
+    compute: float = 0.0
+    radio: float = 0.0
+
+    def __post_init__(self) -> None:
+        for what in ("idle", "compute", "radio"):
+            value = getattr(self, what)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{what} power is {value} W; it must be 0 or more, and finite")
+
+    def joules(self, idle: float, compute: float, radio: float) -> float:
+        """Of so many seconds in each state; a second belongs to one state, computing before radio before idle.
+
+        Raises ValueError for seconds that are negative or not finite.
+        """
+        for what, seconds in (("idle", idle), ("compute", compute), ("radio", radio)):
+            if not 0 <= seconds < math.inf:
+                raise ValueError(f"{what} lasts {seconds} s; it must be 0 or more, and finite")
+        return self.idle * idle + self.compute * compute + self.radio * radio

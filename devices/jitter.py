@@ -1,0 +1,33 @@
+"""Jitter: no two batches take the same seconds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
+    """How many times its mean a phase of `steps` batches takes; one draw, with mean 1.
+
+    A batch's factor is lognormal with mean 1 and coefficient of variation `cv`.  The mean of `steps` independent
+    ones has mean 1 and cv / sqrt(steps); its distribution has no closed form and is taken to be the lognormal with
+    these two moments (Fenton 1960).  Exact for one step; for more, the first two moments are, and so a phase in two
+    pieces varies as in one.  At cv 0.18, the worst seen, the sum of two has skewness 0.386, and 0.384 here.
+    Raises ValueError for a negative or infinite cv, or less than no steps.
+    Source: network.md §5 (cv 0.02-0.06).
+    """
+    if not 0 <= cv < math.inf:
+        raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")
+    if not 0 <= steps < math.inf:
+        raise ValueError(f"steps is {steps}; a phase has 0 or more, and finitely many")
+    if cv == 0 or steps == 0:
+        return 1.0
+    mu, sigma = parameters(1.0, cv / math.sqrt(steps))
+    return float(rng.lognormal(mu, sigma))
+
+
+def parameters(mean: float, cv: float) -> tuple[float, float]:
+    """mu and sigma of the lognormal distribution with this mean and coefficient of variation."""
+    variance = math.log1p(cv * cv)
+    return math.log(mean) - variance / 2, math.sqrt(variance)

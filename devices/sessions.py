@@ -1,0 +1,214 @@
+"""Generators of presence: seeded, endless, and made only as far as they are asked.
+
+A generator remembers the instants at which it changes, 8 bytes each, up to the latest time it was asked about; they
+are drawn in order from its seed, so that no question changes an answer.  What is sent to a worker is the seed.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from devices.jitter import parameters
+
+DAY, HOUR = 86_400.0, 3600.0
+MOST = 5_000_000  # changes that one generator remembers: 40 MB, or 9 years of sessions of a minute
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """What generators share: questions about an endless row of changes.  `first` and `_changes` make it."""
+
+    seed: int
+    _state: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def always(self) -> bool:
+        """Whether it never goes off line."""
+        return False
+
+    def on(self, t: float) -> bool:
+        """Whether the device is on line at `t`.
+
+        Raises ValueError for a time that is not finite or before 0, or beyond MOST changes.
+        """
+        return self._on_after(self._passed(t))
+
+    def next_on(self, t: float) -> float:
+        """The first instant from `t` on at which the device is on line: `t` itself if it is."""
+        return self._next(t, True)
+
+    def next_off(self, t: float) -> float:
+        """The first instant from `t` on at which the device is off: `t` itself if it is off."""
+        return self._next(t, False)
+
+    def _next(self, t: float, on: bool) -> float:
+        if t == math.inf:
+            return t
+        passed = self._passed(t)
+        return t if self._on_after(passed) == on else float(self._state["changes"][passed])
+
+    def _on_after(self, changes: int) -> bool:
+        return bool(self._state["first"]) == (changes % 2 == 0)
+
+    def _passed(self, t: float) -> int:
+        """How many changes there are until `t`; one beyond is known then."""
+        if not 0 <= t < math.inf:
+            raise ValueError(f"t is {t}; it must be a time in seconds since the run began")
+        changes = self._known()
+        while not changes or changes[-1] <= t:
+            if len(changes) == MOST:
+                raise ValueError(f"t is {t}; presence is drawn for {MOST} changes, which end at {changes[-1]:g} s")
+            following, last = next(self._state["rest"]), changes[-1] if changes else 0.0
+            changes.append(max(following, math.nextafter(last, math.inf)))  # no session is empty
+        return bisect_right(changes, t)
+
+    def _known(self) -> array[float]:
+        if not self._state:
+            rng = np.random.default_rng(self.seed)
+            self._state["first"] = self._first(rng)
+            self._state["rest"] = self._changes(rng, self._state["first"])
+            self._state["changes"] = array("d")
+        changes: array[float] = self._state["changes"]
+        return changes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_state": {}}
+
+    def _first(self, rng: np.random.Generator) -> bool:
+        """Whether the device is on line when the run begins."""
+        raise NotImplementedError
+
+    def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
+        """The instants of all changes, without end."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Renewal(Sessions):
+    """Sessions on and off line follow each other, each lognormal: means in seconds, and coefficients of variation.
+
+    The run begins at a random instant of an old process: on line with the share of the time that it is, in a session
+    that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
+    Source: network.md §5; the beginning: Cox 1962, Renewal Theory, §5.4.
+    """
+
+    mean_on: float = HOUR
+    mean_off: float = HOUR
+    cv_on: float = 1.0
+    cv_off: float = 1.0
+
+    def __post_init__(self) -> None:
+        for what in ("mean_on", "mean_off"):
+            if not 0 < getattr(self, what) < math.inf:
+                raise ValueError(f"{what} is {getattr(self, what)}; it must be above 0 s, and finite")
+        for what in ("cv_on", "cv_off"):
+            if not 0 <= getattr(self, what) < math.inf:
+                raise ValueError(f"{what} is {getattr(self, what)}; it must be 0 or more, and finite")
+
+    def _first(self, rng: np.random.Generator) -> bool:
+        return bool(rng.random() < self.mean_on / (self.mean_on + self.mean_off))
+
+    def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
+        (mu, sigma), t = self._law(on), 0.0
+        # What a random instant finds: the length counts once more, and any part of it is left.
+        t += rng.random() * float(rng.lognormal(mu + sigma * sigma, sigma))
+        while True:
+            yield t
+            on = not on
+            t += float(rng.lognormal(*self._law(on)))
+
+    def _law(self, on: bool) -> tuple[float, float]:
+        return parameters(self.mean_on, self.cv_on) if on else parameters(self.mean_off, self.cv_off)
+
+
+@dataclass(frozen=True)
+class Diurnal(Sessions):
+    """Comes and goes with rates that depend on the hour of the local day.
+
+    `arrive` and `leave` are expected changes per hour of one who is off, and on, line: 24 each.  `local` is the
+    hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so
+    waits are exact: a change comes when the rate has summed to an exponential draw.  The run begins as an old process
+    finds itself at that hour.  Raises ValueError for rates that are negative, or that never change anything.
+    Source: network.md §5 (charging and on wifi at night).
+    """
+
+    arrive: tuple[float, ...] = (0.5,) * 24
+    leave: tuple[float, ...] = (0.5,) * 24
+    local: float = 0.0
+
+    def __post_init__(self) -> None:
+        for what in ("arrive", "leave"):
+            rates = getattr(self, what)
+            if len(rates) != 24 or not all(0 <= rate < math.inf for rate in rates) or sum(rates) == 0:
+                raise ValueError(f"{what} is {rates}; it must be 24 rates of 0 or more, and not all 0")
+        if not math.isfinite(self.local):
+            raise ValueError(f"local is {self.local}; it must be an hour of the day")
+
+    def share(self, hour: float) -> float:
+        """How probable it is that the device is on line at this hour of its day, in an old process.
+
+        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the p that a day leaves as it is.
+        """
+        a, b = _day(self.arrive, self.leave, 24.0)
+        p = b / (1 - a)
+        a, b = _day(self.arrive, self.leave, hour % 24)
+        return a * p + b
+
+    def _first(self, rng: np.random.Generator) -> bool:
+        return bool(rng.random() < self.share(self.local))
+
+    def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
+        begun = self.local % 24 * HOUR  # after midnight
+        clock = begun
+        summed = {True: _sums(self.leave), False: _sums(self.arrive)}
+        while True:
+            clock = _reached(summed[on], clock, float(rng.exponential()))
+            yield clock - begun
+            on = not on
+
+
+def night(seed: int, local: float = 0.0) -> Diurnal:
+    """Who charges and is on wifi at night: mostly from 22 to 7 o'clock, and now and then by day.  Assumed rates."""
+    evening, day = {22, 23, 0, 1, 2, 3, 4, 5, 6}, range(24)
+    arrive = tuple(1.0 if hour in evening else 0.05 for hour in day)
+    leave = tuple(0.05 if hour in evening else 1.0 for hour in day)
+    return Diurnal(seed, arrive, leave, local)
+
+
+def _sums(rates: Sequence[float]) -> list[float]:
+    """What the rates have summed to at each hour of the day, 0 to 24."""
+    sums = [0.0]
+    for rate in rates:
+        sums.append(sums[-1] + rate)
+    return sums
+
+
+def _reached(sums: list[float], clock: float, more: float) -> float:
+    """When the rates have summed to `more` since `clock`, both in seconds after the first midnight."""
+    days, hours = divmod(clock / HOUR, 24)
+    hour = min(int(hours), 23)
+    total = sums[hour] + (hours - hour) * (sums[hour + 1] - sums[hour]) + more
+    whole, rest = divmod(total, sums[-1])
+    # The first hour at whose end the sum is reached; hours of rate 0 are passed over.
+    after = min(bisect_right(sums, rest), 24)
+    rate = sums[after] - sums[after - 1]
+    part = (rest - sums[after - 1]) / rate if rate else 1.0
+    return ((days + whole) * 24 + after - 1 + part) * HOUR
+
+
+def _day(arrive: Sequence[float], leave: Sequence[float], hours: float) -> tuple[float, float]:
+    """The line p -> a p + b that leads from midnight to `hours` later."""
+    a, b = 1.0, 0.0
+    for start, (coming, going) in enumerate(zip(arrive, leave, strict=True)):
+        length, both = min(1.0, max(0.0, hours - start)), coming + going
+        if both and length:
+            shrunk = math.exp(-both * length)
+            a, b = a * shrunk, b * shrunk + coming / both * (1 - shrunk)
+    return a, b

@@ -1,0 +1,104 @@
+"""Speeds from what others measured: AI-Benchmark's scores, FedScale's milliseconds per sample.
+
+Files are read where the user has them: FLASH's tables (repository PKU-Chengxu/FLASH, Yang et al. 2021) are not ours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+# AI-Benchmark's CPU-F score of phones whose training FLASH measured, and the effective FLOP/s of their profiles.
+# FLASH calls the slowest "Nexus 6" where it is measured, and takes the score of "Google Nexus S" for it, whose CPU is
+# far slower; the Nexus 6 has no score, and Motorola's X Play is the nearest in years.
+ANCHORS: dict[str, tuple[float, str]] = {
+    "nexus-6": (482.0, "assumed: the Motorola Moto X Play's score"),
+    "redmi-note-7": (1426.0, "Xiaomi Redmi Note 7"),
+    "pixel-4": (3212.0, "Google Pixel 4"),
+}
+
+
+def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
+    """Phone -> score, from `raw_ai_benchmark_list.json` (its `column`) or `benchmark2score.json`.
+
+    A phone that is listed several times has its last score.  The second file's are those with an NPU, which does not
+    train: prefer the first.  Raises ValueError for a file that is neither, or a score that is not a positive number.
+    """
+    table = _json(path)
+    if isinstance(table, list) and all(isinstance(row, dict) and {"Model", column} <= row.keys() for row in table):
+        pairs = [(row["Model"], row[column]) for row in table]
+    elif isinstance(table, dict):
+        pairs = list(table.items())
+    else:
+        raise ValueError(f"{path} has no scores; it must be a list of phones with Model and {column}, or a table")
+    return {str(phone): _positive(path, str(phone), said) for phone, said in pairs}
+
+
+def benchmark_name(path: Path, model: str) -> str:
+    """AI-Benchmark's name of a phone's model code, from `real2benchmark.json`.
+
+    Raises ValueError for a code that the file lacks, or calls unknown.
+    """
+    names = _json(path)
+    name = names.get(model, "unknown") if isinstance(names, dict) else "unknown"
+    if "unknown" in name:
+        raise ValueError(f"{path} does not know the phone {model!r}; name it as AI-Benchmark does")
+    return str(name)
+
+
+def speed_of(score: float, anchors: Mapping[float, float]) -> float:
+    """FLOP/s of a phone with this score: a power law between neighbouring anchors (score -> FLOP/s).
+
+    Beyond the outermost anchors speed is proportional to the score.  Raises ValueError for numbers that are not
+    positive, and for no anchors.
+    """
+    known = sorted(anchors.items())
+    if not known or not all(0 < value < math.inf for value in (score, *anchors, *anchors.values())):
+        raise ValueError(
+            f"the score is {score} and the anchors are {known}; they must be positive, one anchor at least"
+        )
+    place = bisect_left([anchor for anchor, _ in known], score)
+    if place in (0, len(known)):
+        anchor, speed = known[min(place, len(known) - 1)]
+        return speed * (score / anchor)
+    (low, slow), (high, fast) = list(pairwise(known))[place - 1]
+    part = math.log(score / low) / math.log(high / low)
+    return slow * math.exp(part * math.log(fast / slow))
+
+
+def fedscale_seconds(milliseconds: float, batch: int, steps: int) -> float:
+    """FedScale's time of `steps` training steps: 3 x batch x steps x (ms per sample of inference) / 1000."""
+    return 3 * batch * steps * milliseconds / 1000
+
+
+def speed_of_inference(milliseconds: float, flops: float) -> float:
+    """FLOP/s of a device that takes `milliseconds` per sample of inference with a model of `flops` FLOPs forward.
+
+    FedScale's `computation` names no model; ShuffleNet's and MobileNet's are usual.  Raises ValueError for numbers
+    that are not positive.
+    """
+    if not (0 < milliseconds < math.inf and 0 < flops < math.inf):
+        raise ValueError(f"{milliseconds} ms per sample of {flops} FLOPs; both must be positive and finite")
+    return flops / (milliseconds / 1000)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no JSON: {error}") from None
+
+
+def _positive(path: Path, phone: str, said: object) -> float:
+    try:
+        value = float(str(said))
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ValueError(f"{path}: the score of {phone} is {said!r}; it must be a positive number")
+    return value

@@ -1,0 +1,91 @@
+"""Thermal throttling: a device that computes for minutes slows down, and recovers while it idles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+DONE = 1e-14  # relative: where Newton's steps end
+
+
+@dataclass(frozen=True)
+class Heat:
+    """How hot a device was at the instant `at`: 0 is cold, 1 is where endless load leads."""
+
+    level: float = 0.0
+    at: float = 0.0
+
+
+COLD = Heat()
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """A first-order node: under load, heat goes to 1, and idle to 0, with time constant `heating` in seconds.
+
+    The speed falls with heat in a line, from full at 0 to `sustained` of it at 1.  Sustained 1 throttles nothing.
+    Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: network.md §5.
+    """
+
+    sustained: float = 1.0  # of the full speed; phones 0.5-0.7
+    heating: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sustained <= 1:
+            raise ValueError(f"sustained is {self.sustained}; it must be above 0 and at most 1, of the full speed")
+        if not self.heating > 0:
+            raise ValueError(f"heating is {self.heating}; the time constant must be above 0 s")
+
+    def speed(self, level: float) -> float:
+        """Of the full one, at a level of heat."""
+        return 1 - (1 - self.sustained) * level
+
+    def rested(self, heat: Heat, t: float) -> Heat:
+        """The state at `t` of a device that has idled since `heat.at`.  Raises ValueError if `t` is before that."""
+        return Heat(heat.level * math.exp(-_since(heat, t) / self.heating), t)
+
+    def loaded(self, heat: Heat, t: float) -> Heat:
+        """The state at `t` of a device that has computed since `heat.at`."""
+        return Heat(1 - (1 - heat.level) * math.exp(-_since(heat, t) / self.heating), t)
+
+    def done(self, heat: Heat, seconds: float) -> float:
+        """The work that `seconds` of load from `heat` on do, in seconds at full speed."""
+        if self._never():
+            return seconds
+        return self.sustained * seconds - self._credit(heat) * math.expm1(-seconds / self.heating)
+
+    def load(self, heat: Heat, start: float, work: float) -> tuple[float, Heat]:
+        """Seconds that `work`, in seconds at full speed, takes from `start` on, and the state when it is done.
+
+        Until `start` the device idled.  Raises ValueError for work that is negative or not finite.
+        """
+        if not 0 <= work < math.inf:
+            raise ValueError(f"work is {work}; it must be 0 s or more, and finite")
+        warm = self.rested(heat, start)
+        seconds = self._seconds(warm, work)
+        return seconds, self.loaded(warm, start + seconds)
+
+    def _seconds(self, heat: Heat, work: float) -> float:
+        """Where `done` is `work`.  That is concave and increases, so Newton's steps from the left never overshoot."""
+        if self._never():
+            return work
+        seconds = work
+        while True:
+            level = 1 - (1 - heat.level) * math.exp(-seconds / self.heating)
+            step = (work - self.done(heat, seconds)) / self.speed(level)
+            if step <= DONE * seconds:
+                return seconds
+            seconds += step
+
+    def _credit(self, heat: Heat) -> float:
+        """What is done beyond the sustained speed, over an endless load."""
+        return (1 - self.sustained) * (1 - heat.level) * self.heating
+
+    def _never(self) -> bool:
+        return self.sustained == 1 or self.heating == math.inf
+
+
+def _since(heat: Heat, t: float) -> float:
+    if not t >= heat.at:
+        raise ValueError(f"t is {t}; the state is known from {heat.at} s on")
+    return t - heat.at

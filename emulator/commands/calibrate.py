@@ -1,0 +1,265 @@
+"""`fedlapse calibrate`: what does this computer achieve in training?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from devices.device import Profile
+
+STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
+LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
+
+
+class Form(StrEnum):
+    csv = "csv"
+    yaml = "yaml"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A training step that is mostly one class of operator, and what it costs."""
+
+    kind: str  # conv | dense | recurrent | empty
+    steps: int
+    flops: float
+    conv: float
+    recurrent: float
+    floats: float
+    run: Callable[[], object]
+
+    @property
+    def dense(self) -> float:
+        return self.flops - self.conv - self.recurrent
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead in a step."""
+
+    conv: float
+    dense: float
+    recurrent: float
+    bytes_per_s: float
+    overhead: float
+
+    @property
+    def speed(self) -> float:
+        """One for all, where the networks are images': half the FLOPs convolutions, half dense."""
+        return 2 / (1 / self.conv + 1 / self.dense)
+
+    def profile(self, name: str, source: str, memory: int) -> Profile:
+        from devices.device import Profile
+
+        speeds = (self.conv, self.dense, self.recurrent)
+        return Profile(name, self.speed, self.bytes_per_s, self.overhead, memory, source, *speeds)
+
+
+def calibrate(
+    name: Annotated[str, typer.Option(help="Of the profile that is printed.")] = "host",
+    seconds: Annotated[float, typer.Option(help="How long to measure, about.", min=0.1, max=600)] = 10.0,
+    threads: Annotated[int, typer.Option(help="That training uses.", min=1)] = 1,
+    format: Annotated[Form, typer.Option(help="For a profiles file, or for a group of the fleet.")] = Form.csv,
+) -> None:
+    """Measures this computer, and prints a profile of it: speeds by class of operator, bandwidth, overhead, memory."""
+    if "," in name or '"' in name or not name.strip():
+        raise typer.BadParameter(f"{name!r} stands in a line of a CSV file; it must be a plain name")
+    found = measure(seconds, threads)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    lines = csv_lines(name, found, memory, source(threads)) if format is Form.csv else yaml_lines(name, found, memory)
+    typer.echo("\n".join(lines if format is Form.csv else [f"# {source(threads)}, {date.today()}", *lines]))
+
+
+def source(threads: int) -> str:
+    """How the numbers came about, without the date."""
+    import torch
+
+    with_threads = f"{threads} thread{'s' * (threads > 1)}"
+    return f"measured: fedlapse calibrate on {_processor()} with torch {torch.__version__} and {with_threads}"
+
+
+def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
+    """Lines of a profiles file, as read_profiles takes them."""
+    from devices.device import OPTIONAL, UNITS
+
+    values = {
+        "speed": found.speed,
+        "speed_conv": found.conv,
+        "speed_dense": found.dense,
+        "speed_recurrent": found.recurrent,
+        "memory_bandwidth": found.bytes_per_s,
+        "overhead": found.overhead,
+        "memory": float(memory),
+    }
+    units, today = UNITS | OPTIONAL, date.today()
+    rows = ((what, value / units[what][1], units[what][0]) for what, value in values.items())
+    lines = [f'{name},{what},{value:.4g},{unit},"{said}",{today}' for what, value, unit in rows]
+    return ["name,quantity,value,unit,source,date", *lines]
+
+
+def yaml_lines(name: str, found: Measured, memory: int) -> list[str]:
+    """Keys of a group of the fleet; it has one speed."""
+    return [
+        f"name: {name}",
+        f"speed_gflop_s: {found.speed / 1e9:.4g}",
+        f"memory_bandwidth_gb_s: {found.bytes_per_s / 1e9:.4g}",
+        f"overhead_ms: {found.overhead * 1e3:.4g}",
+        f"memory_mb: {memory / 1e6:.0f}",
+    ]
+
+
+def measure(seconds: float, threads: int = 1) -> Measured:
+    """Times small training steps in turns, about so long in all, and takes the best of each.
+
+    With one thread, seconds of its CPU time: what other programs take does not count.
+    """
+    import torch
+
+    from emulator.workshop import quiet_torch
+
+    before = torch.get_num_threads()
+    quiet_torch()
+    torch.set_num_threads(threads)
+    try:
+        clock = time.thread_time if threads == 1 else time.perf_counter
+        return _measure(seconds, clock)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure(seconds: float, clock: Callable[[], float]) -> Measured:
+    kernels, jobs = workload()
+    return evaluated(kernels, _best(jobs, seconds, clock))
+
+
+def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
+    """What is timed: the kernels, and in the same order their jobs, then nothing but overhead, then a stream."""
+    kernels = [
+        _conv(5, 1, 28, batch=16),
+        _conv(3, 16, 16, batch=64),
+        _dense(784, 512, batch=32),
+        _dense(256, 1024, batch=512),
+        _recurrent(128, batch=16),
+        _recurrent(256, batch=64),
+        _kernel("empty", _empty(), (1,), 1, steps=50),
+    ]
+    return kernels, [*(kernel.run for kernel in kernels), _stream()]
+
+
+def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
+    """The rates behind the seconds of each job of `workload`."""
+    *steps, empty = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
+    return rates(kernels[:-1], steps, bytes_per_s=4 * 4 * STREAM / seconds[-1], overhead=empty)
+
+
+def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, overhead: float) -> Measured:
+    """The speeds that explain the kernels' seconds per step: dense first, for the others have dense layers too."""
+    found: dict[str, float] = {}
+    for kind in ("dense", "conv", "recurrent"):
+        own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
+        found[kind] = geometric_mean(_speed(kernel, took, found, bytes_per_s, overhead) for kernel, took in own)
+    return Measured(found["conv"], found["dense"], found["recurrent"], bytes_per_s, overhead)
+
+
+def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, overhead: float) -> float:
+    """FLOP/s of the kernel's own class, from what is left once everything else is paid."""
+    others = sum(getattr(kernel, kind) / speed for kind, speed in known.items())
+    left = took - others - 4 * kernel.floats / bytes_per_s - overhead
+    return float(getattr(kernel, kernel.kind) / max(left, LEAST * took))
+
+
+def _best(jobs: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float]) -> list[float]:
+    best, until = [float("inf")] * len(jobs), time.perf_counter() + seconds
+    while True:
+        for number, job in enumerate(jobs):
+            began = clock()
+            job()
+            best[number] = min(best[number], clock() - began)
+        if time.perf_counter() >= until:
+            return best
+
+
+def _conv(size: int, channels: int, side: int, batch: int) -> Kernel:
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.Conv2d(channels, 32, size, padding=size // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, size, padding=size // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * (side // 4) ** 2, 10),
+    )
+    return _kernel("conv", model, (channels, side, side), batch, steps=4)
+
+
+def _dense(inputs: int, units: int, batch: int) -> Kernel:
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(inputs, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 10))
+    return _kernel("dense", model, (inputs,), batch, steps=4)
+
+
+def _recurrent(units: int, batch: int) -> Kernel:
+    from algorithms.models import word_lstm
+
+    return _kernel("recurrent", word_lstm(units, 16), (20,), batch, steps=4, tokens=16)
+
+
+def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
+    """Steps of plain SGD on random examples, by the very loop of a device."""
+    import torch
+
+    from algorithms.algorithm import Party, Phase, Training
+    from algorithms.cost import Meter, sgd_traffic
+    from algorithms.local import sgd
+    from algorithms.models import cross_entropy
+
+    draw, n = torch.Generator().manual_seed(0), steps * batch
+    x = torch.randint(tokens, (n, *shape), generator=draw) if tokens else torch.randn(n, *shape, generator=draw)
+    y = torch.randint(tokens or 10, (n, *shape) if tokens else (n,), generator=draw)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    party = Party("device", 1, model, cross_entropy, x, y, round=0, cycle=0, seed=0)
+    traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
+    phase = Phase("train", n, batch, traffic=traffic)
+    meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
+    counts = (meter.step_flops(phase), *meter.step_kinds(phase), meter.step_floats(phase))
+    return Kernel(kind, steps, *counts, run=lambda: sgd(party, weights, Training(batch=batch)))
+
+
+def _empty() -> nn.Module:
+    """Next to nothing: what is left of its steps is the overhead."""
+    from torch import nn
+
+    return nn.Linear(1, 10)
+
+
+def _stream() -> Callable[[], object]:
+    """Three numbers read and one written, STREAM times."""
+    import torch
+
+    a, b, c = (torch.ones(STREAM) for _ in range(3))
+    return lambda: a.addcmul_(b, c, value=1e-9)
+
+
+def _processor() -> str:
+    """Its name, without what would break a line of CSV."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return (named or [platform.processor() or platform.machine()])[0].replace('"', "").replace(",", " ")

@@ -1,0 +1,80 @@
+"""What `replay` prints: a table for each target, what was assumed, and where replays stop being exact."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from emulator import units
+from emulator.commands.plan_text import columns
+from emulator.replays.company import Company
+from emulator.replays.findings import Finding, cells, flips
+
+LOOPED = 10  # times that a trace may start over before a word is said
+TOLD = 6  # lines of a kind; more are summed up
+
+
+def text(company: Company, findings: Sequence[Finding], out: Path) -> str:
+    parts = [_table(company, findings, target) for target in findings[0].times]
+    parts += [_turned(findings, target) for target in findings[0].times if len(company.labels) > 1]
+    lines = [*_assumed(findings), *_partings(findings), f"replay: {out}"]
+    return "\n\n".join([*parts, "\n".join(lines)])
+
+
+def _table(company: Company, findings: Sequence[Finding], target: str) -> str:
+    """Times of all settings, the record's first; the one that gets there first is named where there are several."""
+    known = [times.median for each in findings for times in each.times[target].values() if times.known]
+    unit = units.of_time([value for value in known if value != float("inf")])
+    several = len(company.labels) > 1
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    grid.add_column("links")
+    for label in company.labels:
+        grid.add_column(label, justify="right")
+    if several:
+        grid.add_column("first")
+    turned = flips(findings, target)
+    for each in findings:
+        order = each.order(target)
+        first = [f"{order[0] if order else units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
+        grid.add_row(each.name, *cells(each, target, unit), *first)
+    shown = io.StringIO(f"{company.scenario.name}: {unit.name} until {target}\n")
+    shown.seek(0, io.SEEK_END)
+    Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
+    return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
+
+
+def _turned(findings: Sequence[Finding], target: str) -> str:
+    turned, first = flips(findings, target), findings[0].order(target)
+    if first is None:
+        return f"{target}: the record itself does not say in which order the algorithms get there"
+    order = " < ".join(first)
+    if not turned:
+        return f"{target}: {order} in the record, and in every setting that is known"
+    return f"{target}: {order} in the record; the order turns on {', '.join(turned)}"
+
+
+def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
+    said: dict[str, list[str]] = {}
+    for each in findings:
+        for assumption in each.assumptions:
+            said.setdefault(assumption, []).append(each.name)
+    for assumption, names in said.items():
+        yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names)})"
+    if lacking := sum(each.assumed for each in findings):
+        yield f"{lacking} messages and pieces of work that the record cut short are taken to be as their like"
+    for each in findings:
+        if each.loops > LOOPED:
+            yield f"{each.name}: the trace starts over {each.loops} times; it is too short for this run"
+
+
+def _partings(findings: Sequence[Finding]) -> Iterator[str]:
+    said = [f"{each.name}: not exact: {parting}" for each in findings for parting in each.partings]
+    said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
+    yield from said[:TOLD]
+    if len(said) > TOLD:
+        yield f"and {len(said) - TOLD} more in replay.json"

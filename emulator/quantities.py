@@ -1,0 +1,65 @@
+"""Numbers with units, as command lines say them: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
+BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+PREFIXES = {**DECIMAL, **BINARY}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is measured: the words for its units and what one of each is in ours."""
+
+    name: str
+    units: Mapping[str, float]
+    example: str
+    least: float = 0.0  # it must be above this; -1: 0 is fine
+
+    def value(self, text: str) -> float:
+        """In our unit.  Raises ValueError, in one sentence, for what is none."""
+        found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
+        if not found or found[2] not in self.units:
+            raise ValueError(f"{text!r} is no {self.name}; write it as {self.example} ({', '.join(self._usual())})")
+        value = float(found[1]) * self.units[found[2]]
+        if not self.least < value < math.inf:
+            raise ValueError(f"a {self.name} of {text} is out of range; it must be positive and finite")
+        return value
+
+    def span(self, text: str) -> tuple[float, float]:
+        """From and to of `0.1..100Mbit/s`, where the first number may have a unit of its own; one value is both.
+
+        Raises ValueError, in one sentence.
+        """
+        low, dots, high = text.partition("..")
+        if not dots:
+            return self.value(low), self.value(low)
+        unit = re.fullmatch(rf"\s*(?:{NUMBER})\s*(\S+)\s*", high)
+        begins = self.value(low if not re.fullmatch(rf"\s*(?:{NUMBER})\s*", low) or not unit else low + unit[1])
+        ends = self.value(high)
+        if not begins < ends:
+            raise ValueError(f"{text}: a range goes from the smaller to the larger {self.name}")
+        return begins, ends
+
+    def _usual(self) -> list[str]:
+        return [unit for unit in self.units if "i" not in unit[:2] or unit.startswith("bit")]
+
+
+RATE = Quantity(
+    "rate",  # bytes/s
+    {
+        f"{prefix}{unit}/s": size * one
+        for unit, one in (("bit", 0.125), ("B", 1.0))
+        for prefix, size in PREFIXES.items()
+    },
+    "100Mbit/s",
+)
+SIZE = Quantity("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
+SECONDS = Quantity("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
+SPEED = Quantity("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")

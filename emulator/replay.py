@@ -1,0 +1,281 @@
+"""A finished run, played again with no training: the same conversation on other links or other devices.
+
+Sizes, work, digests and accuracies come from the record; clock, links, presence and the rules of a round are the
+engine's own.  A replay is exact as long as every decision comes out as it did: who is asked, who counts, and, where
+devices keep what they trained, who trained.  On the record's own scenario it is the record, byte for byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from emulator.jobs import Opening, Run, State, Trained, combine, request, start, train
+from emulator.line import MemoryLine
+from emulator.metrics import Schedule
+from emulator.protocol import NOTHING, Play, RunFailed, Server
+from emulator.record import Line, Record
+from emulator.replays.bare import Bare, Setting, algorithms_of, bare, keeps
+from emulator.replays.prices import Prices, Unsaid, Workshop
+from emulator.replays.script import Script
+from emulator.rounds import Plan
+from emulator.run import Conduct, Diary, Outcome, Row, Stage
+from emulator.seeds import share
+from emulator.traffic import Flight, Traffic
+from emulator.virtual import VirtualWorld
+from emulator.workshop import Job
+from emulator.world import Call, Parcel
+from scenarios.schema import Scenario
+
+OVER = ("time_s", "bytes", "flops", "asked", "counted", "late", "lost", "refused", "failed", "wasted_bytes", "critical")
+NO_STATE = State(b"", b"")
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where a replay stops being exact."""
+
+    round: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run as it would have been."""
+
+    label: str
+    seed: int
+    rows: Sequence[Row]  # as in rounds.jsonl, accuracies as recorded; up to the parting, unless it went on
+    parting: Parting | None
+    assumed: int  # messages and pieces of work that the record lacks, taken to be as their like
+    failure: str | None  # why the conversation could not go on
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What is read from and written to in a replay."""
+
+    script: Script
+    prices: Prices
+    check: Check
+    folder: Path | None
+
+
+class Stopped(RunFailed):
+    """The replay is no longer the run."""
+
+
+class Theatre:
+    """A scenario whose runs are replayed: what all replays share."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.own = Setting.of(scenario)
+        self.algorithms = algorithms_of(scenario)
+        self.conduct = Conduct.of(scenario)
+        self.workshop = Workshop(scenario)
+
+    def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
+        """One run in one setting; its timeline and rounds go to `folder`.
+
+        `anyway`: it goes on where a decision comes out otherwise.  Raises BadScenario if the data are needed, to price
+        work on other hardware, and cannot be read.
+        """
+        return asyncio.run(self._replay(script, setting, folder, anyway))
+
+    async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
+        chosen = {script.label: self.algorithms[script.label]}
+        study = bare(self.scenario, chosen, setting, cycles=2 if script.cycles else 1)
+        plan = replace(self.conduct.plan, max=len(script.rounds))
+        conduct = replace(self.conduct, plan=plan, schedule=Schedule(0, 0), stop_at=None)
+        prices = Prices(study, script, self.own, setting, self.workshop)
+        world, outcome = VirtualWorld(Prompter(script)), Outcome(Run(script.label, script.seed))
+        check = Check(script, keeps(chosen[script.label]), anyway)
+        stage = Ghosts(world, study, outcome.run, conduct, Cast(script, prices, check, folder))
+        diary = Retold(stage, outcome)
+        server = Prompted(stage, plan)
+        try:
+            await world.run(server.serve(diary.after))
+            diary.write_settled()
+        except (Stopped, Unsaid) as end:
+            check.part(server.number, str(end), stop=False)
+        except RunFailed as failed:
+            if len(outcome.rows) < len(script.rounds):  # else it failed as the run did
+                outcome.failure = str(failed)
+        finally:
+            stage.record.shut()
+        return Replayed(script.label, script.seed, outcome.rows, check.parting, len(prices.assumed), outcome.failure)
+
+
+class Check:
+    """Compares what is decided with what was."""
+
+    def __init__(self, script: Script, keeps: bool, anyway: bool) -> None:
+        self.script, self.keeps, self.anyway = script, keeps, anyway
+        self.parting: Parting | None = None
+        self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: who came to the end of it
+
+    def part(self, round: int, why: str, stop: bool = True) -> None:
+        """Notes the first parting.  Raises Stopped unless the replay is to go on."""
+        self.parting = self.parting or Parting(round, why)
+        if stop and not self.anyway:
+            raise Stopped(why)
+
+    def asked(self, number: int, names: Sequence[str]) -> None:
+        said = self.script.rounds[number].asked
+        if tuple(names) != said:
+            self.part(number, f"asks {_others(names, said)}: other devices are on line and idle")
+
+    def closed(self, play: Play) -> None:
+        written = self.script.rounds[play.round.number]
+        if set(play.round.counted) != set(written.counted):
+            self.part(written.number, f"counts {_others(play.round.counted, written.counted)}")
+
+    def ended(self, number: int) -> None:
+        """Looks at a round whose last straggler has ended."""
+        parts = self.script.rounds[number].parts
+        said = {name for name, part in parts.items() if part.update is not None}
+        if self.keeps and self.trained[number] != said:
+            self.part(number, f"trains {_others(self.trained[number], said)}, and devices keep what they trained")
+
+
+def _others(now: Collection[str], before: Collection[str]) -> str:
+    """`a and b, not c`"""
+    more, less = sorted(set(now) - set(before)), sorted(set(before) - set(now))
+    said = [_some(more)] if more else []
+    return ", ".join([*said, *([f"not {_some(less)}"] if less else [])]) or "the same devices in another order"
+
+
+def _some(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
+
+
+class Prompter:
+    """An executor (see workshop.Executor) whose jobs have been done before."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(self._done(job, args))
+        return future
+
+    def _done(self, job: Job, args: Sequence[Any]) -> Any:
+        if job is train:
+            _, device, round = args[:3]
+            part = self.script.rounds[round].parts.get(device)
+            update = part.update if part and part.update is not None else ""
+            return Trained(NOTHING, update, 1, NOTHING, None, {}, {}, ())
+        known: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}
+        return known[job]
+
+
+class Retelling(Record):
+    """A record with the digests of another one; without a folder nothing is written."""
+
+    def __init__(self, folder: Path | None, now: Callable[[], float], script: Script, check: Check) -> None:
+        self.silent, self.script, self.check = folder is None, script, check
+        with TemporaryDirectory() if folder is None else nullcontext(folder) as here:
+            super().__init__(Path(here), now)
+
+    def open(self, round: int, asked: Sequence[str], model: str) -> None:
+        super().open(round, asked, self.script.rounds[round].model or model)
+
+    def server_end(self, round: int, what: str, model: str) -> float:
+        said = self.script.rounds[round].server.get(what)
+        return super().server_end(round, what, said.model if said else model)
+
+    def compute_end(self, call: Call, update: str) -> None:
+        self.check.trained[call.round].add(call.device)
+        super().compute_end(call, update)
+
+    def row(self, row: Line) -> None:
+        if not self.silent:
+            super().row(row)
+
+    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
+        return (self.now() if t is None else t) if self.silent else super()._write(event, t, **details)
+
+
+class Ghosts(Stage):
+    """What a replay is played with."""
+
+    def __init__(self, world: VirtualWorld, study: Bare, run: Run, conduct: Conduct, cast: Cast) -> None:
+        self.world, self.study, self.run, self.conduct = world, study, run, conduct
+        self.script, self.prices, self.check = cast.script, cast.prices, cast.check
+        self.record = Retelling(cast.folder, world.now, cast.script, cast.check)
+        self.costs = cast.prices  # type: ignore[assignment]  # it answers what a Costs is asked here
+        place = partial(share, run.seed, "trace")
+        self.traffic = Traffic(world, self.record, study.server_link, study.links, study.topology, place)
+        self.notes, self.attendants = {}, {}
+        self.lines: dict[str, Way] = {}
+
+    def line(self, name: str) -> Way:
+        if name not in self.lines:
+            self.lines[name] = Way(self, name)
+            self.world.start(self.lines[name].attendant.attend(self.lines[name].device))
+        return self.lines[name]
+
+
+class Way(MemoryLine):
+    """The way to a device, on which messages weigh what they weighed."""
+
+    def __init__(self, stage: Ghosts, name: str) -> None:
+        super().__init__(stage.world, stage.traffic, stage.attendant(name))
+        self.prices = stage.prices
+
+    def launch(self, direction: Any, parcel: Parcel) -> Flight:
+        number = parcel.header["round"]
+        assert isinstance(number, int)
+        sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
+        return super().launch(direction, replace(parcel, sizes=sizes))
+
+
+class Prompted(Server):
+    """A server that checks whether it decides what it decided before."""
+
+    def __init__(self, stage: Ghosts, plan: Plan) -> None:
+        costs: Any = stage.prices
+        super().__init__(stage.world, stage.study, stage.run, plan, stage.record, costs, stage.line)
+        self.script, self.check = stage.script, stage.check
+        self.number = 0  # of the round under way
+
+    async def _cohort(self, number: int) -> Sequence[str]:
+        self.number = number
+        names = await super()._cohort(number)
+        self.check.asked(number, names)
+        return names
+
+    def _fault(self, play: Play, name: str, reply: Parcel, examples: object) -> str | None:  # noqa: ARG002
+        if refusal := reply.header.get("refusal"):
+            return f"{name} refuses: {refusal}"
+        part = self.script.rounds[play.round.number].parts.get(name)
+        return part.refused if part and part.bill is not None else None
+
+
+class Retold(Diary):
+    """Rows with the accuracies of the record."""
+
+    def __init__(self, stage: Ghosts, outcome: Outcome) -> None:
+        super().__init__(stage, outcome, lambda: True, lambda _run, _row: None)
+        self.script, self.check = stage.script, stage.check
+
+    async def after(self, play: Play, state: State) -> bool:
+        if play.round.number >= 0:
+            self.check.closed(play)
+        return await super().after(play, state)
+
+    def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
+        number = play.round.number
+        self.check.ended(number)
+        made, said = super()._row(play, values), self.script.rounds[number].row
+        return {**said, **{key: made[key] for key in OVER}, "numbers": {**said["numbers"], **made["numbers"]}}

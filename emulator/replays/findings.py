@@ -1,0 +1,147 @@
+"""What replays say: the time to each target in each setting, and where the order of algorithms turns.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulator import units
+from emulator.replay import Parting, Replayed
+from emulator.summary import Spread, spread, to_target
+from emulator.targets import Target
+
+ALL = "all rounds"  # in place of a target, for a scenario that has none
+UNKNOWN = "not exact"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds to a target, by seed: inf is never, None is not known, as the replay had stopped being exact."""
+
+    seeds: Mapping[int, float | None]
+
+    @property
+    def known(self) -> bool:
+        return bool(self.seeds) and None not in self.seeds.values()
+
+    @property
+    def spread(self) -> Spread:
+        """Median, low and high; None stands for never."""
+        return spread([None if value in (None, math.inf) else value for value in self.seeds.values()])
+
+    @property
+    def median(self) -> float:
+        """Seconds, inf for never; of known times."""
+        value = self.spread["median"]
+        return math.inf if value is None else value
+
+
+def time_to(replayed: Replayed, target: Target | None, anyway: bool) -> float | None:
+    """When a run reached it, without one when it had played all its rounds; see Times."""
+    if target is not None:
+        found = to_target(replayed.rows, target)
+        if found is not None:
+            return found["time_s"]
+    if replayed.parting is not None and not anyway:
+        return None
+    return math.inf if target is not None or not replayed.rows else float(replayed.rows[-1]["time_s"])
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is kept of one replay."""
+
+    label: str
+    seed: int
+    times: Mapping[str, float | None]  # by target, see Times
+    end: float  # s, of its last round
+    parting: Parting | None
+    assumed: int
+    failure: str | None
+
+
+def told(replayed: Replayed, targets: Sequence[Target], anyway: bool) -> Told:
+    """Its time to each target, and of a scenario without targets to its end."""
+    times = {target.name: time_to(replayed, target, anyway) for target in targets}
+    return Told(
+        replayed.label,
+        replayed.seed,
+        times or {ALL: time_to(replayed, None, anyway)},
+        float(replayed.rows[-1]["time_s"]) if replayed.rows else 0.0,
+        replayed.parting,
+        replayed.assumed,
+        replayed.failure,
+    )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One setting."""
+
+    name: str
+    assumptions: Sequence[str]
+    times: Mapping[str, Mapping[str, Times]]  # by target, by label
+    partings: Sequence[str]  # where runs stop being exact
+    failures: Sequence[str]
+    assumed: int  # pieces that the record lacks
+    loops: int  # of the trace that was repeated most
+
+    def order(self, target: str) -> tuple[str, ...] | None:
+        """The labels, the fastest first; None if not all are known or none gets there."""
+        times = self.times[target]
+        if not all(each.known for each in times.values()) or all(each.median == math.inf for each in times.values()):
+            return None
+        return tuple(sorted(times, key=lambda label: times[label].median))  # ties: in the scenario's order
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: null is never, "not exact" is not known."""
+        return {
+            "name": self.name,
+            "assumptions": list(self.assumptions),
+            "times_s": {
+                target: {
+                    label: {str(seed): _plain(at) for seed, at in times.seeds.items()} for label, times in of.items()
+                }
+                for target, of in self.times.items()
+            },
+            "order": {target: self.order(target) for target in self.times},
+            "not_exact": list(self.partings),
+            "failures": list(self.failures),
+            "assumed": self.assumed,
+            "loops": self.loops,
+        }
+
+
+def _plain(value: float | None) -> float | str | None:
+    return UNKNOWN if value is None else None if value == math.inf else value
+
+
+def finding(name: str, assumptions: Sequence[str], replays: Sequence[Told], loops: int = 0) -> Finding:
+    """Sums up the replays of all runs in one setting."""
+    times: dict[str, dict[str, dict[int, float | None]]] = {}
+    for each in replays:
+        for target, at in each.times.items():
+            times.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
+    return Finding(
+        name,
+        assumptions,
+        {target: {label: Times(seeds) for label, seeds in of.items()} for target, of in times.items()},
+        [f"{r.label}-s{r.seed} from round {r.parting.round} on: {r.parting.why}" for r in replays if r.parting],
+        [r.failure for r in replays if r.failure],
+        sum(each.assumed for each in replays),
+        loops,
+    )
+
+
+def flips(findings: Sequence[Finding], target: str) -> list[str]:
+    """Names of the settings in which the order of algorithms is not that of the first one."""
+    first = findings[0].order(target)
+    return [each.name for each in findings[1:] if first and (order := each.order(target)) and order != first]
+
+
+def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
+    """The times of one row of a table, as text."""
+    return [units.spread(times.spread, unit) if times.known else UNKNOWN for times in each.times[target].values()]

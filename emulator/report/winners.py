@@ -1,0 +1,184 @@
+"""Who wins where: a heat-map over links, with the frontier between winners and how much faster they are."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from emulator.replays.grid import Axis, Cell, frontier
+from emulator.report.figure import Figure, table
+from emulator.report.palette import of_labels
+from emulator.units import duration
+
+NOBODY, UNKNOWN = "nobody gets there", "not exact"
+GREY = {NOBODY: "#DDDDDD", UNKNOWN: "#AAAAAA"}
+STRONG = 2.0  # so many times as fast, and a cell has its full colour
+SIDE = 52  # of a cell, in pixels
+TITLE = "Who is first"
+
+Row = tuple[Any, ...]
+COLUMNS = {
+    **dict.fromkeys(("panel", "i", "j", "i2", "j2", "strength"), "number"),
+    **dict.fromkeys(("winner", "ratio", "x", "y", "times"), "string"),
+}
+
+
+def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
+    """The map over the first two axes that have several values, a panel for each value of the third."""
+    wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
+    x, y = wide[0], wide[1] if len(wide) > 1 else None
+    third = wide[2] if len(wide) > 2 else None
+    panels = [_panel(_at(cells, third, number), (x, y), labels, _over(third, number)) for number in _values(third)]
+    chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
+    description = f"Heat-map of the algorithm that reaches {target} first, over {' and '.join(a.title for a in wide)}."
+    return Figure("map", f"{TITLE} to {target}", caption, _framed(chart, description))
+
+
+def kept(folder: Path) -> Figure | None:
+    """The map that `fedlapse map` left in a folder of results; None if there is none.  Raises ValueError if damaged."""
+    path = folder / "map.json"
+    if not path.is_file():
+        return None
+    try:
+        said = json.loads(path.read_bytes())
+        axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
+        names = [field.name for field in fields(Cell)]
+        cells = [Cell(**{name: each[name] for name in names}) for each in said["cells"]]
+        return figure(cells, axes, said["labels"], said["target"], caption(said["labels"], said["notes"]))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"{path} is not as `fedlapse map` writes it: {type(error).__name__} {error}") from None
+
+
+def page(shown: Figure, about: str) -> str:
+    """A page by itself, which opens off line."""
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg(_spec(shown))
+    title, caption = html.escape(shown.title), html.escape(shown.caption)
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
+        "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+        "svg{max-width:100%;height:auto}</style>\n"
+        f"<h1>{title}</h1>\n<p>{caption}</p>\n<figure>{drawn}</figure>\n<p>{html.escape(about)}</p>\n</html>\n"
+    )
+
+
+def png(shown: Figure) -> bytes:
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(_spec(shown), scale=2)
+    return made
+
+
+def _spec(shown: Figure) -> dict[str, Any]:
+    return {**shown.chart.to_dict(), "background": "white", "title": {"text": shown.title, "anchor": "start"}}
+
+
+def _framed(chart: Any, description: str) -> Any:
+    made: Any = (
+        chart.properties(name="map", description=description)
+        .configure_view(stroke=None)
+        .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
+        .configure_legend(orient="bottom", title=None, columns=4, labelLimit=220, labelFontSize=12, symbolSize=120)
+    )
+    return made
+
+
+def _values(axis: Axis | None) -> range:
+    return range(len(axis.values) if axis else 1)
+
+
+def _at(cells: Sequence[Cell], axis: Axis | None, number: int) -> list[Cell]:
+    return [each for each in cells if axis is None or each.place[axis.name] == number]
+
+
+def _over(axis: Axis | None, number: int) -> str:
+    return f"{axis.title}: {axis.shown(axis.values[number]):g}" if axis else ""
+
+
+def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequence[str], title: str) -> Any:
+    x, y = over
+    across, up = len(x.values), len(y.values) if y else 1
+    names = [*labels, *(name for name in GREY if any(_winner(each) == name for each in cells))]
+    colours = [*of_labels(labels), *(GREY[name] for name in names[len(labels) :])]
+    here = table(COLUMNS, [_row(each, x, y) for each in cells])
+    at: Any = {
+        "x": alt.X("i:Q", title=x.title, scale=alt.Scale(domain=[0, across], nice=False), axis=_axis(x)),
+        "y": alt.Y("j:Q", title=y.title if y else None, scale=alt.Scale(domain=[0, up], nice=False), axis=_axis(y)),
+    }
+    middle: Any = {"x": alt.X("cx:Q"), "y": alt.Y("cy:Q")}
+    centred = here.transform_calculate(cx="datum.i + 0.5", cy="datum.j + 0.5")
+    boxes = here.mark_rect(stroke="white", strokeWidth=0.5).encode(
+        **at,
+        x2="i2:Q",
+        y2="j2:Q",
+        color=alt.Color("winner:N", scale=alt.Scale(domain=names, range=colours)),
+        opacity=alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 1.0]), legend=None),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("x", "y", "winner", "ratio", "times")],
+    )
+    texts = centred.mark_text(fontSize=11, color="black").encode(**middle, text="ratio:N")
+    layers = [boxes, texts]
+    if sides := frontier(cells, x.name, y.name if y else ""):
+        lines = table(dict.fromkeys(("i", "j", "i2", "j2"), "number"), sides)
+        layers.append(lines.mark_rule(color="black", strokeWidth=2.5).encode(x="i:Q", y="j:Q", x2="i2:Q", y2="j2:Q"))
+    made: Any = alt.LayerChart(layer=layers).properties(width=SIDE * across, height=SIDE * up)
+    return made.properties(title=title) if title else made
+
+
+def _axis(axis: Axis | None) -> Any:
+    """The values stand below the middles of their cells."""
+    if axis is None:
+        return None
+    places = [number + 0.5 for number in range(len(axis.values))]
+    shown = [f"{axis.shown(value):g}" for value in axis.values]
+    return alt.Axis(values=places, labelExpr=f"{shown!r}[floor(datum.value)]", ticks=False, domain=False)
+
+
+def _row(each: Cell, x: Axis, y: Axis | None) -> Row:
+    i, j = each.place[x.name], each.place[y.name] if y else 0
+    strength = 1.0 if each.ratio is None else min(1.0, (each.ratio - 1) / (STRONG - 1))
+    return (
+        *(0, i, j, i + 1, j + 1, strength),
+        *(_winner(each), _ratio(each), _value(x, i), _value(y, j), ", ".join(_times(each))),
+    )
+
+
+def _value(axis: Axis | None, number: int) -> str:
+    return f"{axis.shown(axis.values[number]):g} {axis.title.rpartition(', ')[2]}" if axis else ""
+
+
+def _winner(each: Cell) -> str:
+    return each.winner or (NOBODY if each.exact else UNKNOWN)
+
+
+def _ratio(each: Cell) -> str:
+    """`1.42`, with a question mark where the seeds disagree; ∞ where only one gets there."""
+    if each.winner is None:
+        return ""
+    ratio = "" if each.runner_up is None else "∞" if each.ratio is None else f"{each.ratio:.2f}"
+    return ratio if each.agree else f"{ratio} ?"
+
+
+def _times(each: Cell) -> Iterator[str]:
+    for label, seconds in each.times.items():
+        yield f"{label} {duration(seconds) if seconds is not None else '–'}"
+
+
+def caption(labels: Sequence[str], notes: Sequence[str]) -> str:
+    """What the picture means."""
+    said = (
+        f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own; "
+        "line: where the winner changes; ?: cells in which the seeds disagree."
+    )
+    return " ".join([said, *(f"{note[0].upper()}{note[1:]}." for note in notes)])
+
+
+def rows(cells: Sequence[Cell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
+    """The grid as objects, for map.json."""
+    return [{**{axis.name: axis.values[each.place[axis.name]] for axis in axes}, **each.plain} for each in cells]

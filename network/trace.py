@@ -1,0 +1,290 @@
+"""A recorded rate, replayed: constant between its samples, repeated for ever, integrated once."""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Direction = Literal["down", "up"]  # seen from the device
+Kind = Literal["capacity", "achieved"]
+"""What the bottleneck could carry, or the goodput of a download (TCP's start and headers are inside already)."""
+
+SHORTEST = 1e-6  # s: a period much below the spacing of floats at 1e6 s could not be told apart
+MOST = sys.float_info.max
+ROUNDING = 2.0**-50  # four times the spacing of floats at 1
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A rate that is constant in pieces and repeats with its period; times count from the start of a period.
+
+    Neighbouring pieces of equal rate are one.  Every question is a bisection in plain tuples, which answer a scalar
+    faster than numpy does.
+    """
+
+    edges: tuple[float, ...]  # s, n + 1 of them: 0, ..., the period
+    rates: tuple[float, ...]  # bytes/s, n of them
+    prefix: tuple[float, ...]  # bytes carried by each edge; the last is what a period carries
+    changes: tuple[float, ...]  # the edges at which the rate differs from what was before, also across the seam
+    peak: float
+    arrays: tuple[Floats, Floats]  # the first two again, for what is made of them
+
+    @classmethod
+    def of(cls, edges: Floats, rates: Floats) -> Steps:
+        kept = np.flatnonzero(np.r_[True, rates[1:] != rates[:-1]])
+        edges, rates = np.append(edges[kept], edges[-1]), rates[kept]
+        # longdouble: a day of 1 ms pieces must not gather the rounding of each
+        prefix = np.cumsum(np.diff(edges) * rates, dtype=np.longdouble).astype(np.float64)
+        starts = edges[:-1] if rates[0] != rates[-1] else edges[1:-1]
+        return cls(
+            edges=tuple(edges.tolist()),
+            rates=tuple(rates.tolist()),
+            prefix=(0.0, *prefix.tolist()),
+            changes=tuple(starts.tolist()),
+            peak=float(rates.max()),
+            arrays=(edges, rates),
+        )
+
+    @property
+    def period(self) -> float:
+        return self.edges[-1]
+
+    @property
+    def total(self) -> float:
+        """Bytes of one period."""
+        return self.prefix[-1]
+
+    def at(self, t: float) -> float:
+        # An instant that `change` gave may lie a rounding before its edge: it counts as the edge.
+        u = t % self.edges[-1] + 4 * math.ulp(t)
+        piece = bisect_right(self.edges, u) - 1
+        return self.rates[piece if piece < len(self.rates) else 0]
+
+    def change(self, t: float) -> float:
+        if not self.changes:
+            return math.inf
+        turn, u = divmod(t, self.edges[-1])
+        u += 4 * math.ulp(t)
+        if u >= self.edges[-1]:
+            turn, u = turn + 1, u - self.edges[-1]
+        following = bisect_right(self.changes, u)
+        if following == len(self.changes):
+            turn, following = turn + 1, 0
+        return turn * self.edges[-1] + self.changes[following]
+
+    def carried(self, begin: float, end: float) -> float:
+        if end == math.inf:
+            return math.inf if self.total else 0.0
+        first, u = divmod(begin, self.edges[-1])
+        last, v = divmod(end, self.edges[-1])
+        return (last - first) * self.total + (self._until(v) - self._until(u))
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        if nbytes <= 0:
+            return begin
+        if not self.total:
+            return math.inf
+        turn, u = divmod(begin, self.edges[-1])
+        target = self._until(u) + nbytes
+        turns = target / self.total
+        if math.isinf(turns):
+            return math.inf
+        # What fills a piece exactly ends with it, and not after the outage that follows: so much may be rounding.
+        slack = min(ROUNDING * (target + self.peak * (abs(begin) + turns * self.period)), 1e-9 * nbytes)
+        whole = max(0.0, -((slack - target) / self.total // 1.0) - 1.0)
+        left = min(max(target - whole * self.total, 0.0), self.total)
+        piece = bisect_left(self.prefix, max(left - slack, math.ulp(0.0))) - 1
+        u = self.edges[piece] + (left - self.prefix[piece]) / self.rates[piece]
+        turn += whole
+        # No later than the next edge, and the next period: rounding must not make fewer bytes take longer.
+        period = self.edges[-1]
+        return min(turn * period + min(u, self.edges[piece + 1]), (turn + 1) * period)
+
+    def _until(self, u: float) -> float:
+        """Bytes from the start of the period to `u`."""
+        piece = bisect_right(self.edges, u, 0, len(self.rates)) - 1
+        return self.prefix[piece] + (u - self.edges[piece]) * self.rates[piece]
+
+
+@lru_cache(maxsize=256)
+def _under(steps: Steps, ceiling: float) -> Steps:
+    edges, rates = steps.arrays
+    return Steps.of(edges, np.minimum(rates, ceiling))
+
+
+@lru_cache(maxsize=256)
+def _scaled(steps: Steps, factor: float) -> Steps:
+    edges, rates = steps.arrays
+    return Steps.of(edges, rates * factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What a link carried once, replayed from `offset` and repeated with its period: a Rate (network.md §4).
+
+    `edges` are n + 1 instants in s, the first 0 and the last the period; `rates` the n rates between them in bytes/s.
+    `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, hold between the same edges.
+    The arrays are copied and read-only.  Raises ValueError unless edges increase and all is finite and not negative.
+    """
+
+    edges: Floats
+    rates: Floats
+    direction: Direction
+    kind: Kind
+    name: str = "trace"
+    latency: Floats | None = None
+    loss: Floats | None = None
+    offset: float = field(default=0.0, kw_only=True)
+    _steps: Steps = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for sort, said, known in (
+            ("direction", self.direction, ("down", "up")),
+            ("kind", self.kind, ("capacity", "achieved")),
+        ):
+            if said not in known:
+                raise ValueError(f"the {sort} of {self.name} is {said!r}; it must be {known[0]} or {known[1]}")
+        for column in ("edges", "rates", "latency", "loss"):
+            if getattr(self, column) is not None:
+                object.__setattr__(self, column, _frozen(getattr(self, column)))
+        self._check()
+        object.__setattr__(self, "_steps", Steps.of(self.edges, self.rates))
+        if not math.isfinite(self._steps.total):
+            raise ValueError(f"{self.name} carries {self._steps.total} bytes in a period; they must be a finite number")
+        object.__setattr__(self, "offset", self._within(self.offset))
+
+    def _check(self) -> None:
+        n = len(self.rates)
+        if n < 1 or len(self.edges) != n + 1 or self.edges[0] != 0 or not (np.diff(self.edges) > 0).all():
+            raise ValueError(f"{self.name} has {len(self.edges)} edges for {n} rates; edges rise from 0, one more")
+        if not SHORTEST <= self.edges[-1] < math.inf:
+            raise ValueError(f"{self.name} lasts {self.edges[-1]} s; a trace lasts at least {SHORTEST} s")
+        for column, values, top in (
+            ("rate", self.rates, MOST),
+            ("latency", self.latency, MOST),
+            ("loss", self.loss, 1.0),
+        ):
+            if values is not None and (len(values) != n or not ((values >= 0) & (values <= top)).all()):
+                raise ValueError(f"a {column} of {self.name} is not one of {n} numbers from 0 to {top:g}")
+
+    @property
+    def period(self) -> float:
+        """After how many seconds it repeats."""
+        return self._steps.period
+
+    @property
+    def peak(self) -> float:
+        """The largest rate, bytes/s; 0 for a trace that carries nothing."""
+        return self._steps.peak
+
+    @property
+    def mean(self) -> float:
+        """Bytes/s over a period."""
+        return self._steps.total / self._steps.period
+
+    def at(self, t: float) -> float:
+        """The rate just after `t`, bytes/s."""
+        return self._steps.at(t + self.offset)
+
+    def change(self, t: float) -> float:
+        """The first instant after `t` at which the rate changes, s: equal samples are one; inf if it never does."""
+        return self._steps.change(t + self.offset) - self.offset
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        """The next `count` changes after `t`, s, and the rates from each on; none if it never changes.
+
+        What `change` and `at` say one after the other, for who shares a link and must look at all of them.
+        """
+        steps, n, period = self._steps, len(self._steps.changes), self._steps.period
+        edges, rates = steps.arrays
+        turn, u = divmod(t + self.offset, period)
+        u += 4 * math.ulp(t + self.offset)
+        if u >= period:
+            turn, u = turn + 1, u - period
+        turns, places = np.divmod(bisect_right(steps.changes, u) + np.arange(count if n else 0), max(n, 1))
+        return (turn + turns) * period + edges[-1 - n : -1][places] - self.offset, rates[len(rates) - n :][places]
+
+    def carried(self, begin: float, end: float) -> float:
+        """Bytes between two instants: whole periods and the prefix integral; no cost per sample."""
+        return self._steps.carried(begin + self.offset, end + self.offset)
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        """When so many bytes that began then have been carried, s: a search in the prefix integral.
+
+        inf if a period carries nothing; `begin` if there is nothing to carry.
+        """
+        if nbytes <= 0:
+            return begin
+        return max(begin, self._steps.finish(begin + self.offset, nbytes) - self.offset)
+
+    def loops(self, begin: float, end: float) -> int:
+        """How often the replay has started over between two instants."""
+        return int((end + self.offset) // self.period - (begin + self.offset) // self.period)
+
+    def latency_at(self, t: float) -> float | None:
+        """Seconds one way at `t`; None if the file has none."""
+        return self._sample(self.latency, t)
+
+    def loss_at(self, t: float) -> float | None:
+        """The fraction of packets lost at `t`; None if the file has none."""
+        return self._sample(self.loss, t)
+
+    def starting(self, offset: float) -> Trace:
+        """The same, replayed from `offset` seconds into the file; shares its arrays.
+
+        Raises ValueError if that is not finite.
+        """
+        return self._but(offset=self._within(offset))
+
+    def under(self, ceiling: float) -> Trace:
+        """The same under a constant bound in bytes/s, such as TCP's window over the round trip.
+
+        Raises ValueError unless the bound is positive.
+        """
+        if not ceiling > 0:
+            raise ValueError(f"the ceiling is {ceiling} bytes/s; it must be positive")
+        if ceiling >= self.peak:
+            return self
+        lower = _frozen(np.minimum(self.rates, ceiling))
+        return self._but(rates=lower, _steps=_under(self._steps, ceiling))
+
+    def scaled(self, factor: float) -> Trace:
+        """The same with every rate times `factor`.  Raises ValueError unless that is positive and finite."""
+        if not 0 < factor < math.inf:
+            raise ValueError(f"the factor is {factor}; it must be positive and finite")
+        if factor == 1:
+            return self
+        return self._but(rates=_frozen(self.rates * factor), _steps=_scaled(self._steps, factor))
+
+    def _but(self, **changes: Any) -> Trace:
+        """A copy without a second integration."""
+        other = copy.copy(self)
+        for name, value in changes.items():
+            object.__setattr__(other, name, value)
+        return other
+
+    def _within(self, offset: float) -> float:
+        if not math.isfinite(offset):
+            raise ValueError(f"the offset into {self.name} is {offset} s; it must be finite")
+        return offset % self.period
+
+    def _sample(self, values: Floats | None, t: float) -> float | None:
+        if values is None:
+            return None
+        piece = int(np.searchsorted(self.edges, (t + self.offset) % self.period, side="right")) - 1
+        return float(values[min(piece, len(values) - 1)])
+
+
+def _frozen(values: npt.ArrayLike) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,143 @@
+"""Our own CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`, each column but the first optional."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from network.trace import Direction, Floats, Kind, Trace
+from network.traces.source import FASTEST, LONGEST, Source, shown
+
+RATES: Mapping[str, Direction] = {"down_mbit_s": "down", "up_mbit_s": "up"}
+TOPS = {"down_mbit_s": FASTEST / 1e6 * 8, "up_mbit_s": FASTEST / 1e6 * 8, "latency_ms": 1e7, "loss": 1.0}
+MBIT = 1e6 / 8  # bytes
+
+
+def read(source: Source) -> tuple[Trace, ...]:
+    """The traces of a file, down before up.
+
+    A row's values hold from its time to the next row's.  A last row with nothing but its time ends the trace and so
+    sets the period; a last row with values lasts as long as the one before it (1 s if it is alone).  `latency_ms` is
+    one way, `loss` a fraction of packets.  A line `# kind: achieved` above the header says that the rates are goodput;
+    without it they are a capacity.  Raises BadTrace.
+    """
+    rows = source.rows()
+    kind: Kind = "capacity"
+    for line, row in rows:
+        if not row.startswith("#"):
+            break
+        kind = _kind(source, line, row, kind)
+    else:
+        raise source.bad(None, "has no header")
+    names = _header(source, line, row)
+    times, columns = _body(source, names, rows)
+    rates = [name for name in names if name in RATES]
+    latency = np.array(columns["latency_ms"]) / 1e3 if "latency_ms" in names else None
+    loss = np.array(columns["loss"]) if "loss" in names else None
+    traces = {
+        RATES[name]: _trace(source, times, np.array(columns[name]) * MBIT, RATES[name], kind, latency, loss)
+        for name in rates
+    }
+    return tuple(traces[way] for way in RATES.values() if way in traces)
+
+
+def _kind(source: Source, line: int, row: str, before: Kind) -> Kind:
+    """What the comment says, if it is about the kind."""
+    said = row[1:].partition(":")
+    if said[0].strip() != "kind":
+        return before
+    if said[2].strip() not in ("capacity", "achieved"):
+        raise source.bad(line, f"the kind is {shown(said[2].strip())}; it must be capacity or achieved")
+    return cast(Kind, said[2].strip())
+
+
+def _header(source: Source, line: int, row: str) -> list[str]:
+    names = [cell.strip() for cell in row.split(",")]
+    if names[0] != "time_s":
+        raise source.bad(line, f"the first column is {shown(names[0])}; it must be time_s")
+    for name in names[1:]:
+        if name not in TOPS:
+            raise source.bad(line, f"there is no column {shown(name)}; known are {', '.join(TOPS)}")
+    if len(set(names)) < len(names):
+        raise source.bad(line, "a column is there twice")
+    if not set(names) & set(RATES):
+        raise source.bad(line, "there is neither down_mbit_s nor up_mbit_s")
+    return names
+
+
+def _body(source: Source, names: Sequence[str], rows: object) -> tuple[Floats, Mapping[str, array[float]]]:
+    """Edges from 0 and the columns, as many values as there are pieces.  Raises BadTrace."""
+    times = array("d")
+    columns = {name: array("d") for name in names[1:]}
+    ended = False
+    line = 0
+    for line, row in cast("Sequence[tuple[int, str]]", rows):
+        cells = [cell.strip() for cell in row.split(",")]
+        if ended:
+            raise source.bad(line, "follows a row without values, which ends the trace")
+        if len(cells) != len(names):
+            raise source.bad(line, f"has {len(cells)} columns where the header has {len(names)}")
+        time = source.number(line, cells[0], "time_s", LONGEST)
+        if times and time <= times[-1]:
+            raise source.bad(line, f"time_s is {cells[0]} after {times[-1]!r}; times must rise")
+        times.append(time)
+        ended = not any(cells[1:])
+        if not ended:
+            for name, cell in zip(names[1:], cells[1:], strict=True):
+                columns[name].append(source.number(line, cell, name, TOPS[name]))
+    if len(times) < 1 + ended:
+        raise source.bad(None, "has no row with values")
+    if not ended:
+        times.append(times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
+    return np.array(times) - times[0], columns
+
+
+def _trace(
+    source: Source,
+    edges: Floats,
+    rates: Floats,
+    way: Direction,
+    kind: Kind,
+    latency: Floats | None,
+    loss: Floats | None,
+) -> Trace:
+    try:
+        return Trace(edges, rates, way, kind, source.name, latency, loss)
+    except ValueError as error:
+        raise source.bad(None, str(error).removeprefix(f"{source.name} ")) from None
+
+
+def written(traces: Sequence[Trace]) -> str:
+    """One trace, or one each way, as our own CSV; samples from the start of the file, not from the offset.
+
+    Latency and loss are those of the first trace.  Raises ValueError unless both have one period and one kind.
+    """
+    ways = [trace.direction for trace in traces]
+    if not traces or len(set(ways)) < len(ways):
+        raise ValueError(f"the traces are {ways}; one is down, one is up, or there is only one")
+    first = traces[0]
+    for trace in traces[1:]:
+        if trace.period != first.period or trace.kind != first.kind:
+            raise ValueError(f"{trace.name} has not the period and kind of {first.name}; one file holds only one")
+    edges = np.unique(np.concatenate([trace.edges for trace in traces]))
+    table = {"time_s": edges[:-1]}
+    for name, way in RATES.items():
+        if way in ways:
+            trace = traces[ways.index(way)]
+            table[name] = _along(trace, trace.rates, edges) / MBIT
+    if first.latency is not None:
+        table["latency_ms"] = _along(first, first.latency, edges) * 1e3
+    if first.loss is not None:
+        table["loss"] = _along(first, first.loss, edges)
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    lines = [",".join(table), *(",".join(map(repr, row)) for row in rows), repr(first.period) + "," * (len(table) - 1)]
+    kind = [] if first.kind == "capacity" else [f"# kind: {first.kind}"]
+    return "\n".join([*kind, *lines]) + "\n"
+
+
+def _along(trace: Trace, values: Floats, edges: Floats) -> Floats:
+    """A trace's values on the pieces between finer edges."""
+    return values[np.searchsorted(trace.edges, edges[:-1], side="right") - 1]

@@ -1,0 +1,71 @@
+"""FedScale's client_device_capacity: how fast each client computes and communicates (Lai et al., ICML'22)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from network.traces.source import FASTEST, LONGEST, Source, bad, figure, shown
+from network.traces.table import Table, is_pickle, table
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """One client: seconds per sample of inference, and one rate for both ways in bytes/s."""
+
+    client: str
+    computation: float
+    communication: float
+
+    def compute(self, batch: int, steps: int) -> float:
+        """Seconds of local training, 3 * batch * steps * computation: a step is three times the forward pass."""
+        return 3 * batch * steps * self.computation
+
+    def transfer(self, down: float, up: float) -> float:
+        """Seconds for both transfers, (up + down) / communication; sizes in bytes."""
+        return (up + down) / self.communication
+
+
+def read(name: str, data: bytes) -> tuple[Capacity, ...]:
+    """Every client of a pickle, of JSON, or of CSV with a client a column; sorted by nothing, in the file's order.
+
+    In the file, computation is in ms per sample and communication in kbit/s.  Raises BadTrace.
+    """
+    if not is_pickle(data) and not data.lstrip().startswith(b"{"):
+        return _columns(Source.of(name, data))
+    return tuple(_capacity(name, client, entry) for client, entry in table(name, data).items())
+
+
+def is_capacity(entries: Table) -> bool:
+    entry = next(iter(entries.values()))
+    return isinstance(entry, dict) and {"computation", "communication"} <= entry.keys()
+
+
+def _capacity(name: str, client: str, entry: object) -> Capacity:
+    if not isinstance(entry, dict) or not {"computation", "communication"} <= entry.keys():
+        raise bad(name, None, f"client {shown(client)} is not a mapping with computation and communication")
+    computation = figure(name, entry["computation"], f"computation of client {shown(client)}", LONGEST * 1e3)
+    communication = figure(name, entry["communication"], f"communication of client {shown(client)}", FASTEST * 8 / 1e3)
+    if not communication:
+        raise bad(name, None, f"the communication of client {shown(client)} is 0; it must be above")
+    return Capacity(client, computation / 1e3, communication * 1e3 / 8)
+
+
+def _columns(source: Source) -> tuple[Capacity, ...]:
+    """`,1,2,...` and then rows `computation,...` and `communication,...`; further rows are not ours."""
+    rows = {row.split(",")[0]: (line, row.split(",")[1:]) for line, row in source.rows()}
+    found = [rows.get(name) for name in ("", "computation", "communication")]
+    if found[0] is None or found[1] is None or found[2] is None:
+        raise source.bad(None, "has not the rows of clients, computation and communication")
+    (first, clients), (second, computation), (third, communication) = found[0], found[1], found[2]
+    if not clients or not len(clients) == len(computation) == len(communication):
+        raise source.bad(third, f"the rows have {len(computation)} and {len(communication)} for {len(clients)} clients")
+    if len(set(clients)) < len(clients):
+        raise source.bad(first, "a client is there twice")
+    capacities = []
+    for client, ms, kbit in zip(clients, computation, communication, strict=True):
+        rate = source.number(third, kbit, "communication", FASTEST * 8 / 1e3)
+        if not rate:
+            raise source.bad(third, f"the communication of client {shown(client)} is 0; it must be above")
+        seconds = source.number(second, ms, "computation", LONGEST * 1e3) / 1e3
+        capacities.append(Capacity(client, seconds, rate * 1e3 / 8))
+    return tuple(capacities)

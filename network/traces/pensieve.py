@@ -1,0 +1,93 @@
+"""A time and a rate a line: Pensieve's form of HSDPA and FCC logs, SIGCOMM'21's 4G and 5G runs, Oboe's sessions."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from network.trace import Floats, Trace
+from network.traces.source import FASTEST, LONGEST, Source
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Times in the file's unit and rates in its other, as they stand there."""
+
+    times: Floats
+    rates: Floats
+
+
+def read(source: Source) -> Trace:
+    """`t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first holds nothing (Mao et al., SIGCOMM'17, load_trace).
+
+    The replay starts at the first time and loops after the last.  A time that repeats holds nothing; one that goes back
+    raises BadTrace.  SIGCOMM'21 (Narayanan et al.) has the same shape at 1 Hz.  All are goodput of downloads.
+    """
+    pairs = rows_of(source, 1.0, 1e6 / 8)
+    return trace_of(source, pairs, 1.0, 1e6 / 8)
+
+
+def read_oboe(source: Source) -> Trace:
+    """`t_ms kbit/s` in pairs of lines: a chunk was downloaded from the one to the other (Akhtar et al., SIGCOMM'18).
+
+    The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead:
+    on our samples the mean rate would differ by less than 0.1 %, and a rate would not be constant in pieces.
+    Raises BadTrace.
+    """
+    pairs = rows_of(source, 1e-3, 1e3 / 8)
+    if not paired(pairs):
+        raise source.bad(None, "its lines are not pairs of equal rates, as those of an Oboe trace are")
+    return trace_of(source, pairs, 1e-3, 1e3 / 8)
+
+
+def rows_of(source: Source, second: float, rate: float) -> Pairs:
+    """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadTrace."""
+    times, rates = array("d"), array("d")
+    last = -1.0
+    for line, row in source.rows():
+        cells = row.split()
+        if len(cells) != 2:
+            raise source.bad(line, f"has {len(cells)} columns; a time and a rate are expected")
+        time = source.number(line, cells[0], "time", LONGEST / second)
+        if time < last:
+            raise source.bad(line, f"the time is {cells[0]} after {last!r}; times must not go back")
+        times.append(time)
+        rates.append(source.number(line, cells[1], "rate", FASTEST / rate))
+        last = time
+    return Pairs(np.array(times), np.array(rates))
+
+
+def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
+    """Value i on (t[i-1], t[i]].  Raises BadTrace if no time passes."""
+    lasting = np.flatnonzero(np.diff(pairs.times) > 0)
+    if not len(lasting):
+        raise source.bad(None, "no time passes in it; two lines with different times are the least")
+    edges = np.append(pairs.times[:1], pairs.times[lasting + 1]) - pairs.times[0]
+    return trace_from(source, edges * second, pairs.rates[lasting + 1] * rate)
+
+
+def trace_from(source: Source, edges: Floats, rates: Floats) -> Trace:
+    try:
+        return Trace(edges, rates, "down", "achieved", source.name)
+    except ValueError as error:
+        raise source.bad(None, str(error).removeprefix(f"{source.name} ")) from None
+
+
+def paired(pairs: Pairs) -> bool:
+    """Whether every two lines have one rate, to their printed digits."""
+    n = len(pairs.rates)
+    return n >= 2 and n % 2 == 0 and bool(np.allclose(pairs.rates[::2], pairs.rates[1::2], rtol=1e-9, atol=0))
+
+
+def sort_of(source: Source) -> Sequence[str]:
+    """Which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell."""
+    pairs = rows_of(source, 1e-3, 1e3 / 8)
+    steps = np.diff(pairs.times)
+    if paired(pairs):
+        # Chunks of video are some thousand ms apart; no log of seconds has a step of 20 s on average.
+        return ("oboe",) if steps.mean() > 20 else ("pensieve", "oboe")
+    whole = bool((pairs.times % 1 == 0).all())
+    return ("sigcomm21",) if whole and len(steps) and np.median(steps) == 1 else ("pensieve",)

@@ -1,0 +1,141 @@
+"""Any trace file: what format it is, told from its content, and what it holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from network.trace import Direction, Kind, Trace
+from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
+from network.traces.source import BadTrace, Source, bad, content, shown
+from network.traces.table import is_pickle, table
+
+NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
+
+
+@dataclass(frozen=True)
+class Format:
+    """What is known of a format before a file of it is read."""
+
+    kind: Kind | None  # None: the file says it
+    down_only: bool
+    read: Callable[[Source], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
+
+
+FORMATS = {
+    "csv": Format(None, False, columns.read),
+    "mahimahi": Format("capacity", False, None),
+    "pensieve": Format("achieved", True, pensieve.read),  # HSDPA and FCC as well
+    "sigcomm21": Format("achieved", True, pensieve.read),
+    "oboe": Format("achieved", True, pensieve.read_oboe),
+    "ucc": Format("achieved", True, ucc.read),
+}
+DEVICES = {
+    "fedscale-capacity": "network.traces.fedscale reads it",
+    "fedscale-behaviour": "devices.traces reads it",
+    "flash-speeds": "network.traces.flash reads it",
+    "flash-states": "devices.traces reads it",
+}
+
+
+def recognise(path: str | Path) -> str:
+    """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadTrace if none or several fit."""
+    found = Path(path)
+    pair = _pair(found)
+    return _format(str(found), content(pair[0] if pair else found))
+
+
+def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
+    """The traces of a file, down before up; with `direction` the one that way.
+
+    A Mahimahi file tells its direction by its suffix `.down` or `.up`, or it must be named; a path without suffix
+    beside which both stand is the pair.  Raises BadTrace: for a damaged file, an unknown format, and for a log of
+    downloads (HSDPA, FCC, Oboe, UCC, SIGCOMM'21) that is asked for `up`: it says nothing about an uplink.
+    """
+    found = Path(path)
+    if direction not in (None, "down", "up"):
+        raise bad(str(found), None, f"the direction asked for is {shown(direction)}; it must be down or up")
+    if pair := _pair(found):
+        traces = tuple(trace for half in pair for trace in read(half, format))
+    else:
+        traces = _one(str(found), content(found), format, direction)
+    asked = tuple(trace for trace in traces if direction in (None, trace.direction))
+    if not asked:
+        raise bad(str(found), None, f"holds no trace of the direction {direction}, only {traces[0].direction}")
+    return asked
+
+
+def _one(name: str, data: bytes, format: str | None, direction: Direction | None) -> tuple[Trace, ...]:
+    format = _format(name, data) if format is None else format
+    if format in DEVICES:
+        raise bad(name, None, f"is {format}, which describes devices and is no trace of a link; {DEVICES[format]}")
+    if format not in FORMATS:
+        raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
+    known = FORMATS[format]
+    if known.down_only and direction == "up":
+        raise bad(name, None, f"is {format}, a log of downloads: it says nothing about an uplink")
+    source = Source.of(name, data)
+    if known.read is None:
+        return (mahimahi.read(source, _way(name, direction)),)
+    traces = known.read(source)
+    return (traces,) if isinstance(traces, Trace) else traces
+
+
+def _pair(path: Path) -> tuple[Path, Path] | None:
+    """The two files of a Mahimahi pair named by what they share."""
+    halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")
+    try:
+        return halves if not path.exists() and all(half.is_file() for half in halves) else None
+    except OSError:  # a name too long for the file system: reading it says so
+        return None
+
+
+def _way(name: str, direction: Direction | None) -> Direction:
+    suffix = Path(name).suffix[1:]
+    if suffix not in ("down", "up"):
+        if direction is None:
+            raise bad(name, None, "is a Mahimahi file whose suffix is not .down or .up; its direction must be named")
+        return direction
+    if direction not in (None, suffix):
+        raise bad(name, None, f"is asked for {direction}, and its suffix says {suffix}")
+    return "down" if suffix == "down" else "up"
+
+
+def _format(name: str, data: bytes) -> str:
+    if is_pickle(data) or data.lstrip().startswith(b"{"):
+        return _of_table(name, data)
+    source = Source.of(name, data)
+    line, row = next(((line, row) for line, row in source.rows() if not row.startswith("#")), (1, ""))
+    if row.partition(",")[0].strip() == "time_s":
+        return "csv"
+    if row.startswith("Timestamp,"):
+        return "ucc"
+    if row.startswith(","):
+        return "fedscale-capacity"
+    if re.fullmatch(r"[-+]?\d+", row):
+        return "mahimahi"
+    if not re.fullmatch(rf"{NUMBER}\s+{NUMBER}", row):
+        raise source.bad(line, f"{shown(row)} is the start of no known format: {', '.join([*FORMATS, *DEVICES])}")
+    fitting = pensieve.sort_of(source)
+    if len(fitting) > 1:
+        raise source.bad(None, f"could be {' or '.join(fitting)}; name its format")
+    return fitting[0]
+
+
+def _of_table(name: str, data: bytes) -> str:
+    entries = table(name, data)
+    first = next(iter(entries.values()))
+    if fedscale.is_capacity(entries):
+        return "fedscale-capacity"
+    if flash.is_speeds(entries):
+        return "flash-speeds"
+    if isinstance(first, dict) and {"active", "inactive", "finish_time"} <= first.keys():
+        return "fedscale-behaviour"
+    if isinstance(first, dict) and "messages" in first:
+        return "flash-states"
+    raise bad(name, None, "is a mapping, and its first entry is of no known format")
+
+
+__all__ = ["DEVICES", "FORMATS", "BadTrace", "Format", "read", "recognise"]

@@ -1,0 +1,75 @@
+"""The 5G logs of UCC in Cork: CSV of a phone that downloads, about a row a second (Raca et al., MMSys'20)."""
+
+from __future__ import annotations
+
+from array import array
+from datetime import datetime
+
+import numpy as np
+
+from network.trace import Trace
+from network.traces.pensieve import trace_from
+from network.traces.source import FASTEST, Source, shown
+
+NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
+STAMP = "%Y.%m.%d_%H.%M.%S"
+PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
+
+
+def read(source: Source) -> Trace:
+    """DL_bitrate (kbit/s) of the rows in State D, one after another; one in State I is a pause of the app and cut out.
+
+    The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
+    skipped: every row therefore lasts the same, the seconds of the file (pauses of the logger left out) over its rows.
+    PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
+    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadTrace.
+    """
+    rows = source.rows()
+    line, header = next(rows, (1, ""))
+    names = header.split(",")
+    for name in NEEDED:
+        if name not in names:
+            raise source.bad(line, f"there is no column {name}; a UCC log has {', '.join(NEEDED)}")
+    stamp, rate, state = (names.index(name) for name in NEEDED)
+    ping = names.index("PINGAVG") if "PINGAVG" in names else None
+    times, rates, pings, held = array("d"), array("d"), array("d"), float("nan")
+    for line, row in rows:
+        cells = row.split(",")
+        if len(cells) != len(names):
+            raise source.bad(line, f"has {len(cells)} columns where the header has {len(names)}")
+        times.append(_second(source, line, cells[stamp], times))
+        if ping is not None and cells[ping] not in ("", "-"):
+            held = source.number(line, cells[ping], "PINGAVG", 1e7) / 2e3
+        if cells[state] not in ("D", "I"):
+            raise source.bad(line, f"the State is {shown(cells[state])}; it is D (downloading) or I (idle)")
+        if cells[state] == "D":
+            rates.append(source.number(line, cells[rate], "DL_bitrate", FASTEST * 8 / 1e3) * 1e3 / 8)
+            pings.append(held)
+    return _evenly(source, times, rates, pings)
+
+
+def _second(source: Source, line: int, cell: str, before: array[float]) -> float:
+    try:
+        time = (datetime.strptime(cell, STAMP) - datetime(1970, 1, 1)).total_seconds()
+    except ValueError:
+        raise source.bad(line, f"the Timestamp is {shown(cell)}; it is written YYYY.MM.DD_HH.MM.SS") from None
+    if before and time < before[-1]:
+        raise source.bad(line, f"the Timestamp {cell} is before the one above; stamps must not go back")
+    return time
+
+
+def _evenly(source: Source, times: array[float], rates: array[float], pings: array[float]) -> Trace:
+    if not rates:
+        raise source.bad(None, "has no row in State D")
+    passing = np.diff(times)
+    seconds = passing[passing <= PAUSE].sum()
+    if not seconds:
+        raise source.bad(None, "no time passes in it; two rows with different stamps are the least")
+    edges = np.arange(len(rates) + 1) * (seconds / len(times))
+    latency = np.array(pings)
+    known = latency[~np.isnan(latency)]
+    if not len(known):
+        return trace_from(source, edges, np.array(rates))
+    return Trace(
+        edges, np.array(rates), "down", "achieved", source.name, np.where(np.isnan(latency), known[0], latency)
+    )

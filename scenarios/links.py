@@ -1,0 +1,140 @@
+"""Links as a scenario says them: rates or recordings of them, what shares them, and how bytes travel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from scenarios.draws import DrawnAmount, DrawnRate
+from scenarios.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Rate, says
+
+Model = Literal["ideal", "tcp", "lv08"]
+
+
+def _kind(value: Any) -> str:
+    return "<list>" if isinstance(value, (list, tuple)) else "<name>"
+
+
+Path = Annotated[str, Field(min_length=1, max_length=4096)]
+Paths = Annotated[tuple[Path, ...], Field(min_length=1, max_length=10_000)]
+Stations = Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)]
+# One or several.  Told apart by looks, so that an error speaks of what was meant.
+Files = Annotated[Annotated[Path, Tag("<name>")] | Annotated[Paths, Tag("<list>")], Discriminator(_kind)]
+Via = Annotated[Annotated[Name, Tag("<name>")] | Annotated[Stations, Tag("<list>")], Discriminator(_kind)]
+
+
+def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """All of them."""
+    return () if said is None else (said,) if isinstance(said, str) else said
+
+
+class Transport(Part):
+    """How bytes travel on links: by TCP, or by plain arithmetic."""
+
+    model: Model = says(
+        "tcp: round trips, slow start, windows, losses and headers. ideal: latency, then size over rate. lv08: "
+        "SimGrid's default model.",
+        "ideal",
+        default="tcp",
+    )
+    congestion: Literal["cubic", "reno", "bbr"] = says("Congestion control of all senders.", "bbr", default="cubic")
+    tls: Literal[0, 1, 2] = says("Round trips of TLS: 1.3 takes 1, 1.2 takes 2, none or resumed 0.", 2, default=1)
+    initial_window: Count = says("Segments of the first round trip of slow start.", 10, default=10)
+    window_mb: Annotated[float, Field(ge=0.001, le=10_000)] = says(
+        "What a receiver lets be in flight; a Linux of 2025 or later: 4.", 4, default=3 * 2**20 / 1e6
+    )
+    keep_alive: bool = says("A device's connection stays open between its messages.", False, default=True)
+    idle_reset: bool = says("A sender that was silent for longer starts slowly anew.", False, default=True)
+    ethernet: bool = says("Rates count the 14 bytes of Ethernet's headers too.", True, default=False)
+
+
+class Traces(Part):
+    """Recorded rates that are replayed: each device has one file of the list, and in each seed its place in it."""
+
+    down: Files = says(
+        "Files or folders; formats are told from content: own CSV, Mahimahi, Pensieve, HSDPA, FCC, Oboe, UCC 5G ...",
+        ["traces/walk.csv"],
+    )
+    up: Files | None = says("Recorded uplinks; else one of the two below.", ["traces/walk.up"], default=None)
+    up_ratio: Positive | None = says("Uplinks are such a part of the downlink, an assumption.", 0.2, default=None)
+    symmetric: bool = says("Uplinks are as the downlink, an assumption.", True, default=False)
+    format: str | None = says("The files' format, where content leaves it open.", "sigcomm21", default=None)
+    capacity: Literal["device", "cell"] = says(
+        "device: what one phone got. cell: what its whole cell could carry; only then may it be behind a shared cell.",
+        "cell",
+        default="device",
+    )
+
+    @model_validator(mode="after")
+    def _one_uplink(self) -> Traces:
+        given = [self.up is not None, self.up_ratio is not None, self.symmetric]
+        if sum(given) > 1:
+            raise ValueError("uplinks are one of up, up_ratio and symmetric; two are given")
+        return self
+
+
+class Link(Part):
+    """What carries bytes to and from the server."""
+
+    up_mbit_s: Rate = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 100)
+    down_mbit_s: Rate = says("Download rate.", 100)
+    latency_ms: NotNegative = says("One way.", 5, default=0.0)
+
+
+class Links(Part):
+    """The links of a group of devices: numbers, what they are drawn from, recordings, or a kind of radio."""
+
+    up_mbit_s: DrawnRate | None = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 2, default=None)
+    down_mbit_s: DrawnRate | None = says(
+        "Download rate.", 10, {"lognormal": {"median": 10, "sigma": 0.5}}, default=None
+    )
+    latency_ms: DrawnAmount | None = says("One way.", 40, {"uniform": {"low": 20, "high": 80}}, default=None)
+    loss: BelowOne = says("Probability that a segment is lost; bounds what TCP carries.", 0.001, default=0.0)
+    trace: Traces | None = says(
+        "Recorded rates instead of numbers.", {"down": ["traces"], "up_ratio": 0.2}, default=None
+    )
+    radio: str | None = says(
+        "Generated rates, a sequence of its own for each device: `fedlapse trace synth` lists the kinds.",
+        "lte",
+        default=None,
+    )
+    via: Via | None = says(
+        "Behind which access point or cell of `topology:`; several are dealt in turn.", "home-wifi", default=None
+    )
+    model: Model | None = says("Instead of that of `network:`.", "ideal", default=None)
+
+    @model_validator(mode="after")
+    def _rates_come_from_somewhere(self) -> Links:
+        if self.trace and self.radio:
+            raise ValueError("a link has trace or radio, not both")
+        if self.radio and (self.up_mbit_s is not None or self.down_mbit_s is not None):
+            raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
+        if self.trace and self.down_mbit_s is not None:
+            raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
+        if not (self.trace or self.radio) and (self.up_mbit_s is None or self.down_mbit_s is None):
+            raise ValueError("a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {radio: lte}")
+        if self.trace and self.up_mbit_s is not None and (self.trace.up or self.trace.up_ratio or self.trace.symmetric):
+            raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
+        return self
+
+
+class Shared(Part):
+    """An access point, a cell or a backhaul, which all devices behind it share."""
+
+    up_mbit_s: Rate | None = says("What all uploads share.", 50, default=None)
+    down_mbit_s: Rate | None = says("What all downloads share.", 150, default=None)
+    airtime: bool = says(
+        "Wi-Fi: devices share its time instead, and each sends at the rate of its own link meanwhile.",
+        True,
+        default=False,
+    )
+    behind: Name | None = says("The next one towards the server. Default: the server's link.", "backhaul", default=None)
+
+    @model_validator(mode="after")
+    def _rates_or_airtime(self) -> Shared:
+        if self.airtime and (self.up_mbit_s is not None or self.down_mbit_s is not None):
+            raise ValueError("of airtime there is one second a second; leave up_mbit_s and down_mbit_s out")
+        if not self.airtime and (self.up_mbit_s is None or self.down_mbit_s is None):
+            raise ValueError("it needs up_mbit_s and down_mbit_s, or airtime: true")
+        return self

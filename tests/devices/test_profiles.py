@@ -1,0 +1,235 @@
+"""Profiles with a speed per class of operator, and speeds from other people's scores."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from algorithms.algorithm import Phase
+from algorithms.cost import Meter
+from algorithms.models import build, cross_entropy
+from devices.device import POSITION, Device, Profile, profiles, read_profiles
+from devices.sources import (
+    ANCHORS,
+    benchmark_name,
+    fedscale_seconds,
+    scores,
+    speed_of,
+    speed_of_inference,
+)
+
+PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
+CLASSES = replace(PLAIN, conv_flops_per_s=2e9, dense_flops_per_s=4e9, recurrent_flops_per_s=5e8)
+HEADER = "name,quantity,value,unit,source,date"
+LINES = [
+    "board,speed,2,GFLOP/s,assumed,2026-11-21",
+    "board,memory_bandwidth,3,GB/s,assumed,2026-11-21",
+    "board,overhead,4,ms,assumed,2026-11-21",
+    "board,memory,5,MB,assumed,2026-11-21",
+]
+FLOPS = st.floats(0, 1e13)
+
+
+def test_each_class_of_operator_has_its_speed():
+    # of 10 GFLOP, 4 are convolutions (2 s), 1 is recurrent (2 s) and 5 are dense (1.25 s); and 0.5 s of overhead
+    assert Device("a", CLASSES).seconds(10e9, 0, 1, conv=4e9, recurrent=1e9) == pytest.approx(5.75)
+
+
+def test_a_class_without_a_speed_has_the_profiles():
+    some = replace(PLAIN, recurrent_flops_per_s=5e8)
+    assert Device("a", some).seconds(10e9, 0, 1, conv=4e9, recurrent=1e9) == pytest.approx(9 + 2 + 0.5)
+
+
+@given(FLOPS, FLOPS, FLOPS, st.integers(1, 500))
+def test_with_one_speed_the_classes_change_no_bit(conv, dense, recurrent, steps):
+    device, flops = Device("a", PLAIN), conv + dense + recurrent
+    assert device.seconds(flops, 7e3, steps, conv, recurrent) == device.seconds(flops, 7e3, steps)
+    assert device.seconds(flops, 0, 1) == flops / 1e9 + 0.5
+
+
+def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead():
+    whole = Device("a", PLAIN).seconds(1e9, 0, 2, positions=5)
+    assert whole == pytest.approx(2 * (1 + (1 + 5 * POSITION) * 0.5))
+    assert 0 < POSITION < 1
+
+
+def test_parts_above_the_whole_are_refused():
+    with pytest.raises(ValueError, match="must be parts"):
+        Device("a", PLAIN).seconds(1e9, 0, 1, conv=9e8, recurrent=2e8)
+
+
+@pytest.mark.parametrize("field", ["conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"])
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf])
+def test_a_class_without_speed_is_refused(field, bad):
+    with pytest.raises(ValueError, match=field):
+        replace(PLAIN, **{field: bad})
+
+
+def test_one_speed_forgets_the_classes():
+    assert CLASSES.one_speed == PLAIN
+
+
+def test_a_radio_wakes_up_after_ten_idle_seconds_only():
+    phone = replace(PLAIN, wakeup_s=0.3)
+    assert [phone.waking(idle) for idle in (0.0, 10.0, 10.1)] == [0, 0, 0.3]
+    assert PLAIN.waking(1e6) == 0
+
+
+def test_what_a_profile_leaves_out_has_no_effect():
+    board = read_profiles([HEADER, *LINES])["board"]
+    assert board.one_speed == board
+    assert board.power.joules(1, 1, 1) == 0
+    assert board.throttle.speed(1.0) == 1
+    assert (board.wakeup_s, board.jitter) == (0, 0)
+
+
+def test_optional_quantities_are_turned_into_our_units():
+    more = [
+        "board,speed_conv,3,GFLOP/s,assumed,d",
+        "board,power_radio,1.5,W,assumed,d",
+        "board,wakeup,0.2,s,assumed,d",
+        "board,sustained,0.6,of full speed,assumed,d",
+        "board,heating,90,s,assumed,d",
+        "board,jitter,0.05,cv,assumed,d",
+    ]
+    board = read_profiles([HEADER, *LINES, *more])["board"]
+    assert (board.conv_flops_per_s, board.dense_flops_per_s) == (3e9, None)
+    assert (board.power.radio, board.wakeup_s, board.jitter) == (1.5, 0.2, 0.05)
+    assert (board.throttle.sustained, board.throttle.heating) == (0.6, 90)
+
+
+def test_every_shipped_profile_has_power_and_says_where_it_is_from():
+    for name, profile in profiles().items():
+        assert profile.power.idle < profile.power.compute, name
+        assert profile.power.idle < profile.power.radio, name
+        assert "power_idle: " in profile.source, name
+
+
+# ---- FLOPs by class
+
+
+@pytest.mark.slow
+def test_a_cnns_flops_are_split_by_hand():
+    it = Meter(build("mnist-cnn", 0), (1, 28, 28), cross_entropy)
+    step = Phase("train", 20, 10)
+    # forward: 5 x 5 kernels on 28 x 28 and 14 x 14; training has three such products, but none for the image
+    first, second = 2 * 28 * 28 * 32 * 25, 2 * 14 * 14 * 64 * 32 * 25
+    conv, recurrent = it.step_kinds(step)
+    assert conv == 10 * (2 * first + 3 * second)
+    assert recurrent == 0
+    assert it.step_flops(step) - conv == 10 * 3 * 2 * (3136 * 512 + 512 * 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "gates", "fused"), [("char-gru-small", 3, False), ("lstm-tiny", 4, True)])
+def test_a_recurrent_layers_flops_and_positions_are_counted_by_hand(name, gates, fused):
+    embedding, units = (32, 64) if name == "char-gru-small" else (32, 32)
+    it, n, length = Meter(build(name, 0, 11), (6,), cross_entropy, torch.long, (6,)), 5, 6
+    state = 2 * gates * units * units
+    forward = length * (2 * gates * units * embedding + state)
+    assert it.step_kinds(Phase("evaluate", n, n, backward="")) == (0, n * forward)
+    assert it.step_kinds(Phase("train", 2 * n, n)) == (0, n * (3 * forward - state))
+    assert it.step_kinds(Phase("train", n, n, backward="softmax.*")) == (0, n * forward)
+    assert it.step_positions(Phase("train", 2 * n, n)) == (0 if fused else length)
+    assert it.step_positions(Phase("evaluate", n, n, backward="")) == pytest.approx(0 if fused else length / 3)
+    assert it.step_positions(Phase("fisher", n, n)) == (0 if fused else n * length)  # each text alone
+
+
+@pytest.mark.slow
+def test_hessian_vector_products_keep_the_shares_of_the_layers():
+    it = Meter(build("char-gru-small", 0, 11), (6,), cross_entropy, torch.long, (6,))
+    once, twice = Phase("train", 5, 5), Phase("reverse", 0, 5, second_order=5)
+    shares = [it.step_kinds(phase)[1] / it.step_flops(phase) for phase in (once, twice)]
+    assert shares[1] == pytest.approx(shares[0], rel=0.01)
+    assert it.step_positions(twice) == 18
+
+
+@pytest.mark.slow
+def test_a_fused_layer_reads_its_weights_once_however_long_the_text():
+    def floats(length, n):
+        it = Meter(build("lstm-tiny", 0, 11), (length,), cross_entropy, torch.long, (length,))
+        return it.step_floats(Phase("train", n, n))
+
+    weights = 2 * 4 * (32 * 32 + 32)
+    # the share that does not grow with the batch: a product at each position would read the weights again
+    fixed = [2 * floats(length, 4) - floats(length, 8) for length in (6, 12)]
+    assert fixed[0] == fixed[1]
+    assert fixed[0] >= 3 * weights
+
+
+# ---- sources
+
+
+def test_speed_between_two_anchors_is_a_power_law():
+    anchors = {100.0: 1e9, 400.0: 4e9, 1600.0: 64e9}
+    assert speed_of(200, anchors) == pytest.approx(2e9)  # speed ~ score
+    assert speed_of(800, anchors) == pytest.approx(16e9)  # speed ~ score squared
+    assert [speed_of(score, anchors) for score in anchors] == pytest.approx(list(anchors.values()))
+
+
+def test_beyond_the_anchors_speed_is_proportional():
+    anchors = {100.0: 1e9, 400.0: 8e9}
+    assert speed_of(50, anchors) == pytest.approx(0.5e9)
+    assert speed_of(800, anchors) == pytest.approx(16e9)
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6))
+def test_a_higher_score_is_never_slower(a, b):
+    anchors = {score: profiles()[name].flops_per_s for name, (score, _) in ANCHORS.items()}
+    low, high = sorted((a, b))
+    assert speed_of(low, anchors) <= speed_of(high, anchors) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("score", "anchors"), [(0, {1.0: 1.0}), (math.nan, {1.0: 1.0}), (1, {}), (1, {1.0: -1.0})])
+def test_scores_without_sense_are_refused(score, anchors):
+    with pytest.raises(ValueError, match="must be positive"):
+        speed_of(score, anchors)
+
+
+def test_fedscales_formula():
+    # its README: 3 x batch x steps x computation / 1000; client 1 of the sample has 153 ms
+    assert fedscale_seconds(153.0, batch=20, steps=5) == pytest.approx(45.9)
+
+
+def test_a_forward_pass_of_so_many_flops_in_milliseconds_is_a_speed():
+    assert speed_of_inference(200, 3e8) == pytest.approx(1.5e9)
+    with pytest.raises(ValueError, match="positive"):
+        speed_of_inference(0, 3e8)
+
+
+@pytest.mark.parametrize("text", ["{", "3", '[{"Model": "a"}]', '{"a": "fast"}', '{"a": -1}', '{"a": null}'])
+def test_a_file_without_scores_is_refused_by_name(tmp_path, text):
+    file = tmp_path / "table.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="table.json"):
+        scores(file)
+
+
+def test_an_unknown_phone_is_refused(tmp_path):
+    file = tmp_path / "names.json"
+    file.write_text(json.dumps({"CPH1909": "unknown", "RMX1941": "Realme C2"}))
+    assert benchmark_name(file, "RMX1941") == "Realme C2"
+    for model in ("CPH1909", "nobody"):
+        with pytest.raises(ValueError, match=model):
+            benchmark_name(file, model)
+
+
+def test_flashs_tables_are_read():
+    root = Path(os.environ.get("FEDLAPSE_DATA") or Path(__file__).parents[2] / "../shared/data").resolve()
+    folder = root / "traces/flash"
+    if not folder.is_dir():
+        pytest.skip(f"NO FLASH TABLES: {folder} is not there; set FEDLAPSE_DATA")
+    found = scores(folder / "raw_ai_benchmark_list.json")
+    assert (found["Google Pixel 4"], min(found.values())) == (3212, 105)
+    assert len(scores(folder / "benchmark2score.json")) == 307
+    for score, said in ANCHORS.values():
+        if "assumed" not in said:
+            assert found[said] == score

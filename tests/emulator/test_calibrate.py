@@ -1,0 +1,78 @@
+"""What `fedlapse calibrate` prints, and that its arithmetic finds the rates that made the seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from devices.device import read_profiles
+from emulator.commands.calibrate import Kernel, Measured, csv_lines, rates
+
+FOUND = Measured(conv=50e9, dense=40e9, recurrent=20e9, bytes_per_s=10e9, overhead=1e-4)
+COSTS = [
+    ("conv", 3e8, 2.9e8, 0, 1e6),
+    ("conv", 8e7, 7e7, 0, 4e5),
+    ("dense", 1e8, 0, 0, 2e6),
+    ("recurrent", 2e8, 0, 1.5e8, 1e6),
+]
+
+
+def kernels():
+    return [
+        Kernel(kind, 1, flops, conv, recurrent, floats, lambda: None) for kind, flops, conv, recurrent, floats in COSTS
+    ]
+
+
+def seconds(kernel):
+    computing = kernel.conv / 50e9 + kernel.dense / 40e9 + kernel.recurrent / 20e9
+    return computing + 4 * kernel.floats / 10e9 + 1e-4
+
+
+def test_the_speeds_that_made_the_seconds_are_found():
+    found = rates(kernels(), [seconds(kernel) for kernel in kernels()], 10e9, 1e-4)
+    assert (found.conv, found.dense, found.recurrent) == pytest.approx((50e9, 40e9, 20e9))
+
+
+def test_seconds_that_the_rest_explains_still_leave_a_finite_speed():
+    found = rates(kernels(), [1e-4] * 4, 10e9, 1e-4)
+    # a tenth of the step is the class's own
+    assert found.dense == pytest.approx(1e8 / 1e-5)
+
+
+def test_one_speed_is_for_half_convolutions_and_half_dense():
+    assert FOUND.speed == pytest.approx(2 / (1 / 50e9 + 1 / 40e9))
+
+
+def test_its_lines_are_a_profile():
+    lines = csv_lines("mine", FOUND, 8 * 10**9, "measured: here, with torch 2")
+    profile = read_profiles(lines)["mine"]
+    assert profile.conv_flops_per_s == pytest.approx(50e9, rel=1e-3)
+    assert profile.recurrent_flops_per_s == pytest.approx(20e9, rel=1e-3)
+    assert (profile.memory_bytes_per_s, profile.overhead_s, profile.memory_bytes) == (10e9, 1e-4, 8 * 10**9)
+    assert "speed_dense: measured: here, with torch 2 (20" in profile.source
+
+
+@pytest.mark.slow
+def test_the_command_measures_this_computer(fedlapse):
+    done = fedlapse("calibrate", "--name", "mine", "--seconds", "0.1")
+    assert done.returncode == 0
+    profile = read_profiles(done.stdout.splitlines())["mine"]
+    assert 1e8 < profile.flops_per_s < 1e14
+    assert 0 < profile.overhead_s < 1
+    assert "torch 2" in profile.source
+
+
+@pytest.mark.slow
+def test_as_yaml_it_is_a_group_of_the_fleet(fedlapse):
+    from ruamel.yaml import YAML
+
+    from scenarios.schema import Group
+
+    done = fedlapse("calibrate", "--seconds", "0.1", "--format", "yaml")
+    said = YAML(typ="safe").load(done.stdout)
+    link = {"up_mbit_s": 1, "down_mbit_s": 1, "latency_ms": 0}
+    group = Group.model_validate({**said, "profile": "laptop", "count": 1, "link": link})
+    assert group.speed_gflop_s == said["speed_gflop_s"] > 0
+
+
+def test_a_name_that_breaks_the_line_is_refused(fedlapse):
+    assert fedlapse("calibrate", "--name", "a,b").returncode == 2

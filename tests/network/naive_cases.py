@@ -1,0 +1,169 @@
+"""Random trees, flows and acts, and what any sharing of them must keep to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from network.flow import Shared
+from network.fluid import Fluid
+from network.rate import Rate
+from tests.network.naive_sharing import Act, Foreseen, Naive, Opening, Steps, route, value
+
+few = settings(max_examples=20, deadline=None, derandomize=True)
+many = settings(max_examples=600, deadline=None, derandomize=True)
+
+
+def steps(values: st.SearchStrategy[float]) -> st.SearchStrategy[Steps]:
+    """Up to six values, each for a quarter of a second or some more; the last is positive, so that all ends."""
+    return st.builds(
+        lambda kind, gaps, first, last: kind(
+            (0.0, *(sum(gaps[: i + 1]) / 4 for i in range(len(gaps)))), (*first[: len(gaps)], last)
+        ),
+        st.sampled_from([Steps, Foreseen]),
+        st.lists(st.integers(1, 8), max_size=5),
+        st.lists(values, min_size=5, max_size=5),
+        values.filter(lambda value: value > 0),
+    )
+
+
+def of_rates(low: float, high: float) -> st.SearchStrategy[float | Rate]:
+    whole = st.integers(int(low), int(high)).map(float)
+    return st.one_of(whole.filter(lambda value: value > 0), steps(whole))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, Shared]:
+    names = "abcd"[: draw(st.integers(0, 4))]
+    return {
+        name: Shared(draw(of_rates(0, 15)), draw(st.sampled_from([None, *names[:i]]))) for i, name in enumerate(names)
+    }
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Opening], float | Rate, dict[str, Shared]]:
+    shared = draw(trees())
+    opening = st.builds(
+        Opening,
+        t=st.integers(0, 12).map(lambda n: n / 4),
+        nbytes=st.integers(0, 12).map(float),
+        cap=of_rates(0, 8),
+        weight=st.sampled_from([1.0, 1.0, 0.5, 3.0]),
+        via=st.sampled_from([None, *shared]),
+    )
+    return draw(st.lists(opening, min_size=1, max_size=7)), draw(of_rates(0, 20)), shared
+
+
+acting = st.lists(
+    st.builds(
+        Act,
+        t=st.integers(0, 20).map(lambda n: n / 4 + 0.125),
+        what=st.sampled_from(["pause", "resume", "close"]),
+        flow=st.integers(0, 6),
+    ),
+    max_size=8,
+)
+
+
+def play(
+    openings: Sequence[Opening],
+    capacity: float | Rate,
+    shared: Mapping[str, Shared],
+    acts: Sequence[Act] = (),
+    looks: Sequence[float] = (),
+) -> tuple[dict[Hashable, float], dict[Hashable, float]]:
+    """When each flow ends, and what those that were closed had carried: as a clock would drive it."""
+    fluid = Fluid(capacity, shared)
+    todo = [Act(opening.t, "open", number) for number, opening in enumerate(openings)]
+    todo = sorted([*todo, *acts, *(Act(t, "look", 0) for t in looks)], key=lambda act: act.t)
+    ends: dict[Hashable, float] = {}
+    closed: dict[Hashable, float] = {}
+    states: dict[int, str] = {}
+    while todo or fluid.next_finish() < math.inf:
+        due = fluid.next_finish()
+        if todo and todo[0].t < due:
+            t, what, flow = todo.pop(0)
+            state = states.get(flow)
+            if what == "open":
+                fluid.open(t, flow, *openings[flow][1:])
+                states[flow] = "open"
+            elif what == "pause" and state == "open":
+                fluid.pause(t, flow)
+                states[flow] = "paused"
+            elif what == "resume" and state == "paused":
+                fluid.resume(t, flow)
+                states[flow] = "open"
+            elif what == "close" and state == "open":
+                closed[flow] = fluid.close(t, flow)
+                states[flow] = "closed"
+            elif what == "look":
+                assert fluid.advance(t) == []
+            continue
+        for name in fluid.advance(due):
+            ends[name] = due
+            states[int(str(name))] = "ended"
+    return ends, closed
+
+
+def sane(openings: Sequence[Opening], acts: Sequence[Act]) -> list[Act]:
+    """Those that are done to flows that are open, paused or not, in turn."""
+    kept: list[Act] = []
+    states = dict.fromkeys(range(len(openings)), "open")
+    allowed = {("pause", "open"): "paused", ("resume", "paused"): "open", ("close", "open"): "closed"}
+    for act in sorted(acts, key=lambda act: act.t):
+        after = allowed.get((act.what, states.get(act.flow, "")))
+        if after and act.t > openings[act.flow].t:
+            states[act.flow] = after
+            kept.append(act)
+    return kept
+
+
+def near(found: Mapping[Hashable, float], wanted: Mapping[int, Fraction]) -> bool:
+    return found == {flow: pytest.approx(float(t), rel=1e-9, abs=1e-9) for flow, t in wanted.items()}
+
+
+def agrees_with_the_definition(
+    case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: Sequence[Act], looks: Sequence[float]
+) -> None:
+    openings, capacity, shared = case
+    kept = sane(openings, acts)
+    ends, closed = Naive(openings, capacity, shared).play(kept)
+    found = play(openings, capacity, shared, kept, looks)
+    assert near(found[0], ends)
+    assert near(found[1], closed)
+
+
+def opened(openings: Sequence[Opening], capacity: float | Rate, shared: Mapping[str, Shared]) -> Fluid:
+    fluid = Fluid(capacity, shared)
+    for number, opening in enumerate(openings):
+        fluid.open(0.0, number, opening.nbytes + 1, *opening[2:])
+    return fluid
+
+
+def is_max_min(
+    rates: Mapping[Hashable, float],
+    openings: Sequence[Opening],
+    capacity: float | Rate,
+    shared: Mapping[str, Shared],
+    radios: Mapping[int, float] | None = None,
+) -> None:
+    """No link above capacity; each flow at its cap, or on a full link where nobody has more for its weight."""
+    links: dict[str | None, Shared] = {None: Shared(capacity)}
+    links.update(shared)
+    excused = {
+        number for number, opening in enumerate(openings) if rates[number] >= value(opening.cap, 0.0) * (1 - 1e-12)
+    }
+    for name, link in links.items():
+        there = [number for number, opening in enumerate(openings) if name in route(opening.via, shared)]
+        cost = {i: 1 / radios[i] if link.airtime and radios else 1.0 for i in there}
+        used, most = sum(rates[i] * cost[i] for i in there), value(link.capacity, 0.0)
+        assert used <= most * (1 + 1e-12)
+        if there and used >= most * (1 - 1e-9):
+            height = {i: rates[i] * cost[i] / openings[i].weight for i in there}
+            excused |= {i for i in there if height[i] >= max(height.values()) * (1 - 1e-9)}
+    assert excused == set(range(len(openings)))

@@ -1,0 +1,212 @@
+"""Max-min sharing from nothing but its definition: exact, O(n^2), an event at a time.  And a rate of steps."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from network.flow import Shared
+from network.rate import Rate
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """values[i] from times[i] on, s and bytes/s; times[0] is 0, and the last value holds for ever."""
+
+    times: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def peak(self) -> float:
+        return max(self.values)
+
+    def at(self, t: float) -> float:
+        return self.values[bisect_right(self.times, t) - 1]
+
+    def change(self, t: float) -> float:
+        later = bisect_right(self.times, t)
+        return self.times[later] if later < len(self.times) else math.inf
+
+    def carried(self, begin: float, end: float) -> float:
+        total = 0.0
+        while begin < end:
+            until = min(self.change(begin), end)
+            total += self.at(begin) * (until - begin)
+            begin = until
+        return total
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        while nbytes > 0:
+            until, rate = self.change(begin), self.at(begin)
+            if rate > 0 and nbytes <= rate * (until - begin):
+                return begin + nbytes / rate
+            if until == math.inf:
+                return math.inf
+            nbytes, begin = nbytes - rate * (until - begin), until
+        return begin
+
+
+class Foreseen(Steps):
+    """Knows its changes many at a time, too."""
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        place = bisect_right(self.times, t)
+        return np.array(self.times[place : place + count]), np.array(self.values[place : place + count])
+
+
+class Opening(NamedTuple):
+    t: float
+    nbytes: float
+    cap: float | Rate
+    weight: float = 1.0
+    via: str | None = None
+
+
+class Act(NamedTuple):
+    """What is done to a flow, by the number of its opening: pause, resume or close."""
+
+    t: float
+    what: str
+    flow: int
+
+
+def value(rate: float | Rate, t: float) -> float:
+    return rate if isinstance(rate, int | float) else rate.at(t)
+
+
+def change(rate: float | Rate, t: float) -> float:
+    return math.inf if isinstance(rate, int | float) else rate.change(t)
+
+
+def route(via: str | None, shared: Mapping[str, Shared]) -> list[str | None]:
+    return [None] if via is None else [via, *route(shared[via].parent, shared)]
+
+
+def filling(
+    caps: Mapping[int, Fraction],
+    weights: Mapping[int, Fraction],
+    routes: Mapping[int, Sequence[str | None]],
+    capacities: Mapping[str | None, Fraction | float],
+) -> dict[int, Fraction]:
+    """Progressive filling: all rise together, by weight; who reaches its cap, or is on a link that is full, stays."""
+    fixed: dict[int, Fraction] = {}
+    while len(fixed) < len(caps):
+        rising = [flow for flow in caps if flow not in fixed]
+        levels = [caps[flow] / weights[flow] for flow in rising]
+        full: dict[str | None, Fraction] = {}
+        for link, capacity in capacities.items():
+            there = [weights[flow] for flow in rising if link in routes[flow]]
+            if there and capacity < math.inf:
+                taken = sum(rate for flow, rate in fixed.items() if link in routes[flow])
+                full[link] = (Fraction(capacity) - taken) / sum(there)
+        level = min([*levels, *full.values()])
+        for flow in rising:
+            if caps[flow] / weights[flow] == level or any(full.get(link) == level for link in routes[flow]):
+                fixed[flow] = level * weights[flow]
+    return fixed
+
+
+@dataclass
+class Naive:
+    """Plays openings and acts; `ends` of those that end, and what those that were closed had carried."""
+
+    openings: Sequence[Opening]
+    capacity: float | Rate
+    shared: Mapping[str, Shared]
+
+    def play(self, acts: Sequence[Act] = ()) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
+        todo = sorted([*acts, *(Act(each.t, "open", i) for i, each in enumerate(self.openings))], key=lambda act: act.t)
+        left: dict[int, Fraction] = {}
+        paused: dict[int, Fraction] = {}
+        ends: dict[int, Fraction] = {}
+        closed: dict[int, Fraction] = {}
+        now = Fraction(0)
+        while todo or left:
+            rates = self.rates(list(left), float(now))
+            later = [Fraction(act.t) for act in todo[:1]]
+            later += [now + left[flow] / rate for flow, rate in rates.items() if rate > 0]
+            later += [now for nbytes in left.values() if nbytes == 0]
+            later += [Fraction(t) for t in self.changes(list(left), now) if t < math.inf]
+            if not later:
+                break
+            left = {flow: nbytes - rates[flow] * (min(later) - now) for flow, nbytes in left.items()}
+            now = min(later)
+            for flow in [flow for flow, nbytes in left.items() if nbytes == 0]:
+                ends[flow] = now
+                del left[flow]
+            while todo and todo[0].t == now:
+                _, what, flow = todo.pop(0)
+                if what == "open":
+                    left[flow] = Fraction(self.openings[flow].nbytes)
+                elif what == "pause" and flow in left:
+                    paused[flow] = left.pop(flow)
+                elif what == "resume" and flow in paused:
+                    left[flow] = paused.pop(flow)
+                elif what == "close" and flow in left:
+                    closed[flow] = Fraction(self.openings[flow].nbytes) - left.pop(flow)
+        return ends, closed
+
+    def changes(self, flows: Sequence[int], now: Fraction) -> list[float]:
+        """The next ones; `now` may be no float, so that the one just before it is asked."""
+        t = math.nextafter(float(now), -math.inf) if Fraction(float(now)) > now else float(now)
+        rates = [self.openings[flow].cap for flow in flows] + [self.capacity]
+        return [change(rate, t) for rate in rates + [link.capacity for link in self.shared.values()]]
+
+    def rates(self, flows: Sequence[int], t: float) -> dict[int, Fraction]:
+        return filling(
+            {flow: Fraction(value(self.openings[flow].cap, t)) for flow in flows},
+            {flow: Fraction(self.openings[flow].weight) for flow in flows},
+            {flow: route(self.openings[flow].via, self.shared) for flow in flows},
+            {None: self._of(self.capacity, t)}
+            | {name: self._of(link.capacity, t) for name, link in self.shared.items()},
+        )
+
+    @staticmethod
+    def _of(capacity: float | Rate, t: float) -> Fraction | float:
+        now = value(capacity, t)
+        return Fraction(now) if now < math.inf else math.inf
+
+
+def on_air(
+    bounds: Mapping[int, float],
+    weights: Mapping[int, float],
+    radios: Mapping[int, float],
+    places: Mapping[int, str | None],
+    shared: Mapping[str, Shared],
+    capacity: float,
+) -> dict[int, float]:
+    """One root above links of airtime and others, by two nested bisections: each shares what the root lets through."""
+
+    def inside(level: float) -> dict[int, float]:
+        least = {flow: min(bound, weights[flow] * level) for flow, bound in bounds.items()}
+        for name, link in shared.items():
+            cost = {f: 1 / radios[f] if link.airtime else 1.0 for f in bounds if places[f] == name}
+            times = {f: least[f] * cost[f] for f in cost}
+            height = bisect(lambda x, times=times: capped(times, x), value(link.capacity, 0.0))  # type: ignore[misc]
+            least |= {f: min(least[f], weights[f] * height / cost[f]) for f in cost}
+        return least
+
+    def capped(times: Mapping[int, float], height: float) -> float:
+        return sum(min(time, weights[f] * height) for f, time in times.items())
+
+    return inside(bisect(lambda level: sum(inside(level).values()), capacity))
+
+
+def bisect(used: Callable[[float], float], capacity: float) -> float:
+    """The highest level at which at most the capacity is used; very high if it is never."""
+    low, high = 0.0, 1e15
+    if used(high) <= capacity:
+        return high
+    for _ in range(120):
+        middle = (low + high) / 2
+        low, high = (middle, high) if used(middle) <= capacity else (low, middle)
+    return low

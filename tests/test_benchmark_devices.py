@@ -1,0 +1,75 @@
+"""The page on devices: what it fits, and that the profiles say what it found."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import devices
+from benchmarks.devices import (
+    PHONES,
+    SECONDS,
+    Step,
+    by_class,
+    flash_steps,
+    left_out,
+    one_speed,
+    phone_speeds,
+    predicted,
+)
+from devices.device import profiles
+
+BASE = profiles()["phone-mid"]
+STEPS = {"a": Step((1e9, 0.0, 0.0), 1e6), "b": Step((2e8, 1e9, 0.0), 2e6), "c": Step((0.0, 2e8, 8e8), 1e6)}
+
+
+def test_one_speed_is_found_again() -> None:
+    cells = [(step, predicted(step, [3e9] * 3, BASE)) for step in STEPS.values()]
+    assert one_speed(cells, BASE) == pytest.approx([3e9] * 3)
+
+
+def test_equal_classes_are_found_again_from_any_networks() -> None:
+    cells = [(STEPS["a"], predicted(STEPS["a"], [3e9] * 3, BASE))]
+    assert by_class(cells, BASE) == pytest.approx([3e9] * 3, rel=1e-4)
+
+
+def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
+    cells = [(step, predicted(step, [1e9, 4e9, 2e9], BASE)) for step in STEPS.values()]
+    worst = [
+        max(abs(predicted(step, fit(cells, BASE), BASE) / took - 1) for step, took in cells)
+        for fit in (one_speed, by_class)
+    ]
+    assert worst[1] < 0.1 < worst[0]
+
+
+@pytest.mark.slow
+def test_the_profiles_of_flashs_phones_are_what_the_fit_gives() -> None:
+    for name, (one, own) in phone_speeds(flash_steps()).items():
+        profile = profiles()[name]
+        said = (profile.flops_per_s, profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
+        assert said == pytest.approx((one, *own), rel=2e-3)
+
+
+@pytest.mark.slow
+def test_flashs_networks_are_leafs() -> None:
+    """Sizes by hand: LEAF's FEMNIST CNN has 6,603,710 parameters; four 3 x 3 blocks; two LSTM layers of 256."""
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (devices.femnist(), devices.celeba())]
+    blocks = (3 * 9 * 32 + 32) + 3 * (32 * 9 * 32 + 32) + 4 * 64
+    assert sizes == [6_603_710, blocks + 32 * 36 * 2 + 2]
+    steps = flash_steps()
+    # of 10 texts of 10 words: 8 h^2 weights a layer, three products, none for the first state of each layer
+    lstm = 3 * 2 * 10 * 10 * 2 * 8 * 256**2 - 2 * 10 * 2 * 4 * 256**2
+    assert steps["Reddit LSTM"].flops == (0, 3 * 2 * 100 * 256 * 10_000, lstm)
+
+
+@pytest.mark.slow
+def test_a_network_that_is_left_out_does_not_tell_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("a", "b", "c")
+    took = {
+        name: tuple(predicted(step, [3e9] * 3, profiles()[like]) for like in PHONES.values())
+        for name, step in STEPS.items()
+    }
+    monkeypatch.setattr(devices, "SECONDS", SECONDS | took)
+    before = left_out(names, STEPS, one_speed)
+    monkeypatch.setattr(devices, "SECONDS", SECONDS | took | {"c": tuple(2 * s for s in took["c"])})
+    assert before["c"] == pytest.approx([0, 0, 0], abs=1e-6)
+    assert left_out(names, STEPS, one_speed)["c"] == pytest.approx([-0.5] * 3)
