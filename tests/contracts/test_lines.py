@@ -7,7 +7,7 @@ import gzip
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 
+from devices.device import NEVER, profiles
 from emulator.attend import Attendant
 from emulator.jobs import Run, Trained
 from emulator.line import LOST, Inbox, MemoryLine
@@ -85,7 +86,7 @@ class Costs:
     def refusal(self, *_: Any) -> None:
         """Every device has memory enough."""
 
-    study = SimpleNamespace(fleet={"a": SimpleNamespace(profile=SimpleNamespace(flops_per_s=1e6))})
+    study = SimpleNamespace(fleet={"a": SimpleNamespace(profile=replace(profiles()["pi-4"], flops_per_s=1e6, throttle=NEVER))})
 
     def device(self, *_: object) -> Bill:
         return Bill({"train": COMPUTE * 1e6}, {"train": COMPUTE})
