@@ -7,12 +7,14 @@ import json
 import math
 import pickle
 import pickletools
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from devices.presence import SHORTEST, Interval, Recorded
 
+NEEDS = ("charging", "locked", "wifi")
 LARGEST = 256_000_000  # bytes of a file
 DAY = 86400.0
 # The same in network/traces/table.py: both leaves read files of strangers, and neither may import the other.
@@ -52,6 +54,21 @@ class Log:
         return Recorded(self.on, self.period, offset)
 
 
+def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
+    """The phones of a file of either format, which is told by its first entry; `needs` as in read_states.
+
+    Raises BadLog.
+    """
+    name = str(path)
+    table = _table(name)
+    first = next(iter(table.values()))
+    if isinstance(first, dict) and "messages" in first:
+        return tuple(_states(name, phone, entry, needs) for phone, entry in table.items())
+    if not (isinstance(first, dict) and "active" in first):
+        raise _bad(name, "is neither FedScale's behaviour trace, with `active`, nor FLASH's states, with `messages`")
+    return tuple(_behaviour(name, client, entry) for client, entry in table.items())
+
+
 def read_behaviour(path: str | Path) -> tuple[Log, ...]:
     """FedScale's client_behave_trace, pickle or JSON: {client: {active: [s], inactive: [s], finish_time: s, ...}}.
 
@@ -61,15 +78,16 @@ def read_behaviour(path: str | Path) -> tuple[Log, ...]:
     return tuple(_behaviour(name, client, entry) for client, entry in _table(name).items())
 
 
-def read_states(path: str | Path) -> tuple[Log, ...]:
+def read_states(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
     """FLASH's state_traces, JSON or pickle: {phone: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}}.
 
-    A phone is eligible while it is known to be locked, charging and on Wi-Fi (and not off); before the first and after
-    the last event nothing is known.  Seconds count from midnight of the log's first day, and the period is whole days,
-    so that the hour of the day stays what it was.  Raises BadLog.  Source: network.md §4.
+    A phone is eligible while all that `needs` names is known of it, by default that it is locked, charging and on
+    Wi-Fi (and that it is not off in any case); before the first and after the last event nothing is known.  Seconds
+    count from midnight of the log's first day, and the period is whole days, so that the hour of the day stays what it
+    was.  Raises BadLog.  Source: network.md §4.
     """
     name = str(path)
-    return tuple(_states(name, phone, entry) for phone, entry in _table(name).items())
+    return tuple(_states(name, phone, entry, needs) for phone, entry in _table(name).items())
 
 
 def _behaviour(name: str, client: str, entry: object) -> Log:
@@ -92,7 +110,7 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
     return Log(client, _lasting(on), period)
 
 
-def _states(name: str, phone: str, entry: object) -> Log:
+def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log:
     messages = entry.get("messages") if isinstance(entry, dict) else None
     if not isinstance(messages, str):
         raise _bad(name, f"phone {_shown(phone)} is not a mapping with a text of messages")
@@ -110,9 +128,10 @@ def _states(name: str, phone: str, entry: object) -> Log:
         if event in EVENTS and (change := EVENTS[event]):
             known[change[0]] = change[1]
         before = now
-        if all(known.values()) and since is None:
+        eligible = known["running"] and all(known[need] for need in needs)
+        if eligible and since is None:
             since = now
-        elif not all(known.values()) and since is not None:
+        elif not eligible and since is not None:
             on.append((since, now))
             since = None
     if midnight is None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from devices.device import Profile
+from devices.thermal import COLD
 from emulator.costs import Costs
 from emulator.jobs import Run, Trained, train
 from emulator.record import Record
-from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
+from emulator.tally import Bill
+from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Signal, Ticket, World
 from network import payload
 
 NOTHING = payload.encode({})
+SAME = 1e-9  # two factors of throttling that differ by rounding only
 
 
 @dataclass
@@ -61,6 +65,7 @@ class Attendant:
         record: Record,
         notes: Notes,
         measured: Callable[[int], bool],
+        when_off: str = "lose",
     ) -> None:
         self.name = name
         self.run = run
@@ -74,6 +79,15 @@ class Attendant:
         self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
         self.computing: Call | None = None
         self.off = False  # it has gone off line since it was last asked
+        self.heat = COLD
+        self.when_off = when_off  # lose | pause | restart: what becomes of computing when it goes off
+        self.bill = Bill()  # of what it computes
+        self.due = 0.0  # when what an absence has put off will be done
+        self.paused: Signal | None = None  # set when it is back
+
+    @property
+    def profile(self) -> Profile:
+        return self.costs.study.fleet[self.name].profile
 
     async def attend(self, channel: DeviceEnd) -> None:
         """Answers one request after the other.  Never returns: the world's end ends it."""
@@ -112,6 +126,25 @@ class Attendant:
         """It goes off line now: it computes no more, and what it was doing it will not go on with."""
         self.off = True
         self._cut("off")
+
+    def suspend(self) -> bool:
+        """It goes off line for a while; whether it was computing, and will go on when it is back."""
+        if self.computing is None or self.when_off == "lose":
+            return False
+        done = self.record.compute_cut(self.computing, "off", self.when_off)
+        self.heat = self.profile.throttle.loaded(self.heat, self.world.now())
+        if self.when_off == "pause":
+            self.bill = self.bill.part(1 - done)
+        self.paused = self.world.signal()
+        return True
+
+    def go_on(self) -> None:
+        """It is back."""
+        if self.paused and self.computing:
+            self._load(self.computing, self.bill)
+            self.due = self.world.now() + self.bill.total_seconds
+            self.paused.set()
+            self.paused = None
 
     async def _rest(self, channel: DeviceEnd) -> Parcel:
         while True:
@@ -155,24 +188,53 @@ class Attendant:
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
         kinds = parcel.sizes.keys() - {"frame"}
         memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
-        bill = self.costs.device(self.name, call.round, kinds, memory)
-        self.record.compute_start(call, bill, self.costs.study.fleet[self.name].profile.fastest)
-        self.computing = call
+        self._load(call, self.costs.device(self.name, call.round, kinds, memory))
+        self.computing, self.due, self.paused = call, 0.0, None
         try:
-            done: Trained = await self.world.work(bill.total_seconds, ticket)
+            done: Trained = await self.world.work(self.bill.total_seconds, ticket)
+            await self._catch_up()
         except Cancelled:
             self._cut("closed")
             raise
         if self.computing is None:
             raise Cancelled("off")
-        self.computing = None
+        self._cool()
         self.record.compute_end(call, done.update)
         return done
 
+    def _load(self, call: Call, bill: Bill) -> None:
+        self.bill = self._warm(bill)
+        self.record.compute_start(call, self.bill, self.profile.fastest)
+
+    async def _catch_up(self) -> None:
+        """Returns when what absences have put off is done as well."""
+        while self.paused or self.world.now() < self.due:
+            if self.paused:
+                await self.paused.wait()
+            else:
+                await self.world.sleep(self.due - self.world.now())
+
+    def _warm(self, bill: Bill) -> Bill:
+        """What the work takes on this device as hot as it is; it is under load from now on."""
+        throttle, now, cold = self.profile.throttle, self.world.now(), bill.cold_seconds
+        seconds, _ = throttle.load(self.heat, now, cold)
+        self.heat = throttle.rested(self.heat, now)
+        throttled = seconds / cold if cold else 1.0
+        # Recorded work that is done again at the same heat is what it was, to the last bit.
+        return bill if abs(throttled - bill.throttled) <= SAME else bill.on_hot(throttled)
+
+    def _cool(self) -> None:
+        """Its work has ended, or was cut: it rests from now on."""
+        self.computing = None
+        self.heat = self.profile.throttle.loaded(self.heat, self.world.now())
+
     def _cut(self, why: str) -> None:
         if self.computing:
-            self.record.compute_cut(self.computing, why)
-            self.computing = None
+            if self.paused:  # it is off, and was cut as it went
+                self.computing = self.paused = None
+            else:
+                self.record.compute_cut(self.computing, why)
+                self._cool()
             self.drop()
 
 

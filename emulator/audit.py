@@ -70,6 +70,10 @@ TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
 TEXT = Kind(_is_text, "a string")
 NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
 WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
+USED = Kind(  # in each of the three ways
+    lambda value: _each(AMOUNT).fits(value) and value.keys() == {"useful", "wasted", "idle"},  # type: ignore[attr-defined]
+    "an object of useful, wasted and idle seconds",
+)
 SIZES, BILL = _each(COUNT), _each(AMOUNT)
 FRAMED = Kind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
 
@@ -95,9 +99,12 @@ EVENTS: dict[str, Keys] = {
     "refused": {"device": TEXT, "why": TEXT},
 }
 MAY_HAVE: dict[str, Keys] = {
+    "compute.start": {"jitter": _each(RATE), "throttled": RATE},
+    "compute.cut": {"then": _one_of("pause", "restart")},
+    **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},
     "compute.end": {"overrun": AMOUNT},
     "server.end": {"overrun": AMOUNT},
-    **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT} for way in ("down", "up")},
+    **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
 }
 ROW: Keys = {
     "round": COUNT,
@@ -106,6 +113,8 @@ ROW: Keys = {
     "flops": AMOUNT,
     "failed": TRUTH,
     **dict.fromkeys(("asked", "counted", "late", "lost", "refused", "wasted_bytes"), COUNT),
+    "seconds": USED,
+    "joules": _each(AMOUNT | NULL),
 }
 PARTS = ("down_s", "compute_s", "up_s", "server_s")
 CRITICAL: Keys = {
@@ -213,7 +222,10 @@ def _numbers(row: Row, round: Round) -> Iterator[str]:
     refused = sum(visit.refused for visit in round.visits.values())
     told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
     counted = round.visits.keys() & set(round.counted)
-    told["wasted_bytes"] = sum(_moved(visit) for name, visit in round.visits.items() if name not in counted)
+    told["wasted_bytes"] = sum(
+        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute") if name in counted else visit.moved
+        for name, visit in round.visits.items()
+    )
     for key, value in told.items():
         if row[key] != value:
             yield f"{key} is {row[key]}, but the events say {value}"
@@ -229,18 +241,36 @@ def _numbers(row: Row, round: Round) -> Iterator[str]:
         yield f"bytes is {row['bytes']}, but the events say {sums}"
     if not near(row["flops"], flops := _flops(round), 1e-9):
         yield f"flops is {row['flops']}, but the events say {flops}"
+    margin = slack(row["time_s"]) * (1 + 6 * len(round.visits))
+    for what, seconds in _seconds(round).items():
+        if abs(row["seconds"][what] - seconds) > 1e-9 * seconds + margin:
+            yield f"seconds.{what} is {row['seconds'][what]}, but the events say {seconds}"
+    if row["joules"].keys() != round.visits.keys():
+        yield f"joules are told of {sorted(row['joules'])}, but {sorted(round.visits)} were asked"
 
 
-def _moved(visit: Visit) -> int:
-    return sum(visit.did[way].moved for way in ("down", "up") if way in visit.did)
+def _seconds(round: Round) -> dict[str, float]:
+    """Of all that were asked, from the opening to the close, or to what a device did last if that is later."""
+    sums = dict.fromkeys(("useful", "wasted", "idle"), 0.0)
+    for name, visit in round.visits.items():
+        did = [stretch for stretch in visit.all("down", "compute", "up") if stretch.stop]
+        ends = [line.t for line in (round.close, *(stretch.stop for stretch in did)) if line]
+        busy = sum(stretch.seconds for stretch in did)
+        useful = busy - sum(stretch.seconds for stretch in visit.vain) if name in round.counted else 0.0
+        sums["useful"] += useful
+        sums["wasted"] += busy - useful
+        sums["idle"] += max(ends, default=round.open.t) - round.open.t - busy
+    return sums
 
 
 def _bytes(round: Round) -> dict[str, dict[str, int]]:
     sums: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
     for visit in round.visits.values():
-        for way in sums.keys() & visit.did.keys():
-            transfer = visit.did[way]
-            sums[way].update(transfer.start.body["bytes"] if transfer.whole else {CUT: transfer.moved})
+        for way in sums:
+            pieces = visit.all(way)
+            arrived = bool(pieces) and pieces[-1].whole
+            cut = [piece.moved for piece in pieces if not piece.whole and not (arrived and piece.then == "resume")]
+            sums[way].update({CUT: sum(cut), **(pieces[-1].start.body["bytes"] if arrived else {})})
     return _without_zeros(sums)
 
 
@@ -249,7 +279,7 @@ def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
 
 
 def _flops(round: Round) -> float:
-    devices = sum(visit.did["compute"].flops for visit in round.visits.values() if "compute" in visit.did)
+    devices = sum(stretch.flops for visit in round.visits.values() for stretch in visit.all("compute"))
     return devices + sum(stretch.flops for stretch in round.server.values())
 
 
@@ -264,7 +294,7 @@ def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
         said = path[part]
         if said.keys() != told.keys() or not all(near(said[key], told[key], 1e-6) for key in told):
             yield f"critical.{part} is {said}, but the events say {told}"
-    did = closing.did.values() if (closing := round.visits.get(closer or "")) else ()
+    did = closing.all("down", "up") if (closing := round.visits.get(closer or "")) else ()
     if not near(path["setup_s"], setup := sum(stretch.setup for stretch in did), 1e-6):
         yield f"critical.setup_s is {path['setup_s']}, but the events say {setup}"
     seconds = [path["setup_s"], path["wait_s"], *(value for part in PARTS for value in path[part].values())]
@@ -276,22 +306,24 @@ def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
 
 
 def _parts(visit: Visit | None, round: Round) -> dict[str, dict[str, float]]:
-    did = visit.did if visit else {}
+    did = visit or Visit()
     server: Counter[str] = Counter()
     for stretch in round.server.values():
         server.update(stretch.start.body["seconds"])
     return {
-        "down_s": _split(did.get("down"), "bytes"),
-        "compute_s": _split(did.get("compute"), "seconds"),
-        "up_s": _split(did.get("up"), "bytes"),
+        "down_s": _split(did.all("down"), "bytes"),
+        "compute_s": _split(did.all("compute"), "seconds"),
+        "up_s": _split(did.all("up"), "bytes"),
         "server_s": dict(server),
     }
 
 
-def _split(stretch: Stretch | None, key: str) -> dict[str, float]:
-    """Its seconds after the set-up, in proportion to what the line that starts it says under `key`."""
-    shares = stretch.start.body[key] if stretch else {}
-    total = sum(shares.values())
-    if not stretch or not total:
-        return {}
-    return {name: (stretch.seconds - stretch.setup) * share / total for name, share in shares.items()}
+def _split(stretches: list[Stretch], key: str) -> dict[str, float]:
+    """Their seconds after the set-up, in proportion to what the line that starts one says under `key`."""
+    sums: Counter[str] = Counter()
+    for stretch in stretches:
+        shares = stretch.start.body[key]
+        if total := sum(shares.values()):
+            seconds = stretch.seconds - stretch.setup
+            sums.update({name: seconds * share / total for name, share in shares.items()})
+    return dict(sums)

@@ -93,7 +93,11 @@ def _share(part: float, whole: float) -> float:
 
 def work(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """By device: the compute seconds that are declared for one of its rounds, the mean of those after round 0."""
-    starts = [line for line in events if line["event"] == "compute.start"]
+    begun: dict[tuple[int, str], Mapping[str, Any]] = {}
+    for line in events:
+        if line["event"] == "compute.start":
+            begun.setdefault((line["round"], line["device"]), line)  # what follows goes on with it
+    starts = list(begun.values())
     seconds: dict[str, list[float]] = {}
     for line in [line for line in starts if line["round"]] or starts:
         seconds.setdefault(line["device"], []).append(sum(line["seconds"].values()))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
+from devices.device import Device
 from devices.presence import Presence
 from emulator.breakeven import price
 from emulator.jobs import Run
@@ -17,6 +19,7 @@ from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.run import Conduct, study_of
 from scenarios import plugins
 from scenarios.load import load
+from scenarios.roster import Made
 from scenarios.schema import Entry, Scenario
 
 BASELINE = "fedavg"
@@ -102,7 +105,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dic
     """By label: rounds in which all who are asked answer."""
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
-    study = replace(study, fleet={name: replace(device, presence=Presence()) for name, device in study.fleet.items()})
+    study = replace(study, fleet=Made(study.fleet, partial(_on_line, study.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
     ask = conduct.plan.ask
     conduct = replace(conduct, plan=replace(conduct.plan, needed=ask, deadline=None, finish_stragglers=False))
@@ -110,6 +113,10 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dic
     found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
     sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}
     return {label: _cost(rehearsal, found[baseline], sums[label]) for label, rehearsal in found.items()}
+
+
+def _on_line(fleet: Mapping[str, Device], name: str) -> Device:
+    return replace(fleet[name], presence=Presence())
 
 
 def about(kind: type[Any]) -> str:

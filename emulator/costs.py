@@ -6,16 +6,20 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
+from devices.jitter import factor
 from emulator.footprint import needed
+from emulator.seeds import seed
 from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
+from scenarios.roster import MANY, some
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
 CODING = 4
@@ -24,13 +28,14 @@ CODING = 4
 class Costs:
     """The prices of one algorithm under one study.  Equal work on equal profiles is priced once."""
 
-    def __init__(self, study: Study, label: str, seed: int) -> None:
-        self.study, self.label = study, label
+    def __init__(self, study: Study, label: str, root: int) -> None:
+        self.study, self.label, self.root = study, label, root
         self.algorithm = study.algorithms[label]
-        self.split = study.splits[seed]
+        self.split = study.splits[root]
         self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
         self.held_round, self.held = -1, dict[tuple[Any, ...], int]()  # bytes of memory, of one round
         self.bills: dict[tuple[str, Work], Bill] = {}
+        self.steps: dict[Phase, tuple[float, int, tuple[float, ...]]] = {}
 
     @cached_property
     def meter(self) -> Meter:
@@ -43,6 +48,14 @@ class Costs:
         return sum(p.numel() for p in self.study.module.parameters() if p.requires_grad)
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
+        """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
+        bill, cv = self.price(name, round, kinds, memory), self.study.fleet[name].profile.jitter
+        if not cv:
+            return bill
+        rng = np.random.default_rng(seed(self.root, "jitter", name, round))
+        return bill.jittered({phase: factor(cv, steps, rng) for phase, steps in bill.steps.items()})
+
+    def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
         load = self.load(name, round, kinds, memory)
         decode = self._coding("decode", self.down.keys() & load.kinds)
@@ -56,7 +69,7 @@ class Costs:
 
     def heaviest(self) -> Load:
         """Of a round after the first, on a device with the most examples that receives all kinds."""
-        examples = max(len(part) for held in self.split.train.values() for part in held)
+        examples = max(len(part) for name in some(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def refusal(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
@@ -107,6 +120,8 @@ class Costs:
     def _bill(self, device: Device, work: Work) -> Bill:
         key = (device.profile.name, work)
         if key not in self.bills:
+            if len(self.bills) >= MANY:  # in a large fleet whose devices draw, each has prices of its own
+                self.bills.clear()
             try:
                 self.bills[key] = self._price(device, work)
             except ValueError as error:
@@ -116,8 +131,15 @@ class Costs:
     def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
         bill = Bill()
         for phase in work:
-            meter, steps = self.meter, self.meter.steps(phase)
-            kinds, positions = meter.step_kinds(phase), meter.step_positions(phase)
-            seconds = device.seconds(meter.step_flops(phase), meter.step_floats(phase), steps, *kinds, positions)
-            bill.add(phase.name, meter.flops(phase), seconds)
+            if phase not in self.steps:
+                self.steps[phase] = self._step(phase)
+            flops, steps, step = self.steps[phase]
+            flops_of_step, floats, *further = step
+            bill.add(phase.name, flops, device.seconds(flops_of_step, floats, steps, *further), steps)
         return bill
+
+    def _step(self, phase: Phase) -> tuple[float, int, tuple[float, ...]]:
+        """FLOPs of the phase, its steps, and of a step FLOPs, floats, FLOPs of two kinds, and positions."""
+        meter = self.meter
+        mean = (meter.step_flops(phase), meter.step_floats(phase))
+        return meter.flops(phase), meter.steps(phase), (*mean, *meter.step_kinds(phase), meter.step_positions(phase))

@@ -33,6 +33,20 @@ class Stretch:
     stop: Line | None = None  # None: the record ends before it
 
     @property
+    def phase(self) -> str:
+        return self.start.event.partition(".")[0]
+
+    @property
+    def then(self) -> str | None:
+        """Of what was cut: how it shall go on when the device is back; None: it is lost."""
+        return self.stop.body.get("then") if self.stop else None
+
+    @property
+    def since(self) -> int:
+        """The byte of its message with which a transfer begins."""
+        return int(self.start.body.get("from", 0))
+
+    @property
     def whole(self) -> bool:
         return self.stop is not None and self.stop.event.endswith(".end")
 
@@ -59,7 +73,7 @@ class Stretch:
         """The bytes that went through."""
         if self.stop is None:
             return 0
-        return self.announced if self.whole else int(self.stop.body["bytes"])
+        return self.announced - self.since if self.whole else int(self.stop.body["bytes"])
 
     @property
     def flops(self) -> float:
@@ -79,6 +93,22 @@ class Visit:
     away: list[Stretch] = field(default_factory=list)
     last: Line | None = None  # of what it did
     refused: bool = False
+    earlier: list[Stretch] = field(default_factory=list)  # what was cut as it went off, and gone on with
+
+    def all(self, *phases: str) -> list[Stretch]:
+        """What it did of these, in order."""
+        before = [stretch for stretch in self.earlier if stretch.phase in phases]
+        return [*before, *(self.did[phase] for phase in phases if phase in self.did)]
+
+    @property
+    def moved(self) -> int:
+        """Bytes, both ways."""
+        return sum(stretch.moved for stretch in self.all("down", "up"))
+
+    @property
+    def vain(self) -> list[Stretch]:
+        """What it did for nothing, as it started again."""
+        return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     @property
     def pending(self) -> Stretch | None:
@@ -92,10 +122,17 @@ class Visit:
     @property
     def over(self) -> bool:
         """It has nothing more to do: it never began, was cut, or its upload has ended."""
-        return self.last is None or self.last.event in ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
+        over = ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
+        return self.last is None or (self.last.event in over and not self.suspended)
+
+    @property
+    def suspended(self) -> bool:
+        """What it did last was cut as it went off, and goes on when it is back."""
+        return self.last is not None and self.last.body.get("then") is not None
 
     def cut(self, why: str) -> Line | None:
-        stops = (stretch.stop for stretch in self.did.values())
+        """Where what it did was cut for good."""
+        stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
 
 
@@ -126,7 +163,7 @@ class Round:
 def losses(round: Round) -> tuple[int, int]:
     """How many devices the server knew to be lost at the close: at least, and at most.
 
-    One is lost if it was off when its request was due, or was cut by going off.  One that went off between
+    One is lost if it was off when its request was due, or was cut for good by going off.  One that went off between
     two things, or before its whole upload was read, may be lost or not: the record cannot tell.
     """
     surely = maybe = 0
@@ -136,6 +173,6 @@ def losses(round: Round) -> tuple[int, int]:
         begun = visit.did["down"].start.number if "down" in visit.did else None
         if visit.cut("off") or (begun is None and visit.away):
             surely += 1
-        elif begun is not None and visit.away and visit.away[-1].start.number > begun:
+        elif begun is not None and visit.away and visit.away[-1].start.number > begun and not visit.suspended:
             maybe += 1
     return surely, surely + maybe

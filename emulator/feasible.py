@@ -14,6 +14,7 @@ from network.link import Link
 from network.tcp import Connection, Sender
 from network.trace import Direction
 from scenarios.faults import BadScenario
+from scenarios.roster import some
 from scenarios.schema import Scenario
 
 OPEN = Connection(-math.inf, Sender(math.inf, 0.0), Sender(math.inf, 0.0))  # long asked for, and past slow start
@@ -38,24 +39,24 @@ def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: i
     """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers of messages, some
     20 bytes each, are left out, and so is the server's work."""
     link, server = study.links[name], study.server_link
-    computing = costs.device(name, 0, kinds, ()).total_seconds
+    computing = costs.price(name, 0, kinds, ()).total_seconds
     return Alone(name, _least(link, server, "down", down), computing, _least(link, server, "up", up))
 
 
 def _least(link: Link, server: Link, direction: Direction, nbytes: int) -> float:
     """Seconds of a transfer at the best of times: on an open connection, when the link carries most."""
-    passage = link.passage(direction, nbytes, 0.0, server.latency, OPEN)
+    passage = link.at_best(direction, nbytes, server.latency, OPEN)
     rate = server.rate("up" if direction == "down" else "down").peak
     return passage.delay + passage.wire / min(passage.link.peak, rate)
 
 
 def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
-    """`alone` for each device of the fleet; equal devices are looked at once."""
+    """`alone` for each device that stands for the fleet; equal devices are looked at once."""
     costs, (_, up) = Costs(study, label, seed), message_sizes(study, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
-    for name, device in study.fleet.items():
-        alike = (device.profile.name, study.links[name], len(study.held(seed, name)))
+    for name in some(study.fleet):
+        alike = (study.fleet[name].profile.name, study.links[name], len(study.held(seed, name)))
         if alike not in known:
             known[alike] = alone(study, costs, name, kinds, down, up)
         found[name] = replace(known[alike], device=name)
@@ -75,7 +76,8 @@ def check_deadline(study: Study, scenario: Scenario) -> None:
     for label in study.algorithms:
         model = len(start(study, Run(label, seed)).weights)
         devices = all_alone(study, label, seed, ("weights",), model).values()
-        last = sorted(devices, key=lambda one: (one.seconds, one.device))[needed - 1]
+        place = (needed - 1) * len(devices) // len(study.fleet)
+        last = sorted(devices, key=lambda one: (one.seconds, one.device))[place]
         least[label] = (_least_request(study, label, seed, scenario.rounds.max), last)
     label, (server, last) = max(least.items(), key=lambda one: one[1][0] + one[1][1].seconds)
     if server + last.seconds > deadline:

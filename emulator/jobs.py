@@ -21,6 +21,7 @@ from emulator.outbox import ERROR, Outbox, arrays_of, decode, encode, unpacked
 from emulator.seeds import seed as derive
 from emulator.study import Study, in_cycle
 from network import payload
+from scenarios.roster import some
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
@@ -191,7 +192,7 @@ def _indices(study: Study, run: Run, part: str, cycle: int) -> ndarray:
     if part == "test":
         return np.arange(len(study.data.y_test))
     validation = study.splits[run.seed].validation
-    return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(validation)])
+    return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(some(validation))])
 
 
 def upload_shapes(study: Study, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:
@@ -236,7 +237,7 @@ def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices:
 
 def _server(study: Study, run: Run, round: int) -> Party:
     party = _party(study, run, "server", round, "server", study.splits[run.seed].proxy, {})
-    return replace(party, fleet=tuple(study.fleet))
+    return replace(party, fleet=study.names)
 
 
 def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:

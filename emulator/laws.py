@@ -176,22 +176,59 @@ class Timeline:
 
     def _work(self, line: Line, round: Round, visit: Visit) -> None:
         before = visit.last.event if visit.last else None
-        if before != AFTER[line.event] and not (before == "down.end" and _declines(line)):
+        phase, _, step = line.event.partition(".")
+        cut = visit.did.get(phase)
+        again = step == "start" and visit.suspended and cut is not None and cut.stop is visit.last
+        if before != AFTER[line.event] and not again and not (before == "down.end" and _declines(line)):
             self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
         visit.last = line
-        phase, _, step = line.event.partition(".")
         if phase == "refused":
             visit.refused = True
             if round.close:
                 self.fault("I2", line, f"refused after the close in line {round.close.number}")
         elif step == "start":
-            self._starts(line, round, phase)
+            if again:
+                visit.earlier.append(visit.did.pop(phase))
+                self._goes_on(line, visit.earlier[-1])
+            else:
+                self._starts(line, round, phase)
             visit.did.setdefault(phase, Stretch(line))
         elif phase in visit.did and visit.did[phase].stop is None:
             visit.did[phase].stop = line
             self._stops(line, visit, visit.did[phase])
 
+    def _goes_on(self, line: Line, before: Stretch) -> None:
+        """What an absence has cut goes on with exactly what was left, or starts again from the beginning."""
+        if "seconds" in line.body:
+            self._roofline(line)
+            self._rest_of_work(line, before)
+            return
+        reached = before.since + before.moved if before.then == "resume" else 0
+        if line.body.get("from", 0) != reached:
+            self.fault("I5", line, f"goes on from byte {line.body.get('from', 0)}; it must be {reached}")
+        if any(line.body[key] != before.start.body[key] for key in ("bytes", "reply_to")):
+            self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
+
+    def _rest_of_work(self, line: Line, before: Stretch) -> None:
+        """In seconds of a machine that is cold: it may have cooled down meanwhile."""
+        assert before.stop
+        done = min(1.0, before.stop.body["seconds"] / before.charged) if before.charged else 0.0
+        left = 1 - done if before.then == "pause" else 1.0
+        for what in ("phases", "seconds"):
+            heat, heat_before = (
+                each.get("throttled", 1.0) if what == "seconds" else 1.0 for each in (line.body, before.start.body)
+            )
+            said, due = line.body[what], before.start.body[what]
+            if said.keys() != due.keys() or not all(
+                near(said[phase] / heat, left * due[phase] / heat_before, 1e-6) for phase in due
+            ):
+                self.fault("I6", line, f"goes on with {what} {said}, but {left} of {due} were left")
+        if line.body.get("jitter") != before.start.body.get("jitter"):
+            self.fault("I6", line, f"goes on with another jitter than that of line {before.start.number}")
+
     def _starts(self, line: Line, round: Round, phase: str) -> None:
+        if line.body.get("from"):
+            self.fault("I5", line, f"begins with byte {line.body['from']}, but nothing of it was sent before")
         reply = line.body.get("reply_to")
         if phase == "compute":
             self._roofline(line)
@@ -214,12 +251,15 @@ class Timeline:
     def _stops(self, line: Line, visit: Visit, stretch: Stretch) -> None:
         if line.body.get("why") == "off" and not visit.off:
             self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
+        if line.body.get("why") == "closed" and line.body.get("then"):
+            self.fault("I7", line, f"{line.event} by the close, which is not followed by more")
         if "seconds" in stretch.start.body:
             self._duration(stretch)
         elif stretch.whole and stretch.seconds < (setup := stretch.start.body.get("setup", 0.0)) - slack(line.t):
             self.fault("I5", line, f"took {stretch.seconds} s, less than its set-up of {setup} s")
-        elif stretch.moved > stretch.announced:
-            self.fault("I5", line, f"{stretch.moved} bytes went through of {stretch.announced} announced")
+        elif stretch.since + stretch.moved > stretch.announced:
+            announced = stretch.announced - stretch.since
+            self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
 
     def _roofline(self, line: Line) -> None:
         phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
@@ -228,8 +268,14 @@ class Timeline:
         if phases.keys() != seconds.keys():
             self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but seconds for {sorted(seconds)}")
             return
+        jitter, throttled = line.body.get("jitter", dict.fromkeys(phases, 1.0)), line.body.get("throttled", 1.0)
+        if jitter.keys() != phases.keys():
+            self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but has jitter for {sorted(jitter)}")
+            return
+        if throttled < 1:
+            self.fault("I6", line, f"throttled is {throttled}; heat makes no machine quicker")
         for phase, flops in phases.items():
-            if seconds[phase] < flops / rate * (1 - 1e-9):
+            if seconds[phase] < flops / rate * jitter[phase] * throttled * (1 - 1e-9):
                 self.fault(
                     "I6", line, f"{phase} takes {seconds[phase]} s, but {flops} FLOPs at {rate} FLOP/s take longer"
                 )
@@ -285,7 +331,7 @@ class Timeline:
         asked: dict[str, float] = {}  # device -> when it was next asked: it was on line then
         for round in reversed(self.rounds.values()):
             for device, visit in round.visits.items():
-                for stretch in chain(visit.did.values(), visit.away):
+                for stretch in chain(visit.earlier, visit.did.values(), visit.away):
                     start = stretch.start
                     what = WORK[start.event.partition(".")[0]]
                     end = asked.get(device, now) if start.event == "off" else now

@@ -88,12 +88,18 @@ class Line:
             self.rested = self.world.signal()
             await self.rested.wait()
 
-    def lose(self) -> None:
+    def lose(self, for_good: bool = True) -> None:
+        if not for_good and (self.traffic.suspend(self.name) or self.attendant.suspend()):
+            return
         self.traffic.lose(self.name)
         self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
         self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
+
+    def back(self) -> None:
+        self.traffic.go_on(self.name)
+        self.attendant.go_on()
 
     async def fly(self, flight: Flight) -> None:
         """Returns when the parcel has arrived at a device that is still there."""

@@ -6,6 +6,8 @@ initial                    mean over all devices: the model that went down in th
 personalised               the same after one local training of every device
 personalised_participants  the same over the devices that were counted, after the training they did anyway
 
+Of a large fleet whose devices draw their examples, some devices stand for all (scenarios/roster.py).
+
 Accuracy is the share of labels that are right, on the time slice of the round where the data drift; texts have a label
 at each position.  Further numbers where there is something to tell: perplexity; next_accuracy and next_perplexity on
 the next time slice; forgetting, the accuracy lost on earlier ones (best ever - now, mean over them).
@@ -24,6 +26,7 @@ from emulator.attend import NOTHING, Attendant
 from emulator.jobs import Hits, Opening, Run, Scores, State, Trained, blocks, evaluate, hits, personalise, request
 from emulator.study import Study, in_cycle
 from emulator.world import World
+from scenarios.roster import some
 
 Values = dict[str, float | None]
 NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants", "personalised")
@@ -104,7 +107,7 @@ class Metrics:
 
         `counted` is each device's last counted round before this one, which its request would acknowledge.
         """
-        names = tuple(sorted(self.study.fleet))
+        names = tuple(sorted(some(self.study.splits[self.run.seed].train)))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
@@ -139,7 +142,7 @@ class Metrics:
 
     def _on_shards(self, scores: Scores, cycle: int) -> float | None:
         tests = self.study.splits[self.run.seed].tests
-        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in tests)
+        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in some(tests))
 
     def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> bytes:
         return self.attendants[name].home.before(round, counted.get(name)) if name in self.attendants else NOTHING

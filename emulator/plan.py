@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from emulator.breakeven import (
     too_late,
     work,
 )
+from emulator.caveats import LOOPED, loops
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
 from emulator.footprint import Footprint, largest
@@ -31,6 +33,8 @@ from emulator.rounds import Plan as Rounds
 from emulator.run import Conduct, study_of
 from emulator.study import Study
 from scenarios.faults import BadScenario
+from scenarios.recordings import assumptions
+from scenarios.roster import some
 from scenarios.schema import Scenario
 
 FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
@@ -61,8 +65,9 @@ class Group:
     never_on: int  # and always
     flops_per_s: Span
     memory_bytes: Span
-    down: Span  # bytes/s, of traces the mean
+    down: Span  # bytes/s, of recordings the mean
     up: Span
+    repeats: float | None  # s, after which the shortest recording starts over; None if rates are constant
     latency: Span  # s, one way
     examples: Span
     alone: Mapping[str, Mapping[str, Span]]  # label -> {"down", "compute", "up", "seconds"}: a whole round, no sharing
@@ -144,6 +149,8 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
             *_failures(rehearsals),
             *_absent(study, max(cost.span_s for cost in prices.values())),
             *_too_large(groups, memory),
+            *assumptions(scenario),
+            *_too_short(groups, max(cost.span_s for cost in prices.values())),
         ],
     )
 
@@ -181,26 +188,29 @@ def _groups(study: Study, seed: int) -> list[Group]:
         for label, algorithm in study.algorithms.items()
     }
     names: dict[str, list[str]] = {}
-    for name in study.fleet:
+    for name in some(study.fleet):
         names.setdefault(name.rpartition("-")[0], []).append(name)
-    return [_group(study, seed, called, members, alone) for called, members in names.items()]
+    counts = Counter(name.rpartition("-")[0] for name in study.names)
+    return [_group(study, seed, called, members, counts[called], alone) for called, members in names.items()]
 
 
 def _group(
-    study: Study, seed: int, called: str, names: Sequence[str], alone: Mapping[str, Mapping[str, Alone]]
+    study: Study, seed: int, called: str, names: Sequence[str], count: int, alone: Mapping[str, Mapping[str, Alone]]
 ) -> Group:
+    """`names` stand for all `count` of the group."""
     devices, links = [study.fleet[name] for name in names], [study.links[name] for name in names]
     parts = ("down", "compute", "up", "seconds")
     return Group(
         name=called,
-        count=len(names),
-        sometimes_off=sum(not device.presence.always for device in devices),
-        never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices),
+        count=count,
+        sometimes_off=sum(not device.presence.always for device in devices) * count // len(names),
+        never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices) * count // len(names),
         flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
         down=Span.of(link.mean("down") for link in links),
         up=Span.of(link.mean("up") for link in links),
-        latency=Span.of(link.latency for link in links),
+        repeats=None if (period := min(link.repeats[0] for link in links)) == math.inf else period,
+        latency=Span.of(link.mean_latency for link in links),
         examples=Span.of(len(study.held(seed, name)) for name in names),
         alone={
             label: {part: Span.of(getattr(found[name], part) for name in names) for part in parts}
@@ -240,10 +250,10 @@ def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
         return 0.0
     assert study.dataset
     costs, split = Costs(study, label, seed), study.splits[seed]
-    examples = len(study.dataset.y_test) + sum(len(held[0]) for held in split.validation.values())
+    examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in some(split.validation))
     once = costs.meter.flops(Phase("evaluate", examples, FORWARD, backward=""))
     kinds = study.algorithms[label].downloads
-    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in study.fleet)
+    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in some(split.train))
     often = scenario.evaluate.personalise_every
     personalised = 1 + (rounds - 1) // often if often else 1
     return once * (rounds // every + 1) + everyone * personalised
@@ -301,14 +311,25 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
 def _absent(study: Study, span: float) -> Iterator[str]:
     """Groups of whom nobody is ever on line, or not in `span` seconds."""
     groups: dict[str, float] = {}
-    for name, device in study.fleet.items():
+    for name in some(study.fleet):
         called = name.rpartition("-")[0]
-        groups[called] = min(groups.get(called, math.inf), device.presence.next_on(0.0))
+        groups[called] = min(groups.get(called, math.inf), study.fleet[name].presence.next_on(0.0))
     for called, begins in groups.items():
         if begins == math.inf:
-            yield f"group {called} is never on line; look at its `presence: off`"
+            yield f"group {called} is never on line; look at its `presence`"
         elif begins >= span:
             yield f"group {called} is off line until {begins:g} s, and the longest run takes some {span:.3g} s"
+
+
+def _too_short(groups: Sequence[Group], span: float) -> Iterator[str]:
+    """Recordings that start over again and again."""
+    for group in groups:
+        times = 0 if group.repeats is None else loops(span, group.repeats)
+        if times > LOOPED:
+            yield (
+                f"{group.name}: a recording of {group.repeats:.3g} s starts over {times} times within the longest run; "
+                "it is too short for it"
+            )
 
 
 def _too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:

@@ -41,6 +41,8 @@ class Play:
     acknowledged: dict[str, int]  # device -> its last counted round before this one
     shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
     download: bytes = NOTHING  # what went down, where the server must know it to read the replies
+    opened: float = 0.0  # as recorded
+    closed: float = 0.0
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
@@ -72,8 +74,8 @@ class Server:
         self.world, self.study, self.run, self.plan = world, study, run, plan
         self.record, self.costs, self.line = record, costs, line
         self.algorithm = study.algorithms[run.label]
-        self.names = sorted(study.fleet)
-        self.always_on = all(device.presence.always for device in study.fleet.values())
+        self.names = sorted(study.names)
+        self.always_on = study.always_on or all(device.presence.always for device in study.fleet.values())
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
@@ -115,7 +117,7 @@ class Server:
     def _too_few(self, last: Round) -> str:
         advice = "allow a longer deadline_s, or ask more devices"
         if len(last.lost) > len(last.late()):
-            advice = "devices went off line; look at `presence: off` of the fleet, or ask more devices"
+            advice = "devices went off line; look at `presence` of the fleet, or ask more devices"
         if last.refused:
             advice = f"the last refused reply: {self.fault}{'' if 'MB' in self.fault else FINITE}"
         return (
@@ -136,7 +138,7 @@ class Server:
                 return self.names  # as it is: the cost of a round must not grow with the fleet
             fleet, now = self.study.fleet, self.world.now()
             idle = [name for name in self.names if name not in self.stragglers]
-            names = [name for name in idle if fleet[name].presence.on(now)]
+            names = idle if self.always_on else [name for name in idle if fleet[name].presence.on(now)]
             if names:
                 return names
             back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
@@ -147,7 +149,7 @@ class Server:
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
                 f"{self.run.label}, seed {self.run.seed}: after second {self.world.now():.0f} no device is ever on "
-                f"line; look at `presence: off` of the fleet"
+                f"line; look at `presence` of the fleet"
             )
         self.freed = self.world.signal()
         if seconds == math.inf:
@@ -166,7 +168,7 @@ class Server:
 
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
         play = self._play_of(number, cohort)
-        self.record.open(number, cohort, payload.digest(self.state.weights))
+        play.opened = self.record.open(number, cohort, payload.digest(self.state.weights))
         for name in cohort:
             if not self.study.fleet[name].presence.always:
                 play.watches[name] = self.world.start(self._watch(play, name))
@@ -174,7 +176,7 @@ class Server:
         play.shapes = upload_shapes(self.study, self.run.label, number)
         play.download = opening.download if self.study.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
-        self.time = await self._close(play)
+        self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
         play.stamp = self.time
@@ -299,14 +301,16 @@ class Server:
         off = presence.next_off(self.world.now())
         while off < math.inf:
             await self.world.sleep(max(0.0, off - self.world.now()))
+            back = presence.next_on(off)
             with self.record.instant():
                 self.record.off(call)
                 play.away.add(name)
-                self.line(name).lose()
-            back = presence.next_on(off)
+                self.line(name).lose(for_good=back == math.inf)
             if back == math.inf:
                 return
             await self.world.sleep(max(0.0, back - self.world.now()))
-            self.record.on(call)
-            play.away.discard(name)
+            with self.record.instant():
+                self.record.on(call)
+                play.away.discard(name)
+                self.line(name).back()
             off = presence.next_off(back)

@@ -3,15 +3,19 @@
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
     open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
-    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire}
-               .end {device}   .cut {device, bytes, why: off|closed}
-    compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate}
-               .end {device, update, overrun}   .cut {device, seconds, why}
+    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
+               .end {device}   .cut {device, bytes, why: off|closed, then: resume|restart}
+    compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
+               .end {device, update, overrun}   .cut {device, seconds, why, then: pause|restart}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, why}
 
 `reply_to` of a download is the device's last counted round (the acknowledgement that it carries), of an
-upload the round that it answers.  `overrun` stands only in the socket world, where real training may outlast
+upload the round that it answers.  `setup` are a transfer's seconds of round trips, beyond the way itself, and of
+waking the radio; `jitter` and `throttled` are factors that the seconds contain; none of them stands where there is
+none.  `then` says that the device is off for a while and what it will do when it is back: another `.start` follows,
+of the rest, or of all from the beginning; of the rest of a message it says `from` which byte on.
+`overrun` stands only in the socket world, where real training may outlast
 what is charged.  `model` and `update` are sha256 prefixes of the encoded tensors.
 """
 
@@ -57,9 +61,9 @@ class Record:
         finally:
             self.standing = None
 
-    def open(self, round: int, asked: Sequence[str], model: str) -> None:
-        self._write("open", round=round, asked=list(asked), model=model)
+    def open(self, round: int, asked: Sequence[str], model: str) -> float:
         self.trips.update({Call(device, round): Trip() for device in asked})
+        return self._write("open", round=round, asked=list(asked), model=model)
 
     def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
         return self._write("close", round=round, reason=reason, counted=list(counted))
@@ -71,29 +75,46 @@ class Record:
         sizes: Mapping[str, int],
         reply_to: int | None,
         setup: float = 0.0,
-        wire: int | None = None,
+        headers: int = 0,
+        since: int = 0,
     ) -> None:
-        """`setup`: seconds of round trips beyond the way itself; `wire`: bytes with headers, if those are charged."""
-        further = {"setup": setup} if setup > 0 else {}
-        headers = {"wire": wire} if wire not in (None, sum(sizes.values())) else {}
-        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to, **further, **headers)
-        setattr(self.trips[call], direction, Transfer(t, sizes, setup=setup))
+        """`setup`: seconds of round trips beyond the way itself; `since`: the byte with which it goes on."""
+        further: dict[str, Any] = {"setup": setup} if setup > 0 else {}
+        if headers:
+            further["wire"] = sum(sizes.values()) - since + headers
+        if since:
+            further["from"] = since
+        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to, **further)
+        trip = self.trips[call]
+        if before := getattr(trip, direction):
+            trip.earlier.append((direction, before))
+        setattr(trip, direction, Transfer(t, sizes, setup=setup, since=since))
 
     def end(self, direction: str, call: Call) -> None:
         t = self._device(f"{direction}.end", call)
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.seconds, transfer.whole = t - transfer.start, True
-        transfer.moved = sum(transfer.sizes.values())
+        transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
-    def cut(self, direction: str, call: Call, why: str, nbytes: int) -> None:
-        t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why)
+    def cut(self, direction: str, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
+        """`then`: it will `resume` or `restart`."""
+        t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why, **_then(then))
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.seconds, transfer.moved = t - transfer.start, nbytes
+        transfer.kept, transfer.vain = then == "resume", then == "restart"
 
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
         trip = self.trips[call]
-        trip.bill = bill
-        trip.compute_start = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate)
+        if trip.bill:  # of which this is the rest, or which starts again
+            done = trip.compute_start, trip.compute_seconds, trip.compute_share, trip.compute_vain
+            trip.worked.append(Trip(None, None, trip.bill, *done))
+        trip.bill, trip.compute_vain = bill, False
+        further: dict[str, Any] = {"jitter": bill.jitter} if bill.jitter else {}
+        if bill.throttled != 1:
+            further["throttled"] = bill.throttled
+        trip.compute_start = self._device(
+            "compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate, **further
+        )
 
     def compute_end(self, call: Call, update: str) -> None:
         trip, t = self.trips[call], self.now()
@@ -102,12 +123,16 @@ class Record:
         overrun = _overrun(trip.compute_seconds, planned)
         self._write("compute.end", t, device=call.device, round=call.round, update=update, **overrun)
 
-    def compute_cut(self, call: Call, why: str) -> None:
+    def compute_cut(self, call: Call, why: str, then: str | None = None) -> float:
+        """`then`: the work will `pause` or `restart`.  What share of it was done."""
         trip, t = self.trips[call], self.now()
         trip.compute_seconds = t - trip.compute_start
         planned = trip.bill.total_seconds if trip.bill else 0.0
         trip.compute_share = min(1.0, trip.compute_seconds / planned) if planned else 0.0
-        self._write("compute.cut", t, device=call.device, round=call.round, seconds=trip.compute_seconds, why=why)
+        trip.compute_vain = then == "restart"
+        said = {"seconds": trip.compute_seconds, "why": why, **_then(then)}
+        self._write("compute.cut", t, device=call.device, round=call.round, **said)
+        return trip.compute_share
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
         self.served = bill.total_seconds
@@ -157,6 +182,11 @@ class Record:
         if not self.events.closed:  # after a second Ctrl-C tasks still unwind
             self.events.write(encode({"t": t, "event": event, **details}) + "\n")
         return t
+
+
+def _then(then: str | None) -> dict[str, Any]:
+    """How something that was cut goes on; nothing where it does not."""
+    return {"then": then} if then else {}
 
 
 def _overrun(passed: float, charged: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ from emulator.jobs import Run, Trained, combine, request, train
 from emulator.metrics import Schedule
 from emulator.record import Line, read_lines
 from emulator.run import Conduct, Row, run_virtual
-from emulator.study import Split, Study
+from emulator.study import Held, Split, Study
 from emulator.vetted import Vetted
 from emulator.workshop import Inline, Job
 from network import payload
+from scenarios.roster import Made
 
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
 FEW = 2  # examples that a job sees
@@ -147,10 +149,15 @@ def _tensors(message: bytes) -> dict[str, int]:
 
 def _with_few(study: Study, seed: int) -> Study:
     """The study as the jobs see it; the server's examples are cut where it computes on them."""
-    train = {name: tuple(part[:FEW] for part in held) for name, held in study.splits[seed].train.items()}
+    held = study.splits[seed].train
+    train = Made(held, partial(_few, held), keep=0)
     split = Split(train, {}, {}, study.splits[seed].proxy)
     algorithms = {label: _idle(algorithm) for label, algorithm in study.algorithms.items()}
     return replace(study, splits={seed: split}, algorithms=algorithms)
+
+
+def _few(held: Held, name: str) -> tuple[ndarray, ...]:
+    return tuple(part[:FEW] for part in held[name])
 
 
 def _idle(algorithm: Any) -> Any:

@@ -27,7 +27,7 @@ from emulator.replays.bare import Bare, Setting, algorithms_of, bare, keeps
 from emulator.replays.prices import Prices, Unsaid, Workshop
 from emulator.replays.script import Script
 from emulator.rounds import Plan
-from emulator.run import Conduct, Diary, Outcome, Row, Stage
+from emulator.run import Conduct, Diary, Outcome, Row, Stage, woken
 from emulator.seeds import share
 from emulator.traffic import Flight, Traffic
 from emulator.virtual import VirtualWorld
@@ -35,7 +35,10 @@ from emulator.workshop import Job
 from emulator.world import Call, Parcel
 from scenarios.schema import Scenario
 
-OVER = ("time_s", "bytes", "flops", "asked", "counted", "late", "lost", "refused", "failed", "wasted_bytes", "critical")
+OVER = (
+    *("time_s", "bytes", "flops", "asked", "counted", "late", "lost", "refused", "failed", "wasted_bytes"),
+    *("seconds", "joules", "critical"),
+)
 NO_STATE = State(b"", b"")
 
 
@@ -187,8 +190,8 @@ class Retelling(Record):
         with TemporaryDirectory() if folder is None else nullcontext(folder) as here:
             super().__init__(Path(here), now)
 
-    def open(self, round: int, asked: Sequence[str], model: str) -> None:
-        super().open(round, asked, self.script.rounds[round].model or model)
+    def open(self, round: int, asked: Sequence[str], model: str) -> float:
+        return super().open(round, asked, self.script.rounds[round].model or model)
 
     def server_end(self, round: int, what: str, model: str) -> float:
         said = self.script.rounds[round].server.get(what)
@@ -215,7 +218,9 @@ class Ghosts(Stage):
         self.record = Retelling(cast.folder, world.now, cast.script, cast.check)
         self.costs = cast.prices  # type: ignore[assignment]  # it answers what a Costs is asked here
         place = partial(share, run.seed, "trace")
-        self.traffic = Traffic(world, self.record, study.server_link, study.links, study.topology, place)
+        waking = partial(woken, study)
+        ways = study.server_link, study.links, study.topology
+        self.traffic = Traffic(world, self.record, *ways, place, waking, conduct.plan.transfers)
         self.notes, self.attendants = {}, {}
         self.lines: dict[str, Way] = {}
 

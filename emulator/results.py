@@ -77,7 +77,7 @@ def _summary(scenario: Scenario, runs: Runs, said: Mapping[str, Any]) -> dict[st
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     made = with_intervals(summarise(begun, targets(scenario), momentum(scenario)), begun)
     made["published"] = beside(scenario.published, begun)
-    known = ("digest", "sentence", "expect", "interrupted", "failures")
+    known = ("digest", "sentence", "expect", "interrupted", "failures", "links")
     return {**made, **{key: said[key] for key in known if key in said}}
 
 

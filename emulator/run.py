@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from devices.device import UNKNOWN
 from emulator.attend import Attendant, Notes
 from emulator.costs import Costs
 from emulator.jobs import Run, State, Trained
@@ -23,7 +24,7 @@ from emulator.rounds import Plan
 from emulator.seeds import seed as derive
 from emulator.seeds import share
 from emulator.study import Split, Study
-from emulator.tally import bytes_by_kind, critical
+from emulator.tally import Usage, bytes_by_kind, critical, seconds
 from emulator.targets import Target, reached
 from emulator.traffic import Traffic
 from emulator.vetted import Faulty, Vetted
@@ -32,7 +33,6 @@ from emulator.workshop import Executor
 from emulator.world import Call, World
 from network import payload
 from scenarios import machines, parts, plugins, wiring
-from scenarios.faults import BadScenario
 from scenarios.schema import Entry, Scenario
 
 Row = Mapping[str, Any]
@@ -60,6 +60,8 @@ class Conduct:
                 min_replies=rounds.min_replies,
                 cycle_seconds=rounds.cycle_s,
                 finish_stragglers=rounds.stragglers == "finish",
+                computing=rounds.when_off,
+                transfers=rounds.transfers,
             ),
             Schedule(evaluate.every, evaluate.personalise_every),
             Target(stop.metric, stop.value, stop.hold) if stop else None,
@@ -84,6 +86,7 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
+    shortest: tuple[float, str] = (math.inf, "")  # of the traces that were replayed: seconds, and its name
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
 
@@ -92,14 +95,13 @@ def study_of(scenario: Scenario) -> Study:
     """The scenario's objects, built once for all its runs.  Raises BadScenario."""
     data = parts.dataset(scenario)
     parts.check_model(scenario, data)
-    if scenario.devices > len(data.y):  # before they are made: it may be a million
-        raise BadScenario(f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples")
+    parts.check_enough(scenario, data)
     fleet, links = machines.fleet(scenario)
     server, server_link = machines.server(scenario)
     splits = {}
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
-        splits[root] = Split(**parts.split(scenario, data, sorted(fleet), rng))
+        splits[root] = Split(**parts.split(scenario, data, fleet, rng))
     algorithms = {entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms}
     encodings = {entry.name: plugins.encoding(entry, algorithms[entry.name]) for entry in scenario.algorithms}
     return Study(
@@ -115,6 +117,7 @@ def study_of(scenario: Scenario) -> Study:
         server=server,
         server_link=server_link,
         topology=wiring.topology(scenario),
+        always_on=machines.always_on(scenario),
     )
 
 
@@ -130,15 +133,23 @@ class Stage:
         self.record = Record(folder, world.now)
         self.costs = Costs(study, run.label, run.seed)
         place = partial(share, run.seed, "trace")  # of a device in its traces, another for each seed
-        self.traffic = Traffic(world, self.record, study.server_link, study.links, study.topology, place)
+        waking = partial(woken, study)
+        ways = study.server_link, study.links, study.topology
+        self.traffic = Traffic(world, self.record, *ways, place, waking, conduct.plan.transfers)
         self.notes: Notes = {}
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
             measured = self.conduct.evaluated
-            self.attendants[name] = Attendant(name, self.run, self.world, self.costs, self.record, self.notes, measured)
+            own = self.run, self.world, self.costs, self.record, self.notes, measured
+            self.attendants[name] = Attendant(name, *own, self.conduct.plan.computing)
         return self.attendants[name]
+
+
+def woken(study: Study, name: str, idle: float) -> float:
+    """Seconds until the device's radio is awake, after it was idle for so long."""
+    return study.fleet[name].profile.waking(idle)
 
 
 class Diary:
@@ -205,6 +216,7 @@ class Diary:
         trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
         for name in round.asked:
             self.stage.notes.pop(Call(name, round.number), None)
+        used = {name: trip.usage(name in play.replies, play.opened, play.closed) for name, trip in trips.items()}
         closer = round.counted[-1] if round.counted else None
         return {
             "round": round.number,
@@ -219,10 +231,19 @@ class Diary:
             "lost": len(round.lost),
             "refused": len(round.refused),
             "failed": round.failed,
-            "wasted_bytes": sum(trip.nbytes for name, trip in trips.items() if name not in play.replies),
+            "wasted_bytes": sum(
+                trip.vain_bytes if name in play.replies else trip.nbytes for name, trip in trips.items()
+            ),
+            "seconds": seconds(used.values()),
+            "joules": {name: self._joules(name, usage) for name, usage in used.items()},
             "leverage": _largest(leverages),
             "critical": critical(closer, trips.get(closer or ""), play.bills, length),
         }
+
+    def _joules(self, name: str, usage: Usage) -> float | None:
+        """None if nobody says what the device draws."""
+        power = self.stage.study.fleet[name].profile.power
+        return None if power == UNKNOWN else power.joules(usage.idle, usage.computing, usage.sending)
 
 
 def _means(each: list[Mapping[str, float]]) -> dict[str, float]:
@@ -251,6 +272,7 @@ async def play(
         outcome.fault = fault.under(stage.run.seed)
         outcome.failure = str(outcome.fault)
     diary.write_settled()
+    outcome.shortest = stage.traffic.shortest
     if diary.state:
         save_model(stage.record.folder, diary.state)
 

@@ -17,6 +17,7 @@ from devices.device import Device
 from network.encoding import parse
 from network.flow import Topology
 from network.link import Link
+from scenarios.roster import everyone, some
 
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
 Encodings = Mapping[str, str]  # kind -> how it travels (network/encoding.py)
@@ -53,6 +54,7 @@ class Study:
     asked: int = 1  # devices that a round asks
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
+    always_on: bool = False  # whether it is known that no device ever goes off line
 
     @property
     def data(self) -> Dataset:
@@ -65,6 +67,11 @@ class Study:
     def input_shape(self) -> tuple[int, ...]:
         """Of one example."""
         return self.data.x.shape[1:]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all devices, sorted."""
+        return everyone(self.fleet)
 
     def network(self, seed: int) -> nn.Module:
         """The model, anew, with initial weights drawn from this seed."""
@@ -89,8 +96,12 @@ class Study:
         return in_cycle(self.splits[seed].train, name, cycle)
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Training examples of each class on each device, under one seed; of each time slice, if they are texts."""
-        shards, data = self.splits[seed].train, self.data
+        """Training examples of each class on each device, under one seed; of each time slice, if they are texts.
+
+        In a large fleet of devices that draw, of some of them.
+        """
+        train, data = self.splits[seed].train, self.data
+        shards = {name: train[name] for name in some(train)}
         if data.y.ndim > 1 or data.text:
             return {name: [len(part) for part in slices] for name, slices in shards.items()}
         counts = {name: np.concatenate(slices) for name, slices in shards.items()}

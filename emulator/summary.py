@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from algorithms.local import warnings
@@ -36,7 +37,20 @@ def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
     if row is None:
         return None
     so_far = [earlier for earlier in rows if earlier["round"] <= row["round"]]
-    return {"time_s": row["time_s"], "rounds": row["round"] + 1, "bytes": sum(map(round_bytes, so_far))}
+    reached_at = {"time_s": row["time_s"], "rounds": row["round"] + 1, "bytes": sum(map(round_bytes, so_far))}
+    spent = joules(so_far)
+    return reached_at if spent is None else {**reached_at, "joules": spent}
+
+
+def joules(rows: Rows) -> float | None:
+    """What the devices that were asked drew in these rounds; None if that of one of them is not known."""
+    return _sum(value for row in rows for value in row.get("joules", {"": None}).values())
+
+
+def _sum(each: Iterable[float | None]) -> float | None:
+    held = list(each)
+    known = [value for value in held if value is not None]
+    return math.fsum(known) if len(known) == len(held) else None
 
 
 def round_bytes(row: Mapping[str, Any]) -> int:
@@ -81,9 +95,22 @@ def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float
         "numbers": _numbers(finals),
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
+        "joules": spread(spent) if None not in (spent := [joules(rows) for rows in seeds.values()]) else None,
+        "joules_of_devices": _of_devices(seeds),
         "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
         "warnings": _warnings(seeds, momentum),
     }
+
+
+def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
+    """Of each device that was ever asked: what it drew in the rounds in which it was, mean over all seeds."""
+    each: dict[str, list[float | None]] = {}
+    for rows in seeds.values():
+        for row in rows:
+            for name, spent in row.get("joules", {}).items():
+                each.setdefault(name, []).append(spent)
+    sums = {name: _sum(spent) for name, spent in sorted(each.items())}
+    return {name: None if total is None else total / len(seeds) for name, total in sums.items()}
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:
@@ -96,6 +123,8 @@ def _numbers(finals: Rows) -> dict[str, Spread]:
 def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
     found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
     entry: dict[str, Any] = {m: spread([at[m] if at else None for at in found.values()]) for m in MEASURES}
+    known = all("joules" in at for at in found.values() if at) and any(found.values())
+    entry["joules"] = spread([at["joules"] if at else None for at in found.values()]) if known else None
     entry["reached"] = sum(at is not None for at in found.values())
     entry["of"] = len(found)
     entry["seeds"] = {str(seed): at for seed, at in found.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator import units
+from emulator import caveats, units
 from emulator.summary import FATES
 from emulator.units import Unit
 
@@ -23,8 +23,8 @@ class Table:
     words: int  # so many columns from the left are text, the others are numbers
 
 
-def to_targets(summary: Mapping[str, Any]) -> Table:
-    """Time, rounds and bytes to each target, and the ratios to the baseline."""
+def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
+    """Time, rounds and bytes to each target, and the ratios to the baseline; `energy`: joules too, where known."""
     entries = [
         (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
     ]
@@ -42,7 +42,19 @@ def to_targets(summary: Mapping[str, Any]) -> Table:
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
         f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}"
     )
-    return Table(caption, (*headings, size.name, against), rows, 2)
+    found = Table(caption, (*headings, size.name, against), rows, 2)
+    spent = [target.get("joules") for _, _, target in entries]
+    return _with_energy(found, spent) if energy and any(spent) else found
+
+
+def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None]) -> Table:
+    unit = units.of_energy(joules["high"] for joules in spent if joules)
+    rows = [
+        (*row, units.spread(joules, unit) if joules else units.NONE)
+        for row, joules in zip(found.rows, spent, strict=True)
+    ]
+    caption = f"{found.caption} {unit.name}: what all devices that were asked drew meanwhile."
+    return replace(found, caption=caption, headings=(*found.headings, unit.name), rows=rows)
 
 
 def at_the_end(summary: Mapping[str, Any]) -> Table:
@@ -111,10 +123,11 @@ def _percent(fates: Mapping[str, int], fate: str) -> str:
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of penalties that do nothing or diverge, and of runs that ended early."""
+    """(label, text) of penalties that do nothing or diverge, of runs that ended early, and of links."""
     failures = summary.get("failures", {})
     labels = summary["labels"].items()
-    return [(label, text) for label, said in labels for text in (*said["warnings"], *failures.get(label, ()))]
+    told = [(label, text) for label, said in labels for text in (*said["warnings"], *failures.get(label, ()))]
+    return [*told, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:

@@ -43,6 +43,11 @@ def of_bytes(values: Iterable[float | None]) -> Unit:
     return _unit(values, (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)), 1.0, 1e6)
 
 
+def of_energy(values: Iterable[float | None]) -> Unit:
+    """J, kJ or MJ."""
+    return _unit(values, (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)), 1.0, 1.0)
+
+
 def spread(values: Mapping[str, float | None], unit: Unit) -> str:
     """`12.5 [11.0, 14.0]`; ∞ where a seed never got there; one number where all agree."""
     low, median, high = (values[key] for key in ("low", "median", "high"))

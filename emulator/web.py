@@ -188,7 +188,7 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
             if arrival.done():
                 arrival.result()
             # The last byte waits until the flight has landed and is written down: nobody may count it before.
-            allowed = len(data) if flight.landed else min(flight.carried(), len(data) - 1)
+            allowed = len(data) if flight.landed else max(sent, min(flight.carried(), len(data) - 1))
             yield data[sent:allowed]
             sent = allowed
     finally:

@@ -136,8 +136,14 @@ class ServerEnd(Protocol):
     async def rest(self) -> None:
         """Returns when the device has nothing more to do."""
 
-    def lose(self) -> None:
-        """The device goes off, at this instant: what is in flight is lost, and both ends learn of it."""
+    def lose(self, for_good: bool = True) -> None:
+        """The device goes off, at this instant: what is in flight is lost, and both ends learn of it.
+
+        Unless it is `for_good`, what it was doing goes on when it is back, if the scenario says so.
+        """
+
+    def back(self) -> None:
+        """The device is back: what its absence has put off goes on."""
 
 
 class DeviceEnd(Protocol):

@@ -280,4 +280,4 @@ def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
     rate = Scaled(link, model.rate / (1 + model.cross))
     under = bounded(rate, GAMMA / (2 * latency)) if latency else rate
     penalty = latency + (model.weight_s / link.peak if link.peak else 0.0) if latency else 1.0
-    return Passage(model.latency * latency, nbytes, 1 / penalty, under)
+    return Passage(model.latency * latency, nbytes, 1 / min(penalty, RTTS[1]), under)

@@ -8,6 +8,8 @@ from scenarios.draws import Draw
 from scenarios.faults import BadScenario
 
 LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
+BOUNDS = f"draws must lie between {LEAST:g} and {MOST:g}"
+SIGMAS = 7.0
 
 
 def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
@@ -15,10 +17,31 @@ def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
     if not isinstance(amount, Draw):
         return amount
     value = drawn(amount, np.random.default_rng([seed, *f"{what} of {device}".encode()]))
-    if value > MOST or (value < LEAST and what not in ("latency", "overhead")):
-        bounds = f"draws must lie between {LEAST:g} and {MOST:g}"
-        raise BadScenario(f"fleet: {device} drew {value:g} as its {what}; {bounds}")
+    if not _bounded(value, what):
+        raise BadScenario(f"fleet: {device} drew {value:g} as its {what}; {BOUNDS}")
     return value
+
+
+def check_range(amount: float | Draw, group: str, what: str) -> None:
+    """Raises BadScenario if a device of the group may draw a value that is out of all bounds."""
+    for value in _extremes(amount) if isinstance(amount, Draw) else ():
+        if not _bounded(value, what):
+            raise BadScenario(f"fleet: one of many in {group} may draw {value:g} as its {what}; {BOUNDS}")
+
+
+def _extremes(draw: Draw) -> tuple[float, float]:
+    """Between which a draw lies; a lognormal one but for some once in 10^12."""
+    if draw.lognormal:
+        factor = float(np.exp(SIGMAS * draw.lognormal.sigma))
+        return draw.lognormal.median / factor, draw.lognormal.median * factor
+    if draw.uniform:
+        return draw.uniform.low, draw.uniform.high
+    assert draw.choice
+    return min(draw.choice), max(draw.choice)
+
+
+def _bounded(value: float, what: str) -> bool:
+    return value <= MOST and (value >= LEAST or what in ("latency", "overhead"))
 
 
 def drawn(draw: Draw, rng: np.random.Generator) -> float:

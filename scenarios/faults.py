@@ -69,8 +69,13 @@ def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[F
     """pydantic's errors about `model`, in our words; `loc` is where its values stand."""
     told = error.errors(include_url=False)
     # a list whose items are wrong is also called too short: it is not
-    inner = [said["loc"] for said in told if said["type"] != "too_short"]
-    said_twice = [s for s in told if s["type"] == "too_short" and any(i[: len(s["loc"])] == s["loc"] for i in inner)]
+    places = [said["loc"] for said in told]
+    said_twice = [
+        said
+        for said in told
+        if said["type"] == "too_short"
+        and any(len(place) > len(said["loc"]) and place[: len(said["loc"])] == said["loc"] for place in places)
+    ]
     return [_fault(said, model, loc) for said in told if said not in said_twice]
 
 
@@ -152,10 +157,10 @@ def _fields(model: type[Any]) -> dict[str, Any]:
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """The part that an annotation like `tuple[Group, ...]` or `Link | None` holds."""
+    """The part that an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link | None` holds."""
     if isinstance(annotation, type) and not get_origin(annotation) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (Union, UnionType, tuple) or hasattr(annotation, "__metadata__"):
+    if get_origin(annotation) in (Union, UnionType, tuple, dict) or hasattr(annotation, "__metadata__"):
         return next((found for inner in get_args(annotation) if (found := _model(inner))), None)
     return None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from scenarios.draws import DrawnAmount, DrawnRate
 from scenarios.keys import LONG, Count, Name, Part, says
-from scenarios.links import Link, Links
+from scenarios.links import Link, Links, Path
 
 
 class Server(Part):
@@ -22,11 +22,65 @@ class Server(Part):
     )
 
 
+Rates = Annotated[tuple[Annotated[float, Field(ge=0, le=1000)], ...], Field(min_length=24, max_length=24)]
+Need = Literal["charging", "locked", "wifi"]
+
+
+class Renewal(Part):
+    """Sessions on and off line that follow each other, each lognormal."""
+
+    mean_on_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of a session on line.", 1800)
+    mean_off_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an absence.", 3600)
+    cv_on: Annotated[float, Field(ge=0, le=10)] = says("Coefficient of variation; 0: all alike.", 1.5, default=1.0)
+    cv_off: Annotated[float, Field(ge=0, le=10)] = says("The same of absences.", 1.5, default=1.0)
+
+
+class Diurnal(Part):
+    """Comings and goings at rates that depend on the hour of the device's day."""
+
+    arrive: Rates = says("In each of 24 hours: changes per hour of one who is off line.", [0.5] * 24)
+    leave: Rates = says("And of one who is on line.", [0.5] * 24)
+
+    @model_validator(mode="after")
+    def _something_changes(self) -> Diurnal:
+        if not sum(self.arrive) or not sum(self.leave):
+            raise ValueError("arrive and leave each need a rate above 0; else nothing ever changes")
+        return self
+
+
 class Presence(Part):
-    """When devices are off line."""
+    """When devices are on line; of several that are given, while all of them allow it."""
 
     off: tuple[tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...] = says(
         "Stretches [from, to] in seconds since the run began; .inf for never back.", [[60, 90], [300, 330]], default=()
+    )
+
+    trace: Path | None = says(
+        "A log of others' phones, FedScale's behaviour trace or FLASH's states: each device is one of them, from a "
+        "place of its own on; logs repeat.",
+        "client_behave_trace",
+        default=None,
+    )
+    needs: Annotated[tuple[Need, ...], Field(max_length=3)] = says(
+        "FLASH's states: a phone is eligible while it is all of these.",
+        ["charging", "wifi"],
+        default=("charging", "locked", "wifi"),
+    )
+    renewal: Renewal | None = says(
+        "Sessions that are drawn.", {"mean_on_s": 1800, "mean_off_s": 3600, "cv_on": 1.5}, default=None
+    )
+    night: bool = says(
+        "Mostly on line from 22 to 7 o'clock, as who charges and has wifi then; assumed rates.", True, default=False
+    )
+    diurnal: Diurnal | None = says(
+        "The same with rates of your own.",
+        {"arrive": [1] * 7 + [0.1] * 17, "leave": [0.1] * 7 + [1] * 17},
+        default=None,
+    )
+    hour: Annotated[float, Field(ge=0, lt=24)] | None = says(
+        "The hour of the devices' day at which the run begins. Default: each has its own, which is drawn.",
+        22,
+        default=None,
     )
 
     @field_validator("off")
@@ -58,3 +112,17 @@ class Group(Part):
         "Fixed time of each training step, instead of the profile's.", 3, default=None
     )
     memory_mb: DrawnRate | None = says("Instead of the profile's.", 4000, default=None)
+    jitter: Annotated[float, Field(gt=0, le=2)] | None = says(
+        "No two batches take the same seconds: their coefficient of variation. Measured phones: 0.01-0.06, at worst "
+        "0.18. Default: none.",
+        0.06,
+        default=None,
+    )
+    throttling: bool = says(
+        "A device that computes for minutes slows down, as its profile says, and recovers while it rests.",
+        True,
+        default=False,
+    )
+    wakeup: bool = says(
+        "A radio that was idle for 10 s takes the profile's wake-up time before a transfer.", True, default=False
+    )

@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from devices.device import Device, Profile, profiles
+from devices.device import NEVER, Device, Profile, profiles
 from devices.presence import Presence
 from network.link import Link
-from scenarios import hardware, wiring
-from scenarios.drawing import value
+from scenarios import absence, hardware, wiring
+from scenarios.drawing import check_range, value
 from scenarios.faults import BadScenario, did_you_mean
+from scenarios.roster import EACH, MANY, Made, Roster, some
 from scenarios.schema import Scenario
 
 MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
 MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
+RADIOS = 128  # generated links that are remembered: each is some 4 MB
 
 
-def fleet(scenario: Scenario) -> tuple[dict[str, Device], dict[str, Link]]:
+def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
     """Devices and their links by name (of the group or profile, and a number), sorted.
 
-    Raises BadScenario for more of them than this computer can play.
+    Each is made when it is asked for; those that stand for the fleet are looked at here, so that what is wrong with
+    it is said at once.  Raises BadScenario, also for more of them than this computer can play.
     """
     _check_size(scenario)
-    devices: dict[str, Device] = {}
-    links: dict[str, Link] = {}
-    for number, (name, group) in enumerate(_named(scenario)):
-        devices[name] = machine(name, group, scenario.fleet_seed)
-        links[name] = wiring.link(name, number, group.link, scenario)
-    return dict(sorted(devices.items())), dict(sorted(links.items()))
+    roster = Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
+    # To know who is on line all of them are looked at, again and again.
+    kept = MANY if always_on(scenario) else max(MANY, len(roster))
+    devices = Made(roster, partial(_device, scenario, roster), kept)
+    radios = any(group.link.radio for group in scenario.fleet)
+    links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
+    for group in scenario.fleet if len(roster) > EACH else ():
+        _check_ranges(group)
+    heard: set[int] = set()
+    for name in some(roster):
+        number = roster.place(name)[0]
+        devices.get(name)
+        if number not in heard or not scenario.fleet[number].link.radio:
+            links.get(name)
+        heard.add(number)
+    return devices, links
+
+
+def always_on(scenario: Scenario) -> bool:
+    """Whether no device ever goes off line, as far as can be told without making them."""
+    return all(group.presence == hardware.Presence() for group in scenario.fleet)
+
+
+def _device(scenario: Scenario, roster: Roster, name: str) -> Device:
+    return machine(name, scenario.fleet[roster.place(name)[0]], scenario.fleet_seed)
+
+
+def _link(scenario: Scenario, roster: Roster, name: str) -> Link:
+    group, number = roster.place(name)
+    return wiring.link(name, number, scenario.fleet[group].link, scenario)
+
+
+def _check_ranges(group: hardware.Group) -> None:
+    """Refuses draws that may be out of bounds: not every device is looked at before it is played."""
+    link = group.link
+    for what, amount in (
+        ("speed", group.speed_gflop_s),
+        ("memory_bandwidth", group.memory_bandwidth_gb_s),
+        ("overhead", group.overhead_ms),
+        ("memory", group.memory_mb),
+        ("down", link.down_mbit_s),
+        ("up", link.up_mbit_s),
+        ("latency", link.latency_ms),
+    ):
+        if amount is not None:
+            check_range(amount, group.name or group.profile, what)
 
 
 def server(scenario: Scenario) -> tuple[Device, Link]:
@@ -53,7 +96,19 @@ def machine(name: str, group: hardware.Group, seed: int) -> Device:
             values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    return Device(name, _profile(name, group.profile, values), _presence(group.presence.off))
+    profile = _with_effects(_profile(name, group.profile, values), group.jitter, group.throttling, group.wakeup)
+    return Device(name, profile, absence.presence(name, group.presence, seed))
+
+
+@lru_cache(maxsize=4096)
+def _with_effects(profile: Profile, jitter: float | None, throttling: bool, wakeup: bool) -> Profile:
+    """The profile with those effects that the scenario asks for, and no others."""
+    return replace(
+        profile,
+        jitter=jitter or 0.0,
+        throttle=profile.throttle if throttling else NEVER,
+        wakeup_s=profile.wakeup_s if wakeup else 0.0,
+    )
 
 
 def _check_size(scenario: Scenario) -> None:
@@ -61,23 +116,10 @@ def _check_size(scenario: Scenario) -> None:
     asked, key = (rounds.ask, "ask") if rounds.ask else (scenario.needed, "fraction")
     if asked > MOST_ASKED:
         raise BadScenario(f"rounds.{key}: {asked} devices are asked in a round; it must be {MOST_ASKED} at most")
+    if devices > MANY and scenario.data.split.kind == "draw":
+        seeds = 1  # each device draws its examples when it is asked
     if devices * seeds > MOST_SHARES:
         raise BadScenario(f"seeds: {seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most")
-
-
-def _named(scenario: Scenario) -> Iterator[tuple[str, hardware.Group]]:
-    """Each device's name and group; groups of one profile without names of their own are numbered through."""
-    totals: dict[str, int] = {}
-    for group in scenario.fleet:
-        called = group.name or group.profile
-        totals[called] = totals.get(called, 0) + group.count
-    numbers = dict.fromkeys(totals, 0)
-    for group in scenario.fleet:
-        called = group.name or group.profile
-        width = len(str(totals[called] - 1))
-        for _ in range(group.count):
-            yield f"{called}-{numbers[called]:0{width}}", group
-            numbers[called] += 1
 
 
 def _profile(device: str, name: str, values: dict[str, Any]) -> Profile:
@@ -90,9 +132,3 @@ def _profile(device: str, name: str, values: dict[str, Any]) -> Profile:
     base = known[name].one_speed if "flops_per_s" in values else known[name]
     # a name of its own: equal names are priced as equal machines
     return replace(base, name=f"{name} of {device}", source=said, **values)
-
-
-@lru_cache(maxsize=16)
-def _presence(off: tuple[tuple[float, float], ...]) -> Presence:
-    """One for all devices of a group: its stretches may be thousands."""
-    return Presence(off)

@@ -12,6 +12,8 @@ from pydantic import ValidationError
 
 from algorithms.models import MODELS
 from devices.device import profiles
+from network.synth import presets
+from network.traces.read import FORMATS
 from scenarios import plugins
 from scenarios.faults import Fault, did_you_mean, short
 from scenarios.schema import Entry, Training
@@ -20,7 +22,7 @@ from scenarios.source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Profiles, model, data set, algorithms, options and labels that there are not, and names given twice.
+    """Profiles, radios, formats, models, data sets, algorithms, options and labels that there are not, or are twice.
 
     What is no name at all is left to the schema.
     """
@@ -31,7 +33,11 @@ def faults(plain: Any) -> list[Fault]:
         *(
             fault
             for number in range(_length(plain, "fleet"))
-            for fault in _unknown(plain, ("fleet", number, "profile"), "profile", profiles())
+            for fault in (
+                *_unknown(plain, ("fleet", number, "profile"), "profile", profiles()),
+                *_unknown(plain, ("fleet", number, "link", "radio"), "radio", presets()),
+                *_unknown(plain, ("fleet", number, "link", "trace", "format"), "format", FORMATS),
+            )
         ),
         *(fault for number in range(_length(plain, "algorithms")) for fault in _algorithm(plain, number)),
         *_twice(plain),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from algorithms import models
 from devices import shards
 from devices.data.dataset import Dataset
 from scenarios import schema, sets
+from scenarios.drawn import Drawing, Known, by_cycle
 from scenarios.faults import BadScenario
+from scenarios.roster import MANY, everyone
 from scenarios.schema import Scenario
 
 LEAST_OWNED = 10  # examples of an owner who may be a device
@@ -57,10 +60,20 @@ def _shape_of(data: Dataset) -> str:
     return f"{data.x.shape[1]} tokens" if data.text else f"examples of shape {data.x.shape[1:]}"
 
 
-def split(scenario: Scenario, data: Dataset, names: list[str], rng: np.random.Generator) -> dict[str, Any]:
+def check_enough(scenario: Scenario, data: Dataset) -> None:
+    """Raises BadScenario if there are more devices than examples, and they are not to share any."""
+    if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
+        raise BadScenario(
+            f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may "
+            f"share them, as data.split: {{kind: draw, each: 50}}"
+        )
+
+
+def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
     """Who holds what: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
 
-    Raises BadScenario for a split that cannot be made.
+    `names` are sorted.  In a fleet of more than MANY, or of more than there are examples, who draws his examples does
+    so when he is asked.  Raises BadScenario for a split that cannot be made.
     """
     try:
         return _split(scenario.data, data, names, rng)
@@ -68,13 +81,21 @@ def split(scenario: Scenario, data: Dataset, names: list[str], rng: np.random.Ge
         raise BadScenario(f"data: {error}") from None
 
 
-def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Generator) -> dict[str, Any]:
+def _split(said: schema.Data, data: Dataset, fleet: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
     pool = np.arange(len(data.y))
     proxy = shards.proxy(len(pool), said.proxy.fraction, rng)
     if not said.proxy.overlap:
         pool = np.setdiff1d(pool, proxy)
+    if said.split.kind == "draw" and len(fleet) > min(len(pool), MANY):
+        if said.proxy.owners:
+            raise ValueError("proxy.owners belongs to a natural split")
+        root, each = int(rng.integers(2**62)), said.split.each or 1
+        drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
+        return {**drawing.shares(fleet), "proxy": proxy, "test": None}
+    names = everyone(fleet)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
+    known = Known.of(data)
     owned, held = _held(said.split, data, pool, len(names), rng)
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
     if said.proxy.owners:
@@ -82,16 +103,16 @@ def _split(said: schema.Data, data: Dataset, names: list[str], rng: np.random.Ge
         if not said.proxy.overlap:
             held = [np.setdiff1d(own, parts["proxy"]) for own in held]
     for number, (name, own) in enumerate(zip(names, held, strict=True)):
-        slices = [shards.hold_out(part, said.validation, rng) for part in _by_cycle(own, data.cycle, data.cycles)]
+        slices = [shards.hold_out(part, said.validation, rng) for part in by_cycle(own, data.cycle, data.cycles)]
         parts["train"][name] = tuple(train for train, _ in slices)
         # what the server trains on, or sends to others, must not decide when to stop
         parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
         if owned is None:
-            parts["tests"][name] = _tests(data, own, len(names), rng)
+            parts["tests"][name] = known.test_shards(own, len(names), rng)
         else:
             assert data.owner_test is not None
             (mine,) = shards.owned(data.owner_test, owned[number : number + 1])
-            parts["tests"][name] = _by_cycle(mine, data.cycle_test, data.cycles)
+            parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     for name in names:
         for cycle, train in enumerate(parts["train"][name]):
             if not len(train):
@@ -136,25 +157,6 @@ def _of_owners(
     known = shards.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
     tested = np.sort(np.concatenate(shards.owned(data.owner_test, known)))
     return shards.among(data.owner, known, size, rng), tested
-
-
-def _by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> tuple[ndarray, ...]:
-    """What of `chosen` comes in each time slice."""
-    return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
-
-
-def _tests(data: Dataset, own: ndarray, devices: int, rng: np.random.Generator) -> tuple[ndarray, ...]:
-    """A device's test shard of each time slice, with labels in the proportions of its own."""
-    found = []
-    for pool in _by_cycle(np.arange(len(data.y_test)), data.cycle_test, data.cycles):
-        size = len(pool) // devices  # 0 in a fleet larger than the test set
-        if data.y.ndim > 1:
-            found.append(np.sort(rng.choice(pool, size, replace=False)))
-            continue
-        labels = data.y_test[pool]
-        size = min(size, int(np.isin(labels, data.y[own]).sum()))  # as many as there are of the labels that it holds
-        found.append(pool[shards.test_shard(data.y[own], labels, size, rng)] if size else np.zeros(0, np.int64))
-    return tuple(found)
 
 
 def _learns(module: nn.Module) -> bool:

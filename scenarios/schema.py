@@ -150,6 +150,15 @@ class Rounds(Part):
     stragglers: Literal["stop", "finish"] = says(
         "What becomes of devices that are still at it when a round closes.", "finish", default="stop"
     )
+    when_off: Literal["lose", "pause", "restart"] = says(
+        "What becomes of computing when its device goes off line: it is lost, or goes on when the device is back, or "
+        "starts again then.",
+        "pause",
+        default="lose",
+    )
+    transfers: Literal["lose", "restart", "resume"] = says(
+        "The same of a transfer; resume: from the byte that was reached.", "resume", default="lose"
+    )
     targets: tuple[Target, ...] = says(
         "Time, rounds and bytes until these are reported.", [{"metric": "accuracy", "value": 0.9}], default=()
     )

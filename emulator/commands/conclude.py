@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from emulator.caveats import caveats
 from emulator.commands.options import Format
 from emulator.commands.table import table
 from emulator.digest import digest, twin
@@ -29,6 +30,7 @@ class Ending:
 
     outcomes: Sequence[Outcome]
     interrupted: bool
+    assumed: Sequence[str] = ()  # about links
 
     @property
     def failures(self) -> dict[str, list[str]]:
@@ -65,7 +67,13 @@ def _summed_up(found: Results, judged: Sequence[Judgement], ending: Ending) -> d
         "sentence": _said(ending) + sentence(found.summary, found.runs),
         "expect": [{"ok": each.ok, "text": each.text} for each in judged],
         "interrupted": ending.interrupted,
+        "links": caveats(ending.assumed, [(_length(each), *each.shortest) for each in ending.outcomes]),
     }
+
+
+def _length(outcome: Outcome) -> float:
+    """Virtual seconds."""
+    return float(outcome.rows[-1]["time_s"]) if outcome.rows else 0.0
 
 
 def _said(ending: Ending) -> str:

@@ -123,12 +123,14 @@ def _draw(
     company: Company, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
 ) -> str:
     """Writes map.json, map.html and map.png; the JSON."""
+    from emulator.digest import digest
     from emulator.record import replace_file
     from emulator.report import winners
 
     shown = winners.figure(cells, axes, company.labels, target, winners.caption(company.labels, notes))
     said = {
         "scenario": company.scenario.name,
+        "digest": digest(company.home),
         "target": target,
         "labels": company.labels,
         "axes": {axis.name: list(axis.values) for axis in axes},

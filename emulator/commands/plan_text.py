@@ -36,7 +36,7 @@ def text(plan: Plan) -> str:
         _break_even(plan, width),
         _memory(plan),
         _host(plan, width),
-        heat_map(plan.labels, width),
+        heat_map(plan.labels, width, plan.devices),
     ]
     return printed(parts, width)
 
@@ -87,6 +87,8 @@ def _opening(plan: Plan) -> str:
 def _devices(plan: Plan) -> Table:
     baseline = next(iter(plan.prices))
     title = f"Devices, and the seconds of a {baseline} round when one is alone on the links"
+    if any(group.repeats is not None for group in plan.groups):
+        title += ", at the best of times; ~ is the mean of rates that vary"
     table = grid(
         title, "devices", numbers=("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms", "down", "compute", "up", "round")
     )
@@ -113,7 +115,8 @@ def _called(group: Group) -> str:
 
 def _rates(group: Group) -> str:
     down, up = (_span(rate, 1e6 / 8).replace("\n", "") for rate in (group.down, group.up))
-    return f"{down} / {up}" if len(down + up) < 8 else f"{down} /\n{up}"
+    varies = "" if group.repeats is None else "~"
+    return f"{varies}{down} / {up}" if len(down + up) < 8 else f"{varies}{down} /\n{up}"
 
 
 def _rounds(plan: Plan) -> Table:
@@ -213,8 +216,11 @@ def _keeps(effort: Effort) -> str:
     return f"{said}; above that it lasts as long as it takes here. Each message takes a few ms more, at any speed-up"
 
 
-def heat_map(labels: Mapping[str, Sequence[int]], width: int) -> str:
-    """Who holds which classes: a row per device, a column per class, darker for more examples."""
+def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:
+    """Who holds which classes: a row per device, a column per class, darker for more examples.
+
+    `devices` are those of the fleet, if `labels` has but some.
+    """
     names = list(labels)
     shown = _evenly(names, ROWS)
     longest, classes = max(map(len, shown)), len(labels[names[0]])
@@ -227,7 +233,7 @@ def heat_map(labels: Mapping[str, Sequence[int]], width: int) -> str:
     for name in shown:
         cells = "".join(_shade(count, most) * wide for count in labels[name][:room])
         lines.append(f"  {name:{longest}}  {cells}  {sum(labels[name]):>8}")
-    return "\n".join([*lines, *_left_out(len(names) - len(shown), classes - room)])
+    return "\n".join([*lines, *_left_out(max(devices, len(names)) - len(shown), classes - room)])
 
 
 def _evenly(names: Sequence[str], count: int) -> list[str]:

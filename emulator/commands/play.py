@@ -29,7 +29,10 @@ from emulator.results import targets
 from emulator.run import Conduct, Outcome, run_virtual, study_of
 from emulator.study import Study
 from emulator.workshop import Executor, executor
+from scenarios.faults import BadScenario
 from scenarios.load import dump
+from scenarios.recordings import assumptions
+from scenarios.roster import MANY
 from scenarios.schema import Scenario
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
@@ -50,8 +53,11 @@ class Settings:
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
     """Plays a scenario and prints what came of it; the exit code.  Raises BadScenario before anything is written."""
+    if settings.world == "sockets" and scenario.devices > MANY:  # each is a task with a connection
+        raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
     study = study_of(scenario)
     check_deadline(study, scenario)
+    assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name, settings.force)
     began = time.monotonic()
     gc.collect()
@@ -70,7 +76,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # from here on it takes a moment, and must be whole
     try:
         _write_host(out, time.monotonic() - began, outcomes, session)
-        return conclude(out, Ending(outcomes, session.interrupted), settings.format)
+        return conclude(out, Ending(outcomes, session.interrupted, assumed), settings.format)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -123,8 +129,11 @@ class Session:
 
 
 def _split(study: Study) -> str:
-    """split.json: how many training examples of each class each device holds, under each seed."""
-    seeds = {str(seed): {"devices": study.label_counts(seed)} for seed in study.splits}
+    """split.json: how many training examples of each class each device holds, under each seed; in a large fleet whose
+    devices draw, some of so many."""
+    counts = {str(seed): study.label_counts(seed) for seed in study.splits}
+    fleet = len(study.fleet)
+    seeds = {seed: {"devices": of, **({"of": fleet} if len(of) < fleet else {})} for seed, of in counts.items()}
     classes = study.dataset.classes if study.dataset else 0
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 

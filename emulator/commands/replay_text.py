@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator import units
+from emulator.caveats import LOOPED
 from emulator.commands.plan_text import columns
 from emulator.replays.company import Company
 from emulator.replays.findings import Finding, cells, flips
 
-LOOPED = 10  # times that a trace may start over before a word is said
 TOLD = 6  # lines of a kind; more are summed up
 
 

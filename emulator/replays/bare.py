@@ -32,11 +32,13 @@ class Setting:
     server: Device
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells
+    always_on: bool = False  # whether it is known that no device ever goes off line
 
     @classmethod
     def of(cls, scenario: Scenario, name: str = "as recorded") -> Setting:
         """The scenario's own.  Raises BadScenario."""
-        return cls(name, *machines.fleet(scenario), *machines.server(scenario), wiring.topology(scenario))
+        shared, on = wiring.topology(scenario), machines.always_on(scenario)
+        return cls(name, *machines.fleet(scenario), *machines.server(scenario), shared, on)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def bare(scenario: Scenario, algorithms: Mapping[str, Any], setting: Setting, cy
         server=setting.server,
         server_link=setting.server_link,
         topology=setting.topology,
+        always_on=setting.always_on,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 from devices.device import Device, Profile
@@ -13,6 +14,7 @@ from emulator.seeds import share
 from network.link import Link
 from network.trace import Direction, Trace
 from network.traces.read import DEVICES, BadTrace, read, recognise
+from scenarios.roster import Made, some
 from scenarios.schema import Scenario
 
 Capacity = float | Trace  # bytes/s
@@ -32,28 +34,32 @@ class Condition:
 
     def setting(self, base: Setting) -> Setting:
         """What it makes of a setting."""
-        links = {name: self.link(link) for name, link in base.links.items()}
+        links = Made(base.links, partial(self._link, base.links))
         server = base.server_link
         if self.server_rate is not None:
             server = replace(server, up=self.server_rate, down=self.server_rate)
         fleet = base.fleet if self.speed is None else at_speed(base.fleet, self.speed)
         return replace(base, name=self.name, fleet=fleet, links=links, server_link=server)
 
+    def _link(self, links: Mapping[str, Link], name: str) -> Link:
+        return self.link(links[name])
+
     def link(self, link: Link) -> Link:
         """What it makes of a device's link.  A recorded one contains its share of a cell, so it is behind none."""
         traced = isinstance(self.down, Trace) or isinstance(self.up, Trace)
-        return replace(
+        made = replace(
             link,
             up=link.up if self.up is None else self.up,
             down=link.down if self.down is None else self.down,
-            latency=link.latency if self.latency is None else self.latency,
             via=None if traced else link.via,
         )
+        return made if self.latency is None else made.at(self.latency)
 
 
 def loops(setting: Setting, seed: int, end: float) -> int:
     """How often the most repeated trace has started over by then, in one seed's runs."""
-    links = [link.starting(share(seed, "trace", name)) for name, link in setting.links.items() if link.varies]
+    varying = ((name, setting.links[name]) for name in some(setting.links))
+    links = [link.starting(share(seed, "trace", name)) for name, link in varying if link.varies]
     ways = [way for link in links for way in (link.up, link.down)]
     return max((way.loops(0.0, end) for way in ways if isinstance(way, Trace)), default=0)
 
@@ -183,22 +189,29 @@ def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
         names, step = list(new.fleet), len(new.fleet) / len(own.fleet)
         matched = {name: names[int(number * step)] for number, name in enumerate(own.fleet)}
         said = f"assumed: devices matched in the order of names, as {next(iter(own.fleet))} = {names[0]}"
-    fleet = {name: _named(name, new.fleet[match]) for name, match in matched.items()}
-    links = {name: new.links[match] for name, match in matched.items()}
+    fleet = Made(own.fleet, partial(_in_place, new.fleet, matched))
+    links = Made(own.fleet, partial(_link_in_place, new.links, matched))
     return replace(new, name=other.name, fleet=fleet, links=links), f"fleet and server of {other.name}; {said}"
 
 
-def _named(name: str, device: Device) -> Device:
-    return replace(device, name=name)
+def _in_place(fleet: Mapping[str, Device], matched: Mapping[str, str], name: str) -> Device:
+    return replace(fleet[matched[name]], name=name)
 
 
-def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> dict[str, Device]:
+def _link_in_place(links: Mapping[str, Link], matched: Mapping[str, str], name: str) -> Link:
+    return links[matched[name]]
+
+
+def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> Mapping[str, Device]:
     """The same devices, all computing at one speed."""
-    profiles: dict[Profile, Profile] = {}
-    found = {}
-    for name, device in fleet.items():
-        if device.profile not in profiles:  # a name of its own: equal names are priced as equal machines
-            called = f"{device.profile.name} at {flops_per_s:g} FLOP/s"
-            profiles[device.profile] = replace(device.profile, name=called, flops_per_s=flops_per_s)
-        found[name] = replace(device, profile=profiles[device.profile])
-    return found
+    return Made(fleet, partial(_at_speed, fleet, flops_per_s))
+
+
+def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Device:
+    return replace(fleet[name], profile=_faster(fleet[name].profile, flops_per_s))
+
+
+@lru_cache(maxsize=1024)
+def _faster(profile: Profile, flops_per_s: float) -> Profile:
+    """With a name of its own: equal names are priced as equal machines."""
+    return replace(profile, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import isclose
 
 from emulator.costs import Costs
 from emulator.replays.bare import Setting
@@ -58,10 +59,6 @@ class Prices:
         self.assumed: set[tuple[str, str, int]] = set()  # what was taken from elsewhere: what, device, round
         self.new: Costs | None = None  # on other devices
         self.same_server = own.server.profile == setting.server.profile
-        self.same = {
-            name: device.profile is setting.fleet[name].profile or device.profile == setting.fleet[name].profile
-            for name, device in own.fleet.items()
-        }
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
         """What a device computes in this round.  Raises Unsaid."""
@@ -70,9 +67,13 @@ class Prices:
         known = self._recorded(name, written, said)
         if known is None:
             raise Unsaid(f"what {name} computes: it did so in no round of the record")
-        if self.same[name]:
+        if self._same(name):
             return known
         return self._anew(name, round, said.kinds or _usual_kinds(written), known)
+
+    def _same(self, name: str) -> bool:
+        was, now = self.own.fleet[name].profile, self.setting.fleet[name].profile
+        return was is now or was == now
 
     def _recorded(self, name: str, written: Written, said: Part) -> Bill | None:
         """The recorded bill, or that of the nearest round in which the device had such phases to compute."""
@@ -175,5 +176,9 @@ def _memories(costs: Costs) -> Iterator[frozenset[str]]:
 
 
 def _alike(one: Bill, other: Bill) -> bool:
-    """Equal but for the order of phases."""
-    return one.flops == other.flops and one.seconds == other.seconds
+    """Equal but for the order of phases, and for the heat in which it was recorded."""
+    if one.flops != other.flops or one.seconds.keys() != other.seconds.keys():
+        return False
+    if other.throttled == 1:
+        return one.seconds == other.seconds
+    return all(isclose(other.throttled * seconds, other.seconds[name]) for name, seconds in one.seconds.items())

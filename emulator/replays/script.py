@@ -94,6 +94,7 @@ class _Reader:
         self.folder = folder
         self.rounds: list[Written] = []
         self.started: dict[tuple[int, str], Line] = {}  # work under way, by round and who does it
+        self.interrupted: set[tuple[int, str]] = set()  # work that was cut
         self.orders: dict[frozenset[str], tuple[str, ...]] = {}  # in which order these phases came
 
     def read(self, lines: Iterable[Line]) -> list[Written]:
@@ -137,11 +138,14 @@ class _Reader:
                 part.down = line["bytes"]
             case "up.start":
                 part.up = line["bytes"]
-            case "compute.start":
+            case "compute.start" if key not in self.started:  # else it goes on with what it began
                 self.started[key] = line
                 part.bill = self._bill(line, None)
+            case "compute.cut":
+                self.interrupted.add(key)
             case "compute.end":
-                part.bill, part.update = self._bill(self.started.pop(key), line), line["update"]
+                begun, whole = self.started.pop(key), key not in self.interrupted
+                part.bill, part.update = self._bill(begun, line if whole else None), line["update"]
             case "refused":
                 part.refused = line["why"]
 
@@ -153,7 +157,12 @@ class _Reader:
             tried = permutations(seconds) if len(seconds) <= ORDERED else ()
             order = next((each for each in tried if _adds_up(each, seconds, start, end)), order)
             self.orders[frozenset(seconds)] = order
-        return Bill({name: start["phases"][name] for name in order}, {name: seconds[name] for name in order})
+        return Bill(
+            {name: start["phases"][name] for name in order},
+            {name: seconds[name] for name in order},
+            jitter=start.get("jitter", {}),
+            throttled=start.get("throttled", 1.0),
+        )
 
 
 def _adds_up(order: Sequence[str], seconds: Mapping[str, float], start: Line, end: Line) -> bool:

@@ -47,7 +47,17 @@ def compare(results: Sequence[Results]) -> Comparison:
     runs = {label: one.runs[own] for label, (one, own) in origin.items()}
     aims = {target.name: target for one in results for target in targets(one.scenario)}
     summary = results[0].summary if len(results) == 1 else _summary(origin, runs, list(aims.values()))
+    if len(results) > 1:
+        summary = {**summary, "links": _links(sources)}
     return Comparison(sources, runs, origin, list(aims.values()), _ordered(summary, list(runs), list(aims)))
+
+
+def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
+    """The caveats of all folders, each with its folder's name; of recordings the one that was repeated most."""
+    known = {name: one.summary["links"] for name, one in sources.items() if "links" in one.summary}
+    assumed = [f"{name}: {text}" for name, links in known.items() for text in links["assumed"]]
+    most: Mapping[str, Any] = max(known.values(), key=lambda links: int(links["loops"]), default={})
+    return {**most, "assumed": assumed}
 
 
 def _names(results: Sequence[Results]) -> list[str]:

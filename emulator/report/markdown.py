@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from emulator import tables
+from emulator.caveats import remarks
 from emulator.report import critical
 from emulator.report.comparison import MADE_BY, compare, unlike
 from emulator.results import Results, facts
@@ -26,12 +27,16 @@ def markdown(results: Sequence[Results]) -> str:
             *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),
             *(["\n".join(said)] if said else []),
         ]
-    to_targets = tables.to_targets(all_.summary)
+    to_targets = tables.to_targets(all_.summary, energy=True)
     parts += _table(to_targets) if to_targets.rows else []
     parts += _table(tables.at_the_end(all_.summary))
     for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
         parts += _table(shown) if shown.rows else []
-    parts += ["\n".join(f"- {_text(said)}" for said in critical.sentences(all_.runs))]
+    parts += [
+        "\n".join(
+            f"- {_text(said)}" for said in (*critical.sentences(all_.runs), *remarks(all_.summary.get("links", {})))
+        )
+    ]
     warnings = tables.warnings(all_.summary)
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -12,7 +13,7 @@ import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from emulator import tables
+from emulator import caveats, tables
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, Comparison, compare, unlike
 from emulator.report.figure import Chart, Figure
@@ -27,6 +28,7 @@ SECTIONS = {  # heading of a part of the page: its charts
     "Devices": ("devices",),
     "Penalties": ("leverage",),
     "Split": ("split",),
+    "Map": ("map",),
 }
 
 
@@ -58,6 +60,7 @@ def figures(all_: Comparison) -> list[Figure]:
         fates.devices(runs),
         leverage.figure(runs),
         *_splits(all_),
+        *_maps(all_),
     ]
     return [figure for figure in drawn if figure]
 
@@ -70,8 +73,8 @@ def render(all_: Comparison) -> str:
         comparison=all_,
         facts=facts,
         made_by=MADE_BY,
-        sentences=[*_verdicts(all_), *critical.sentences(all_.runs)],
-        to_targets=tables.to_targets(all_.summary),
+        sentences=[*_verdicts(all_), *critical.sentences(all_.runs), *_remarks(all_)],
+        to_targets=tables.to_targets(all_.summary, energy=True),
         at_the_end=tables.at_the_end(all_.summary),
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
@@ -104,6 +107,11 @@ def _verdicts(all_: Comparison) -> Iterator[str]:
             yield f"{name}: {said}" if len(all_.sources) > 1 else str(said)
 
 
+def _remarks(all_: Comparison) -> Iterator[str]:
+    """What is to be said of links and is no warning."""
+    return (f"{said[0].upper()}{said[1:]}" for said in caveats.remarks(all_.summary.get("links", {})))
+
+
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
     """Figures by heading; one whose name begins like a listed one goes with it."""
     found = {
@@ -123,6 +131,18 @@ def _splits(all_: Comparison) -> Iterator[Figure | None]:
             yield split.figure(
                 f"split-{number}" if several else "split", one.split, f"The split of {name}" if several else "The split"
             )
+
+
+def _maps(all_: Comparison) -> Iterator[Figure]:
+    """Those that `fedlapse map` has left in the folders."""
+    sources = all_.sources.values()
+    for number, one in enumerate(sources, 1):
+        if (one.folder / "map.json").is_file():
+            from emulator.report import winners  # it takes a while to import
+
+            found = winners.kept(one.folder, one.summary.get("digest"))
+            if found:
+                yield replace(found, name=f"map-{number}") if len(sources) > 1 else found
 
 
 def _headline(all_: Comparison) -> str:

@@ -26,6 +26,8 @@ def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
         if figure.name in ("rounds", "timeline"):
             run = timeline.choices(all_.runs)[0]
             title["subtitle"] = f"{run['name']}" + f", round {run['rounds'][0]}" * (figure.name == "timeline")
-        spec |= {"width": WIDTH, "background": "white", "title": title}
+        spec |= {"background": "white", "title": title}
+        if not figure.name.startswith("map"):  # its cells have their size
+            spec["width"] = WIDTH
         yield f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
         yield f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=2)

@@ -20,6 +20,7 @@ def figure(name: str, split: Mapping[str, Any] | None, title: str = "The split")
         return None
     seed = min(seeds, key=lambda key: (len(key), key))
     devices: Mapping[str, list[int]] = seeds[seed]["devices"]
+    fleet = seeds[seed].get("of", len(devices))  # of a large one that draws, some
     shown = thinned(sorted(devices, key=natural), DEVICES)
     rows = [(device, number, count) for device in shown for number, count in enumerate(devices[device])]
     chart = (
@@ -40,8 +41,8 @@ def figure(name: str, split: Mapping[str, Any] | None, title: str = "The split")
     )
     classes = [sum(1 for count in counts if count) for counts in devices.values()]
     caption = f"Training examples of each class on each device, seed {seed}."
-    if len(shown) < len(devices):
-        caption += f" {len(shown)} of {len(devices):,} devices are shown, evenly spaced by name."
+    if len(shown) < fleet:
+        caption += f" {len(shown)} of {fleet:,} devices are shown, evenly spaced by name."
     description = (
         f"Heat-map of training examples by device and class, seed {seed}: {len(devices)} devices hold "
         f"{min(classes)} to {max(classes)} classes each."

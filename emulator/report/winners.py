@@ -40,13 +40,16 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
     return Figure("map", f"{TITLE} to {target}", caption, _framed(chart, description))
 
 
-def kept(folder: Path) -> Figure | None:
-    """The map that `fedlapse map` left in a folder of results; None if there is none.  Raises ValueError if damaged."""
+def kept(folder: Path, digest: str | None = None) -> Figure | None:
+    """The map that `fedlapse map` left in a folder of results; None if there is none, or it is of results that lay
+    there before, which had another digest.  Raises ValueError if damaged."""
     path = folder / "map.json"
     if not path.is_file():
         return None
     try:
         said = json.loads(path.read_bytes())
+        if said.get("digest") != digest:
+            return None
         axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
         names = [field.name for field in fields(Cell)]
         cells = [Cell(**{name: each[name] for name in names}) for each in said["cells"]]

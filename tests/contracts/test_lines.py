@@ -86,7 +86,9 @@ class Costs:
     def refusal(self, *_: Any) -> None:
         """Every device has memory enough."""
 
-    study = SimpleNamespace(fleet={"a": SimpleNamespace(profile=replace(profiles()["pi-4"], flops_per_s=1e6, throttle=NEVER))})
+    study = SimpleNamespace(
+        fleet={"a": SimpleNamespace(profile=replace(profiles()["pi-4"], flops_per_s=1e6, throttle=NEVER))}
+    )
 
     def device(self, *_: object) -> Bill:
         return Bill({"train": COMPUTE * 1e6}, {"train": COMPUTE})

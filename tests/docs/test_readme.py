@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from scenarios import machines
 from scenarios.load import parse
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +49,7 @@ def test_the_readme_runs_as_it_is_read(fedlapse, tmp_path):
             done = fedlapse(*command[1:], *cut(command[1], command))
             assert done.returncode in ((0, 1) if command[1] == "diff" else (0, 3)), (command, done.stderr)
             ran.append(command[1])
-    assert {"new", "check", "compare", "run", "report", "diff", "audit"} <= set(ran)
+    assert {"new", "check", "compare", "run", "report", "diff", "audit", "trace", "replay", "map"} <= set(ran)
 
 
 def cut(name, command):
@@ -99,7 +100,11 @@ def test_blocks_of_docs_are_what_they_say(monkeypatch):
                 assert tomllib.loads(body)["project"]["entry-points"]["fedlapse.algorithms"]
                 seen += 1
             if kind == "yaml":
-                entries = YAML(typ="safe", pure=True).load(body)["algorithms"]
+                said = YAML(typ="safe", pure=True).load(body)
+                if "fleet" in said:
+                    assert machines.fleet(parse(body, str(page)))[1]
+                    continue
+                entries = said["algorithms"]
                 named = [entry for entry in entries if entry != "holdhead"]  # that one needs the package installed
                 fleet = "fleet: [{profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}]"
                 assert len(parse(f"name: x\n{fleet}\nalgorithms: {named}\n", str(page)).algorithms) == 3

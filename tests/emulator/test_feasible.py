@@ -83,3 +83,27 @@ def test_a_narrow_server_is_a_bound_too():
     assert checked(seconds + 1e-6, server=server)
     with pytest.raises(BadScenario):
         checked(seconds - 1e-6, server=server)
+
+
+def test_a_recording_at_its_best_is_the_bound(tmp_path):
+    """1 MB/s and 50 ms now and then, and else nothing like it: no round is sooner, and one may be as soon."""
+    walk = tmp_path / "walk.csv"
+    walk.write_text("time_s,down_mbit_s,up_mbit_s,latency_ms,loss\n0,1,1,900,0.5\n9,8,8,50,0\n10,,,,\n")
+    link = {"trace": {"down": str(walk)}}
+    fleet = {"fleet": [{"profile": "pi-4", "count": 2, "link": link}]}
+    seconds = alone(checked(None, **fleet), "pi-4-0", 1e6)
+    assert checked(seconds + 1e-6, **fleet)
+    with pytest.raises(BadScenario):
+        checked(seconds - 1e-6, **fleet)
+
+
+def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
+    """A lower bound: later messages find the connection open, and one that was silent for a moment only is fast."""
+    fleet = {"fleet": [{"profile": "pi-4", "count": 2, "link": LINK}], "network": {"model": "tcp"}}
+    study = checked(None, **fleet)
+    sizes = len(start(study, Run("fedavg", 1)).weights), message_sizes(study, Run("fedavg", 1))[1]
+    work = Costs(study, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
+    seconds = work + sum(0.05 + (size + -(-size // 1448) * 52) / 1e6 for size in sizes)
+    assert checked(seconds + 1e-6, **fleet)
+    with pytest.raises(BadScenario):
+        checked(seconds - 1e-6, **fleet)

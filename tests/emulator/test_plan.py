@@ -194,7 +194,7 @@ def test_groups_that_are_never_there_are_named(planned):
     plan = planned(fleet=fleet)
     groups = {group.name: group for group in plan.groups}
     assert (groups["ghosts"].never_on, groups["sleepers"].never_on, groups["sleepers"].sometimes_off) == (2, 0, 2)
-    assert plan.warnings[0] == "group ghosts is never on line; look at its `presence: off`"
+    assert plan.warnings[0] == "group ghosts is never on line; look at its `presence`"
     assert plan.warnings[1].startswith("group sleepers is off line until 9000 s, and the longest run takes some ")
     assert len(plan.warnings) == 2
     assert "2 never on line" in text(plan)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.summary import round_bytes, spread, summarise, to_target
+from emulator.tables import to_targets
 from emulator.targets import Target
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
@@ -169,3 +170,36 @@ def test_finals_are_over_the_last_rounds() -> None:
 
 def test_a_summary_is_json_without_infinities() -> None:
     assert json.loads(json.dumps(two_labels(), allow_nan=False)) == two_labels()
+
+
+# --- energy -----------------------------------------------------------------------------------------------------
+
+
+def drawing(*joules: dict[str, float | None]) -> list[dict[str, Any]]:
+    return [row(i, 2.0 * (i + 1), 0.5 + 0.2 * i, joules=each) for i, each in enumerate(joules)]
+
+
+def test_joules_to_a_target_are_those_of_all_rounds_until_then() -> None:
+    rows = drawing({"a": 1.0, "b": 2.0}, {"a": 4.0, "c": 8.0}, {"a": 16.0, "b": 32.0})
+    assert to_target(rows, Target("accuracy", 0.7)) == {"time_s": 4.0, "rounds": 2, "bytes": 300, "joules": 15.0}
+    said = summarise({"x": {1: rows, 2: rows[:1]}}, [Target("accuracy", 0.7)], {"x": 0.0})["labels"]["x"]
+    assert said["targets"]["accuracy 0.7"]["joules"] == {"median": None, "low": 15.0, "high": None}
+    assert said["joules"] == {"median": 33.0, "low": 3.0, "high": 63.0}
+    assert said["joules_of_devices"] == {"a": (21.0 + 1.0) / 2, "b": (34.0 + 2.0) / 2, "c": 8.0 / 2}
+
+
+def test_where_one_device_s_power_is_not_known_no_sum_is() -> None:
+    rows = drawing({"a": 1.0, "b": None}, {"a": 4.0})
+    said = summarise({"x": {1: rows}}, [Target("accuracy", 0.7)], {"x": 0.0})["labels"]["x"]
+    assert (said["targets"]["accuracy 0.7"]["joules"], said["joules"]) == (None, None)
+    assert said["joules_of_devices"] == {"a": 5.0, "b": None}
+
+
+def test_the_table_has_a_column_of_energy_where_it_is_asked_for_and_known() -> None:
+    rows = drawing({"a": 1000.0}, {"a": 4000.0})
+    known = summarise({"x": {1: rows}}, [Target("accuracy", 0.7)], {"x": 0.0})
+    assert to_targets(known).headings[-1] != "kJ"
+    shown = to_targets(known, energy=True)
+    assert (shown.headings[-1], shown.rows[0][-1]) == ("kJ", "5.00")
+    unknown = summarise({"x": {1: run(0.5, 0.7)}}, [Target("accuracy", 0.7)], {"x": 0.0})
+    assert to_targets(unknown, energy=True) == to_targets(unknown)

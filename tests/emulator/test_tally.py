@@ -116,3 +116,27 @@ def test_the_parts_of_the_critical_path_sum_to_the_length_of_the_round(
     assert total(path) == pytest.approx(length, rel=1e-9, abs=1e-9)
     if sum(down.values()) and sum(up.values()) and sum(work.values()) > 1e-300:
         assert path["wait_s"] == pytest.approx(more, rel=1e-9, abs=1e-6)
+
+
+spans = st.tuples(st.floats(0.0, 10.0), st.booleans(), st.booleans())
+
+
+@few
+@given(pieces=st.lists(spans, max_size=4), counted=st.booleans(), closed=st.floats(0.0, 60.0), opened=st.floats(0, 9))
+def test_useful_wasted_and_idle_seconds_are_all_there_are(
+    pieces: list[tuple[float, bool, bool]], counted: bool, closed: float, opened: float
+) -> None:
+    """Pieces of work and transfers, one after the other with a second between; some of them in vain."""
+    trip, t, busy, vain = Trip(), opened, 0.0, 0.0
+    for length, work, again in pieces:
+        if work:
+            trip.worked.append(Trip(bill=Bill({}, {"fit": 1.0}), compute_start=t, compute_seconds=length))
+            trip.worked[-1].compute_vain = again
+        else:
+            trip.earlier.append(("down", Transfer(t, {}, length, vain=again)))
+        t, busy, vain = t + length + 1, busy + length, vain + length * again
+    end = max(opened + closed, t - 1 if pieces else 0.0)
+    used = trip.usage(counted, opened, opened + closed)
+    assert used.useful == pytest.approx(busy - vain if counted else 0.0, abs=1e-9)
+    assert used.useful + used.wasted + used.idle == pytest.approx(end - opened, abs=1e-9)
+    assert used.computing + used.sending + used.idle == pytest.approx(end - opened, abs=1e-9)

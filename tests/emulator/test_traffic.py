@@ -25,14 +25,14 @@ MB = {"weights": 999_000, "frame": 1_000}  # 1 MB = 1e6 bytes
 Main = Callable[[VirtualWorld, Traffic], Coroutine[Any, Any, Any]]
 
 
-def played(folder: Path, server: Link, links: Mapping[str, Link], main: Main) -> Any:
+def played(folder: Path, server: Link, links: Mapping[str, Link], main: Main, when_off: str = "lose") -> Any:
     async def conducted() -> Any:
         nobody: Any = None
         world = VirtualWorld(nobody)
         record = Record(folder, world.now)
         record.open(0, sorted(links), "m")
         try:
-            return await world.run(main(world, Traffic(world, record, server, links)))
+            return await world.run(main(world, Traffic(world, record, server, links, when_off=when_off)))
         finally:
             record.shut()
 
@@ -195,3 +195,61 @@ def test_a_link_that_is_never_idle_carries_its_capacity(
     for start, nbytes in sorted(transfers):
         busy_until = max(busy_until, Fraction(start)) + Fraction(nbytes) / Fraction(capacity)
     assert max(ends) == pytest.approx(float(busy_until), rel=1e-9)
+
+
+AWAY = st.lists(st.tuples(st.floats(0.001, 0.4), st.floats(0.0, 3.0)), min_size=1, max_size=5)
+
+
+async def interrupted(world: VirtualWorld, traffic: Traffic, sizes: Mapping[str, int], absences: Any) -> float:
+    """When a transfer to `a` has landed that is there for so long, then away for so long, and so on."""
+
+    async def comes_and_goes() -> None:
+        for here, away in absences:
+            await world.sleep(here)
+            kept = traffic.suspend("a")
+            await world.sleep(away)
+            if kept:
+                traffic.go_on("a")
+
+    landed, _ = await world.together([sent(world, traffic, "a", sizes), comes_and_goes()])
+    return float(landed)
+
+
+@pytest.mark.slow
+@few
+@given(absences=AWAY, nbytes=st.integers(1, 1_000_000))
+def test_what_resumes_sends_each_byte_once_and_takes_the_absences_longer(
+    tmp_path_factory: pytest.TempPathFactory, absences: list[tuple[float, float]], nbytes: int
+) -> None:
+    folder, links = tmp_path_factory.mktemp("run"), {"a": Link(1e6, 1e6, 0.0)}
+    landed = played(folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), "resume")
+    cuts, starts = lines(folder, "down.cut"), lines(folder, "down.start")
+    reached = [sum(cut["bytes"] for cut in cuts[:number]) for number in range(len(starts))]
+    assert [start.get("from", 0) for start in starts] == reached
+    assert all(cut["then"] == "resume" for cut in cuts)
+    away = sum(start["t"] - cut["t"] for cut, start in zip(cuts, starts[1:], strict=True))
+    # Of each piece the byte that was under way is begun anew.
+    assert nbytes / 1e6 + away - 1e-9 <= landed <= (nbytes + len(cuts)) / 1e6 + away + 1e-9
+
+
+@few
+@given(absences=AWAY, nbytes=st.integers(1, 1_000_000))
+def test_what_restarts_takes_its_whole_time_after_the_last_absence(
+    tmp_path_factory: pytest.TempPathFactory, absences: list[tuple[float, float]], nbytes: int
+) -> None:
+    folder, links = tmp_path_factory.mktemp("run"), {"a": Link(1e6, 1e6, 0.0)}
+    landed = played(folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), "restart")
+    last = lines(folder, "down.start")[-1]
+    assert "from" not in last
+    assert landed == pytest.approx(last["t"] + nbytes / 1e6, abs=1e-9)
+
+
+def test_who_resumes_shares_the_link_with_others_as_if_it_had_just_come(tmp_path: Path) -> None:
+    """Two of 1 MB on 1 MB/s; `a` is away from 0.5 to 1.25: `b` has it alone, and is done at 0.25 + 0.75 = 1.25."""
+    links = {"a": WIDE, "b": WIDE}
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
+        both = [interrupted(world, traffic, MB, [(0.5, 0.75)]), sent(world, traffic, "b", MB)]
+        return await world.together(both)
+
+    assert played(tmp_path, Link(1e6, 1e6, 0.0), links, main, "resume") == pytest.approx([2.0, 1.25])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from network.link import Link
+from network.tcp import Connection, Sender, Tcp
+from network.trace import Trace
 
 
 def test_eight_megabits_a_second_are_a_million_bytes_a_second() -> None:
@@ -29,3 +32,54 @@ def test_a_latency_must_be_finite_and_not_negative(latency: float) -> None:
 
 def test_no_latency_is_a_latency() -> None:
     assert Link(up=1.0, down=1.0, latency=0.0).latency == 0.0
+
+
+# --- recorded links
+
+EDGES = np.array([0.0, 1.0, 4.0])
+
+
+def trace(
+    latency: list[float] | None = None, loss: list[float] | None = None, name: str = "t", period: float = 4
+) -> Trace:
+    """1 MB/s for a quarter of the time, then 3 MB/s."""
+    recorded = [None if values is None else np.array(values) for values in (latency, loss)]
+    return Trace(EDGES * period / 4, np.array([1e6, 3e6]), "down", "capacity", name, *recorded)
+
+
+def test_the_means_of_a_recording_are_over_time() -> None:
+    link = Link(2e6, trace([0.1, 0.02]), 0.5)
+    assert (link.mean("down"), link.mean("up")) == (2.5e6, 2e6)
+    assert link.mean_latency == pytest.approx(0.04)  # (0.1 + 3 x 0.02) / 4
+    assert Link(2e6, trace(), 0.5).mean_latency == 0.5
+
+
+def test_a_link_repeats_with_its_shorter_recording() -> None:
+    assert Link(trace(name="up", period=2), trace(name="here/down"), 0.0).repeats == (2.0, "up")
+    assert Link(1.0, trace(name="here/down"), 0.0).repeats == (4.0, "down")
+
+
+def test_a_latency_that_is_said_replaces_recorded_ones_and_nothing_else() -> None:
+    link = Link(trace([0.1, 0.2]), trace([0.1, 0.2], [0.5, 0.5]), 0.0)
+    made = link.at(0.03)
+    assert [made.passage(way, 1, t).delay for way in ("down", "up") for t in (0.0, 2.0)] == [0.03] * 4
+    assert (made.down.rates == link.down.rates).all()
+    assert made.down.loss is not None
+    assert link.at(0.03).down is made.down  # a thousand devices share it
+
+
+def test_at_best_a_recorded_latency_and_loss_are_the_least() -> None:
+    """Rises to 3 MB/s, 0.02 s: warm, half a round trip, and no bound by losses."""
+    open_ = Connection(0.0, Sender(1e9, 0.0), Sender(1e9, 0.0))
+    link = Link(1e6, trace([0.2, 0.02], [0.3, 0.0]), 0.0, tcp=Tcp())
+    best = link.at_best("down", 1448, 0.01, open_)
+    assert best.delay == pytest.approx(0.03)
+    assert best.link.peak == 3e6
+    assert link.passage("down", 1448, 0.0, 0.01, open_).delay == pytest.approx(0.21)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.999])
+def test_both_directions_start_at_the_same_share(share: float) -> None:
+    link = Link(trace(period=8), trace(), 0.0).starting(share)
+    assert (link.up.offset, link.down.offset) == (8 * share, 4 * share)
+    assert Link(1.0, 1.0, 0.0).starting(share) == Link(1.0, 1.0, 0.0)

@@ -29,6 +29,13 @@ OWN: dict[str, tuple[Any, dict[str, Any]]] = {
         {"fleet": AWAY, "rounds": {"max": 5, "fraction": 0.5, "ask": 3, "stragglers": "finish"}},
     ),
     "scaffold-away": ({"scaffold": {}}, {"fleet": AWAY, "rounds": {"max": 4}}),
+    "goes-on": (
+        {"fedcurv": {}},
+        {
+            "fleet": [{**group, "jitter": 0.1, "throttling": True, "wakeup": True} for group in AWAY],
+            "rounds": {"max": 4, "when_off": "pause", "transfers": "resume"},
+        },
+    ),
     "encoded": (
         {"fedavg": {"encoding": {"up": {"weights": "top-0.1"}, "down": {"weights": "float16"}}}},
         {"fleet": FLEET, "rounds": {"max": 3}},

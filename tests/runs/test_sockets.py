@@ -88,6 +88,20 @@ def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean
     assert {line["why"] for line in lines if line["event"].endswith(".cut") and line["round"] == 0} == {"off"}
 
 
+@pytest.mark.parametrize("off", [0.1, 0.4, 0.9])
+def test_over_sockets_too_an_absence_puts_off_what_may_go_on(tmp_path, off):
+    rounds = {"max": 1, "fraction": 1.0, "when_off": "pause", "transfers": "resume"}
+    scenario = small(presence={"off": [[off, off + 1.0]]}, rounds=rounds)
+    outcome = over_sockets(study_of(scenario), Conduct.of(scenario), tmp_path)
+    assert audit_run(tmp_path / "fedavg-s1") == []
+    assert (outcome.rows[0]["counted"], outcome.rows[0]["lost"]) == (4, 0)
+    lines = list(read_lines(tmp_path / "fedavg-s1" / "events.jsonl"))
+    cut = {line["then"] for line in lines if line["event"].endswith(".cut")}
+    assert cut
+    assert cut <= {"pause", "resume"}
+    assert outcome.rows[0]["wasted_bytes"] == 0
+
+
 def over_sockets(study, conduct, folder):
     """The run over sockets, on a worker that has trained before: torch's first step takes a second."""
     with Processes(study, 1) as pool:

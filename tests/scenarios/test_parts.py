@@ -1,11 +1,12 @@
 """Devices and links of a scenario: numbers as they are, or drawn."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from devices.device import profiles
+from devices.device import NEVER, profiles
 from scenarios.load import BadScenario, build
 from scenarios.machines import fleet, machine
 from scenarios.parts import check_model, dataset
@@ -25,7 +26,8 @@ def made(*groups, **says):
 def test_a_group_without_draws_is_so_many_equal_devices_of_its_profile():
     devices, links = made(group())
     assert list(devices) == ["pi-4-0", "pi-4-1", "pi-4-2", "pi-4-3"]
-    assert {device.profile for device in devices.values()} == {profiles()["pi-4"]}
+    plain = replace(profiles()["pi-4"], jitter=0.0, throttle=NEVER, wakeup_s=0.0)  # effects are asked for
+    assert {device.profile for device in devices.values()} == {plain}
     assert {(link.up, link.down, link.latency) for link in links.values()} == {(1e6, 2e6, 0.01)}
 
 

@@ -1,0 +1,136 @@
+"""How long replays take: 25 traces x 4 algorithms, 100 rounds, cohorts of 10, on 2 worker processes.
+
+The record is that of the quickstart with 34 devices; what its devices would have learnt is left out, as in a
+rehearsal.  The traces are recorded ones where there are any ($FEDLAPSE_DATA/traces, or shared/data beside this
+folder), three of them with steps of a millisecond; else they are generated.  The whole is measured: starting the
+workers, reading the record in each of them, and replaying.  What is judged are the processors' seconds, divided by
+the workers: those of the wall, where nobody else computes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from typing import Annotated
+
+import typer
+
+from emulator.jobs import Run
+from emulator.rehearsal import Understudy
+from emulator.replays.company import Company, Order, Source
+from emulator.replays.conditions import Condition, Uplink, links_from
+from emulator.run import Conduct, run_virtual, study_of
+from network.synth import presets, synth
+from scenarios.load import dump, load
+from scenarios.schema import Scenario
+
+MOST = 60.0  # s for all of them
+TRACES = 25
+ROUNDS = 100
+WORKERS = 2
+FOLDERS = ("mahimahi", "hsdpa_norway_3g", "fcc_broadband", "oboe", "sigcomm21_5g")  # of recordings
+UPLINK = Uplink(ratio=0.2)  # of the downlink, as most recordings have none
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What was measured."""
+
+    replays: int
+    device_rounds: int
+    seconds: float  # of processors, for each worker
+    wall: float  # s
+    partings: int  # replays that stopped being exact: they count for less
+
+    @property
+    def each(self) -> float:
+        """Seconds of one device-round, with all workers at it."""
+        return self.seconds / self.device_rounds
+
+
+def scenario_of(rounds: int = ROUNDS) -> Scenario:
+    """The quickstart with cohorts of 10, one seed, nothing evaluated."""
+    devices = [("phone-mid", 12), ("phone-low", 10), ("pi-4", 12)]
+    counts = [f"fleet.{kind}.count={count}" for kind, count in devices]
+    return load("quickstart", ("seeds=[1]", f"rounds.max={rounds}", "rounds.targets=[]", "evaluate.every=0", *counts))
+
+
+def record(scenario: Scenario, folder: Path) -> None:
+    """Leaves what `compare` would, but for the models."""
+    study, conduct = study_of(scenario), Conduct.of(scenario)
+    (folder / "scenario.yaml").write_text(dump(scenario), encoding="utf-8")
+    for label in study.algorithms:
+        run = Run(label, scenario.seeds[0])
+        where = folder / f"{label}-s{run.seed}"
+        asyncio.run(run_virtual(study, run, conduct, Understudy(study, run), where))
+
+
+def recorded(count: int) -> list[Condition]:
+    """Links of recordings, if there are as many."""
+    root = Path(os.environ.get("FEDLAPSE_DATA") or Path(__file__).parents[2] / "shared/data") / "traces"
+    folders = [root / name for name in FOLDERS if (root / name).is_dir()]
+    found = [each for folder in folders for each in links_from([str(folder)], UPLINK)]
+    return found[:count] if len(found) >= count else []
+
+
+def generated(count: int) -> list[Condition]:
+    """Links of radios, in turn."""
+    kinds = list(presets().values())
+    made = ((kinds[k % len(kinds)], k) for k in range(count))
+    return [
+        Condition(f"{preset.name}-{k}", synth(preset, 600.0, k, "down"), synth(preset, 600.0, k, "up"))
+        for preset, k in made
+    ]
+
+
+def measure(folder: Path, conditions: Sequence[Condition], workers: int = WORKERS) -> Pace:
+    """Replays all runs of a folder on each of the links."""
+    began, before = time.perf_counter(), _processors()
+    company = Company(Source(folder))
+    orders = [Order(run, condition) for condition in conditions for run in range(len(company.scripts))]
+    told = list(company.all(orders, workers))
+    wall, seconds = time.perf_counter() - began, (_processors() - before) / max(1, workers)
+    size = sum(len(written.asked) for order in orders for written in company.scripts[order.run].rounds)
+    return Pace(len(orders), size, seconds, wall, sum(each.parting is not None for each in told))
+
+
+def _processors() -> float:
+    """Seconds of this process, and of those that it started and that have ended."""
+    return sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
+
+
+def missed(pace: Pace) -> list[str]:
+    """The bar, if it was missed."""
+    if pace.seconds <= MOST:
+        return []
+    return [f"{pace.replays} replays take {pace.seconds:.1f} s; at most {MOST:g} are allowed"]
+
+
+def main(
+    scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
+) -> None:
+    """How long `fedlapse replay` takes over 25 traces and 4 algorithms of 100 rounds."""
+    rounds, count = max(1, round(scale * ROUNDS)), max(1, round(scale * TRACES))
+    traces = recorded(count)
+    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
+        record(scenario_of(rounds), Path(folder))
+        pace = measure(Path(folder), traces or generated(count))
+    typer.echo(
+        f"replays: {pace.replays} of {rounds} rounds, {count} {'recorded' if traces else 'generated'} traces, "
+        f"{WORKERS} workers: {pace.seconds:.1f} s ({pace.wall:.1f} s on the wall), "
+        f"{pace.each * 1e6:.0f} us per device-round; {pace.partings} stopped being exact"
+    )
+    faults = missed(pace) if scale >= 1 else []
+    for fault in faults:
+        typer.echo(f"missed: {fault}", err=True)
+    raise typer.Exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,128 @@
+"""Fleets of any size: names that are counted, and things that are made when they are asked for.
+
+What is made of a device depends on its name and its scenario alone, so it is the same whenever it is made, in any
+order, in any process, and may be forgotten and made again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+Thing = TypeVar("Thing")
+
+MANY = 10_000  # devices: in a larger fleet who draws examples does so when he is asked; and so many are remembered
+EACH = 4_000  # devices: up to here each is looked at where a fleet is summed up, beyond it SOME
+SOME = 1_000
+
+
+class Roster(Collection[str]):
+    """The names of a fleet, sorted: a kind and a number, as `pi-4-07`, for each (kind, count).
+
+    A kind that is there twice is numbered through.
+    """
+
+    def __init__(self, kinds: tuple[tuple[str, int], ...]) -> None:
+        self.kinds = kinds
+        self.totals: dict[str, int] = {}
+        self.starts: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}  # within the kind; and kind, within all
+        before = 0
+        for at, (kind, count) in enumerate(kinds):
+            within, places = self.starts.setdefault(kind, ([], []))
+            within.append(self.totals.get(kind, 0))
+            places.append((at, before))
+            self.totals[kind] = within[-1] + count
+            before += count
+        self.size = before
+
+    @cached_property
+    def all(self) -> tuple[str, ...]:
+        return tuple(sorted(self._name(kind, n) for kind, total in self.totals.items() for n in range(total)))
+
+    @cached_property
+    def some(self) -> tuple[str, ...]:
+        """All of them up to EACH; else about SOME, evenly spread over each kind, and one at least of each."""
+        if self.size <= EACH:
+            return self.all
+        shares = {kind: max(1, SOME * total // self.size) for kind, total in self.totals.items()}
+        return tuple(
+            sorted(
+                self._name(kind, k * self.totals[kind] // share) for kind, share in shares.items() for k in range(share)
+            )
+        )
+
+    def place(self, name: str) -> tuple[int, int]:
+        """The number of its entry in `kinds`, and its own among all.  Raises KeyError for a name that is not here."""
+        kind, _, digits = name.rpartition("-")
+        number = int(digits) if digits.isdecimal() and digits.isascii() else -1
+        if not 0 <= number < self.totals.get(kind, 0) or name != self._name(kind, number):
+            raise KeyError(name)
+        within, places = self.starts[kind]
+        which = bisect_right(within, number) - 1
+        at, before = places[which]
+        return at, before + number - within[which]
+
+    def _name(self, kind: str, number: int) -> str:
+        return f"{kind}-{number:0{len(str(self.totals[kind] - 1))}}"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.all)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            return isinstance(name, str) and self.place(name) is not None
+        except KeyError:
+            return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Roster, (self.kinds,)  # a worker counts by itself
+
+
+class Made(Mapping[str, Thing]):
+    """`make(name)` for each of the names, when it is asked for; the last `keep` that were made are remembered."""
+
+    def __init__(self, names: Collection[str], make: Callable[[str], Thing], keep: int = MANY) -> None:
+        self.names, self.make, self.keep = names, make, keep
+        self.kept: dict[str, Thing] = {}
+
+    def __getitem__(self, name: str) -> Thing:
+        made = self.kept.get(name)
+        if made is not None:
+            return made
+        made = self.make(name)
+        if self.keep:
+            if len(self.kept) >= self.keep:
+                del self.kept[next(iter(self.kept))]  # the oldest
+            self.kept[name] = made
+        return made
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Made, (self.names, self.make, self.keep)  # without what was made
+
+
+def everyone(fleet: Collection[str]) -> tuple[str, ...]:
+    """The names of a fleet, in its order."""
+    while isinstance(fleet, Made):
+        fleet = fleet.names
+    return fleet.all if isinstance(fleet, Roster) else tuple(fleet)
+
+
+def some(fleet: Collection[str]) -> tuple[str, ...]:
+    """The names that stand for a fleet: all, but of a roster that is too long for that (see Roster.some)."""
+    while isinstance(fleet, Made):
+        fleet = fleet.names
+    return fleet.some if isinstance(fleet, Roster) else tuple(fleet)
