@@ -25,6 +25,15 @@ torch.set_num_threads(1)
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
+# Files that take longest begin first: the last one alone would keep a worker busy while the other has nothing to do.
+LONGEST = ("runs/test_sockets.py", "runs/test_fuzz.py", "browser/test_report.py", "runs/test_learning.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of LONGEST in front, and leaves the order of all others."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+
 FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 SMALL: dict[str, Any] = {
     "name": "small",

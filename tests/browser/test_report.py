@@ -42,7 +42,7 @@ def compared(folder, *words):
 
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
-    return compared(tmp_path_factory.mktemp("quickstart") / "out", "--rounds", "12")
+    return compared(tmp_path_factory.mktemp("quickstart") / "out", "--rounds", "8")
 
 
 @pytest.fixture(scope="module")

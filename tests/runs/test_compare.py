@@ -31,7 +31,7 @@ def files(out):
 def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
     for workers in ("1", "2"):
         done = fedlapse_alone(
-            *("compare", "quickstart", "--rounds", "6", "--workers", workers, "--out", workers, "--quiet"), cwd=tmp_path
+            *("compare", "quickstart", "--rounds", "3", "--workers", workers, "--out", workers, "--quiet"), cwd=tmp_path
         )
         assert done.returncode == 0, done.stderr
     one, two = files(tmp_path / "1"), files(tmp_path / "2")

@@ -176,6 +176,7 @@ def schema_of(part):
     known["Links"]["required"] = ["up_mbit_s", "down_mbit_s"]  # next to nothing that is drawn is a file, or a radio
     for key in ("trace", "radio", "via"):
         del known["Links"]["properties"][key]
+    known["Presence"]["properties"] = {"off": known["Presence"]["properties"]["off"]}
     known["Expect"]["properties"]["label"] = {"enum": ["fedavg", "mine", ""]}
     known["Data"]["properties"]["set"] = {"enum": ["digits", "digits", "mnist", "json:loads", "x"]}
     whole["properties"]["fleet"]["maxItems"] = 2

@@ -31,8 +31,8 @@ def both(scenario, label, folder, pool, study):
     return played()
 
 
-def test_ten_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time(tmp_path, capsys):
-    scenario = build(quickstart(max=10))
+def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time(tmp_path, capsys):
+    scenario = build(quickstart(max=4))
     study, labels = study_of(scenario), ("fedcl-n10", "fedcurv")
 
     async def played(pool):
