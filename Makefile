@@ -18,6 +18,8 @@ test: .venv/tested
 bench: .venv/installed
 	$(BIN)/python -m benchmarks.engine --scale $(SCALE)
 	$(BIN)/python -m benchmarks.network --scale $(SCALE)
+	$(BIN)/python -m benchmarks.replays --scale $(SCALE)
+	$(BIN)/python -m benchmarks.fleet --scale $(SCALE)
 	$(BIN)/python -m benchmarks.training --scale $(SCALE)
 	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
 

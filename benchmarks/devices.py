@@ -1,7 +1,7 @@
 """How well device profiles predict seconds that others measured, and this computer's: `python -m benchmarks.devices`.
 
 Writes docs/devices.md: the error on FLASH's cells with one network left out, one speed against a speed per class
-of operator; the profiles; and this computer, predicted by `fedlapse calibrate`.  `--no-host` leaves that out.
+of operator; the profiles; and this computer, predicted by `fedlapse calibrate`.  `--no-host` leaves that as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -24,8 +25,9 @@ from algorithms.algorithm import Phase
 from algorithms.cost import Meter, sgd_traffic
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
-from devices.device import Profile, profiles
+from devices.device import Profile, profiles, shipped
 from emulator.commands.calibrate import evaluated, source
+from emulator.commands.devices import COMPUTING, FURTHER
 
 PAGE = Path(__file__).parents[1] / "docs/devices.md"
 PHONES = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # and whose bandwidth it has
@@ -39,6 +41,8 @@ SECONDS = {
 NINE = ("FEMNIST CNN", "CelebA CNN", "Reddit LSTM")
 LIKE = 0.1  # weight of "classes are equally fast" against one cell: what decides where no cell does
 CLASSES = 3
+COLUMNS = (*COMPUTING, *FURTHER)  # of the table of profiles, as `fedlapse devices` has them
+HOST = "## This computer"
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ def celeba() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 36, 2))
 
 
+@cache
 def flash_steps() -> dict[str, Step]:
     """FLASH's networks as its code has them; Reddit's vocabulary is not in the code: 10,000, as LEAF's script says."""
     text = torch.int64
@@ -218,25 +223,15 @@ def error_table(names: Sequence[str], steps: dict[str, Step]) -> str:
 def profile_text() -> str:
     """Every profile, its numbers, and what was measured."""
     rows = []
-    for name, profile in profiles().items():
-        speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
-        own = " / ".join(f"{speed / 1e9:.3g}" for speed in speeds if speed) or "as speed"
-        power = f"{profile.power.idle:g} / {profile.power.compute:g} / {profile.power.radio:g}"
-        known = [part.partition(":")[0] for part in profile.source.split("; ") if ": measured" in part]
-        rows.append(
-            [
-                name,
-                f"{profile.flops_per_s / 1e9:.3g}",
-                own,
-                f"{profile.memory_bytes_per_s / 1e9:g}",
-                f"{profile.memory_bytes / 1e6:.0f}",
-                power,
-                f"{profile.throttle.sustained:g}",
-                ", ".join(known) or "nothing",
-            ]
-        )
-    heads = ["profile", "GFLOP/s", "conv / dense / recurrent", "GB/s", "MB"]
-    return table([*heads, "W idle / compute / radio", "sustained", "measured"], rows)
+    for name, said in shipped().items():
+        cells = [" / ".join(short(said[what].value) for what in whats if what in said) for _, whats in COLUMNS]
+        measured = ", ".join(what for what, one in said.items() if one.measured)
+        rows.append([name, *(cell or "-" for cell in cells), measured or "nothing"])
+    return table(["profile", *(heading for heading, _ in COLUMNS), "measured"], rows)
+
+
+def short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def host_text(scale: float) -> str:
@@ -280,13 +275,18 @@ def page(host: str) -> str:
     return text
 
 
+def host_of(page: str) -> str:
+    """What a page says of the computer that it was made on."""
+    return page.partition(f"{HOST}\n\n")[2].partition("\n\nWhat remains.")[0]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full work on this computer")
-    parser.add_argument("--no-host", action="store_true", help="leave this computer out")
+    parser.add_argument("--no-host", action="store_true", help="leave what the page says of this computer")
     parser.add_argument("--out", type=Path, default=PAGE)
     said = parser.parse_args()
-    host = "Left out." if said.no_host else host_text(said.scale)
+    host = host_of(said.out.read_text(encoding="utf-8")) if said.no_host else host_text(said.scale)
     said.out.write_text(page(host), encoding="utf-8")
     print(f"wrote {said.out}")
     return 0

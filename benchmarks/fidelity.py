@@ -12,6 +12,7 @@ import typer
 from benchmarks.testbed import cases, namespaces
 from benchmarks.testbed.bench import measure
 from benchmarks.testbed.page import bars, line, page, write
+from benchmarks.verdict import judge
 
 REPETITIONS = 3
 
@@ -35,12 +36,9 @@ def main(
             outcomes.append(measure(case, 1 if quick else repetitions))
             typer.echo(line(outcomes[-1]))
     typer.echo(bars(outcomes))
-    faults = [] if quick or only else cases.missed(outcomes)
-    for fault in faults:
-        typer.echo(f"missed: {fault}", err=True)
     if not quick and not only:
         write(transfers=page(outcomes, repetitions))
-    raise typer.Exit(1 if faults else 0)
+    judge([] if quick or only else cases.missed(outcomes))
 
 
 if __name__ == "__main__":

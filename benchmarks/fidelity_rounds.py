@@ -21,6 +21,7 @@ import typer
 from benchmarks.testbed import namespaces, quota
 from benchmarks.testbed.page import host, write
 from benchmarks.testbed.star import Played, star
+from benchmarks.verdict import judge
 from devices.device import SPEEDS, Device, Profile
 from emulator.commands import calibrate
 from emulator.costs import Costs
@@ -232,12 +233,9 @@ def main(
     known = calibrated(study, here, [each for run in played[CALIBRATED] for each in run])
     found = findings(known, played)
     typer.echo(table(found))
-    faults = [] if quick else missed(found)
-    for fault in faults:
-        typer.echo(f"missed: {fault}", err=True)
     if not quick:
         write(rounds=part(found, rounds, repetitions))
-    raise typer.Exit(1 if faults else 0)
+    judge([] if quick else missed(found))
 
 
 if __name__ == "__main__":

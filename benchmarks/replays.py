@@ -21,9 +21,10 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.verdict import judge
 from emulator.jobs import Run
 from emulator.rehearsal import Understudy
-from emulator.replays.company import Company, Order, Source
+from emulator.replays.batch import Batch, Order, Source
 from emulator.replays.conditions import Condition, Uplink, links_from
 from emulator.run import Conduct, run_virtual, study_of
 from network.synth import presets, synth
@@ -92,11 +93,11 @@ def generated(count: int) -> list[Condition]:
 def measure(folder: Path, conditions: Sequence[Condition], workers: int = WORKERS) -> Pace:
     """Replays all runs of a folder on each of the links."""
     began, before = time.perf_counter(), _processors()
-    company = Company(Source(folder))
-    orders = [Order(run, condition) for condition in conditions for run in range(len(company.scripts))]
-    told = list(company.all(orders, workers))
+    batch = Batch(Source(folder))
+    orders = [Order(run, condition) for condition in conditions for run in range(len(batch.scripts))]
+    told = list(batch.all(orders, workers))
     wall, seconds = time.perf_counter() - began, (_processors() - before) / max(1, workers)
-    size = sum(len(written.asked) for order in orders for written in company.scripts[order.run].rounds)
+    size = sum(len(written.asked) for order in orders for written in batch.scripts[order.run].rounds)
     return Pace(len(orders), size, seconds, wall, sum(each.parting is not None for each in told))
 
 
@@ -106,10 +107,10 @@ def _processors() -> float:
 
 
 def missed(pace: Pace) -> list[str]:
-    """The bar, if it was missed."""
-    if pace.seconds <= MOST:
-        return []
-    return [f"{pace.replays} replays take {pace.seconds:.1f} s; at most {MOST:g} are allowed"]
+    """The bars that were missed, a sentence each."""
+    slow = [f"{pace.replays} replays take {pace.seconds:.1f} s; at most {MOST:g} are allowed"]
+    short = [f"{pace.partings} replays stopped being exact, and so cost less than they would"]
+    return (slow if pace.seconds > MOST else []) + (short if pace.partings else [])
 
 
 def main(
@@ -126,10 +127,7 @@ def main(
         f"{WORKERS} workers: {pace.seconds:.1f} s ({pace.wall:.1f} s on the wall), "
         f"{pace.each * 1e6:.0f} us per device-round; {pace.partings} stopped being exact"
     )
-    faults = missed(pace) if scale >= 1 else []
-    for fault in faults:
-        typer.echo(f"missed: {fault}", err=True)
-    raise typer.Exit(1 if faults else 0)
+    judge(missed(pace) if scale >= 1 else [])
 
 
 if __name__ == "__main__":

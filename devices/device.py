@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -31,6 +31,7 @@ OPTIONAL = {  # the same, of what a profile may leave out
     "heating": ("s", 1.0),
     "jitter": ("cv", 1.0),
 }
+COLUMNS = ("name", "quantity", "value", "unit", "source", "date")
 SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
 RADIO_SLEEPS = 10.0  # s of idleness (network.md §5)
 UNKNOWN, NEVER = Power(), Throttle()
@@ -137,37 +138,98 @@ class Device:
         return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s)
 
 
+@dataclass(frozen=True)
+class Said:
+    """One number of a profiles file, in the file's unit, and who says it: `measured: ...` or `assumed`."""
+
+    value: float
+    unit: str
+    source: str
+    date: str
+
+    @property
+    def measured(self) -> bool:
+        return self.source.startswith("measured")
+
+
+Table = dict[str, dict[str, Said]]  # profile -> quantity -> what is said of it
+
+
+def shipped() -> Table:
+    """What devices/profiles.csv says."""
+    text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
+    return read_table(text.splitlines())
+
+
 @cache
 def profiles() -> dict[str, Profile]:
     """The named profiles of devices/profiles.csv."""
-    text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
-    return read_profiles(text.splitlines())
+    return {name: _of_table(name, said) for name, said in shipped().items()}
 
 
 def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
-    """Profiles from CSV lines `name,quantity,value,unit,source,date`: all of `UNITS`, and any of `OPTIONAL`.
+    """The profiles of a CSV file; raises ValueError as read_table does, and for what no Profile may be."""
+    return {name: _of_table(name, said) for name, said in read_table(lines).items()}
 
-    Raises ValueError for an unknown quantity or unit, and for one that is missing or given twice.
+
+def read_table(lines: Iterable[str]) -> Table:
+    """What CSV lines `name,quantity,value,unit,source,date` say: all of `UNITS`, and any of `OPTIONAL`.
+
+    Raises ValueError for lines of another form, an unknown quantity or unit, a value that is no number, and for a
+    quantity that is missing or given twice.
     """
-    table: dict[str, dict[str, float]] = {}
-    sources: dict[str, list[str]] = {}
-    for row in csv.DictReader(lines):
-        name, quantity = row["name"], row["quantity"]
-        known_units = UNITS | OPTIONAL
-        if quantity not in known_units or row["unit"] != known_units[quantity][0]:
-            known = ", ".join(f"{known} in {unit}" for known, (unit, _) in known_units.items())
-            raise ValueError(f"{name}: {quantity} in {row['unit']}; a profile gives {known}")
-        if quantity in table.setdefault(name, {}):
-            raise ValueError(f"{name}: {quantity} is given twice; one value is right")
-        table[name][quantity] = float(row["value"]) * known_units[quantity][1]
-        sources.setdefault(name, []).append(f"{quantity}: {row['source']} ({row['date']})")
-    return {name: _profile(name, values, "; ".join(sources[name])) for name, values in table.items()}
+    table: Table = {}
+    reader = csv.DictReader(lines, strict=True)
+    try:
+        for row in reader:
+            _add(table, row)
+    except (csv.Error, ValueError) as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from None
+    for name, said in table.items():
+        if missing := sorted(UNITS.keys() - said.keys()):
+            raise ValueError(f"{name}: {', '.join(missing)} missing; a profile has {', '.join(UNITS)}")
+    if not table:
+        raise ValueError(f"it holds no profiles; its lines are {','.join(COLUMNS)}")
+    return table
 
 
-def _profile(name: str, values: dict[str, float], source: str) -> Profile:
-    missing = UNITS.keys() - values.keys()
-    if missing:
-        raise ValueError(f"{name}: {', '.join(sorted(missing))} missing; a profile has {', '.join(UNITS)}")
+def _add(table: Table, row: dict[str, str]) -> None:
+    if set(row) != set(COLUMNS) or None in row.values():
+        raise ValueError(f"it has not the columns {','.join(COLUMNS)}")
+    name, quantity, known_units = row["name"], row["quantity"], UNITS | OPTIONAL
+    if quantity not in known_units or row["unit"] != known_units[quantity][0]:
+        known = ", ".join(f"{known} in {unit}" for known, (unit, _) in known_units.items())
+        raise ValueError(f"{name}: {quantity} in {row['unit']}; a profile gives {known}")
+    if quantity in table.setdefault(name, {}):
+        raise ValueError(f"{name}: {quantity} is given twice; one value is right")
+    table[name][quantity] = Said(_number(f"{name}: {quantity}", row["value"]), row["unit"], row["source"], row["date"])
+
+
+def _number(what: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{what} is {text!r}; it must be a finite number")
+    return value
+
+
+def _of_table(name: str, said: Mapping[str, Said]) -> Profile:
+    return profile_of(name, {quantity: one.value for quantity, one in said.items()}, sources_of(said))
+
+
+def sources_of(said: Mapping[str, Said]) -> str:
+    """Who says each number: one sentence for all."""
+    return "; ".join(f"{quantity}: {one.source} ({one.date})" for quantity, one in said.items())
+
+
+def profile_of(name: str, numbers: Mapping[str, float], source: str) -> Profile:
+    """A profile of quantities in the units of a profiles file: all of `UNITS`, and any of `OPTIONAL`.
+
+    Raises ValueError as Profile does.
+    """
+    values = {quantity: number * (UNITS | OPTIONAL)[quantity][1] for quantity, number in numbers.items()}
     return Profile(
         name=name,
         flops_per_s=values["speed"],

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+SIGMAS = 7.0
+
 
 def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
     """How many times its mean a phase of `steps` batches takes; one draw, with mean 1.
@@ -25,6 +27,12 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
         return 1.0
     mu, sigma = parameters(1.0, cv / math.sqrt(steps))
     return float(rng.lognormal(mu, sigma))
+
+
+def least(cv: float) -> float:
+    """A factor that no phase ever falls below, but for one in 10^12: SIGMAS below the mean of a single batch."""
+    mu, sigma = parameters(1.0, cv)
+    return math.exp(mu - SIGMAS * sigma)
 
 
 def parameters(mean: float, cv: float) -> tuple[float, float]:

@@ -18,7 +18,11 @@ import numpy as np
 from devices.jitter import parameters
 
 DAY, HOUR = 86_400.0, 3600.0
-MOST = 5_000_000  # changes that one generator remembers: 40 MB, or 9 years of sessions of a minute
+MOST = 200_000  # changes that one generator draws: months of sessions of a minute; half a second of real time
+
+
+class Undrawn(ValueError):  # noqa: N818 - said to a user
+    """A time that lies beyond MOST changes."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Sessions:
     def on(self, t: float) -> bool:
         """Whether the device is on line at `t`.
 
-        Raises ValueError for a time that is not finite or before 0, or beyond MOST changes.
+        Raises ValueError for a time that is not finite or before 0, and Undrawn for one beyond MOST changes.
         """
         return self._on_after(self._passed(t))
 
@@ -47,6 +51,11 @@ class Sessions:
     def next_off(self, t: float) -> float:
         """The first instant from `t` on at which the device is off: `t` itself if it is off."""
         return self._next(t, False)
+
+    @property
+    def pace(self) -> float:
+        """Changes a second, in the mean."""
+        raise NotImplementedError
 
     def _next(self, t: float, on: bool) -> float:
         if t == math.inf:
@@ -64,7 +73,10 @@ class Sessions:
         changes = self._known()
         while not changes or changes[-1] <= t:
             if len(changes) == MOST:
-                raise ValueError(f"t is {t}; presence is drawn for {MOST} changes, which end at {changes[-1]:g} s")
+                raise Undrawn(
+                    f"presence is drawn for {MOST} comings and goings, which end at {changes[-1]:g} s, and second "
+                    f"{t:g} is asked for; give longer sessions"
+                )
             following, last = next(self._state["rest"]), changes[-1] if changes else 0.0
             changes.append(max(following, math.nextafter(last, math.inf)))  # no session is empty
         return bisect_right(changes, t)
@@ -112,20 +124,23 @@ class Renewal(Sessions):
             if not 0 <= getattr(self, what) < math.inf:
                 raise ValueError(f"{what} is {getattr(self, what)}; it must be 0 or more, and finite")
 
+    @property
+    def pace(self) -> float:
+        """Changes a second, in the mean."""
+        return 2 / (self.mean_on + self.mean_off)
+
     def _first(self, rng: np.random.Generator) -> bool:
         return bool(rng.random() < self.mean_on / (self.mean_on + self.mean_off))
 
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
-        (mu, sigma), t = self._law(on), 0.0
+        laws = {True: parameters(self.mean_on, self.cv_on), False: parameters(self.mean_off, self.cv_off)}
+        mu, sigma = laws[on]
         # What a random instant finds: the length counts once more, and any part of it is left.
-        t += rng.random() * float(rng.lognormal(mu + sigma * sigma, sigma))
+        t = rng.random() * float(rng.lognormal(mu + sigma * sigma, sigma))
         while True:
             yield t
             on = not on
-            t += float(rng.lognormal(*self._law(on)))
-
-    def _law(self, on: bool) -> tuple[float, float]:
-        return parameters(self.mean_on, self.cv_on) if on else parameters(self.mean_off, self.cv_off)
+            t += float(rng.lognormal(*laws[on]))
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,16 @@ class Diurnal(Sessions):
         p = b / (1 - a)
         a, b = _day(self.arrive, self.leave, hour % 24)
         return a * p + b
+
+    @property
+    def pace(self) -> float:
+        """Changes a second, in the mean over a day: one leaves as often as one comes."""
+        comings = 0.0
+        for hour, (coming, going) in enumerate(zip(self.arrive, self.leave, strict=True)):
+            if both := coming + going:
+                level = coming / both  # where p goes, as a line of exponentials (see share)
+                comings += coming * (1 - level + (self.share(hour) - level) * math.expm1(-both) / both)
+        return 2 * comings / DAY
 
     def _first(self, rng: np.random.Generator) -> bool:
         return bool(rng.random() < self.share(self.local))

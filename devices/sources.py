@@ -1,4 +1,4 @@
-"""Speeds from what others measured: AI-Benchmark's scores, FedScale's milliseconds per sample.
+"""Speeds from what others measured: AI-Benchmark's scores.
 
 Files are read where the user has them: FLASH's tables (repository PKU-Chengxu/FLASH, Yang et al. 2021) are not ours.
 """
@@ -39,18 +39,6 @@ def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
     return {str(phone): _positive(path, str(phone), said) for phone, said in pairs}
 
 
-def benchmark_name(path: Path, model: str) -> str:
-    """AI-Benchmark's name of a phone's model code, from `real2benchmark.json`.
-
-    Raises ValueError for a code that the file lacks, or calls unknown.
-    """
-    names = _json(path)
-    name = names.get(model, "unknown") if isinstance(names, dict) else "unknown"
-    if "unknown" in name:
-        raise ValueError(f"{path} does not know the phone {model!r}; name it as AI-Benchmark does")
-    return str(name)
-
-
 def speed_of(score: float, anchors: Mapping[float, float]) -> float:
     """FLOP/s of a phone with this score: a power law between neighbouring anchors (score -> FLOP/s).
 
@@ -69,22 +57,6 @@ def speed_of(score: float, anchors: Mapping[float, float]) -> float:
     (low, slow), (high, fast) = list(pairwise(known))[place - 1]
     part = math.log(score / low) / math.log(high / low)
     return slow * math.exp(part * math.log(fast / slow))
-
-
-def fedscale_seconds(milliseconds: float, batch: int, steps: int) -> float:
-    """FedScale's time of `steps` training steps: 3 x batch x steps x (ms per sample of inference) / 1000."""
-    return 3 * batch * steps * milliseconds / 1000
-
-
-def speed_of_inference(milliseconds: float, flops: float) -> float:
-    """FLOP/s of a device that takes `milliseconds` per sample of inference with a model of `flops` FLOPs forward.
-
-    FedScale's `computation` names no model; ShuffleNet's and MobileNet's are usual.  Raises ValueError for numbers
-    that are not positive.
-    """
-    if not (0 < milliseconds < math.inf and 0 < flops < math.inf):
-        raise ValueError(f"{milliseconds} ms per sample of {flops} FLOPs; both must be positive and finite")
-    return flops / (milliseconds / 1000)
 
 
 def _json(path: Path) -> Any:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from devices.device import Profile
-from devices.thermal import COLD
-from emulator.costs import Costs
+from emulator.bench import Bench
+from emulator.costs import Charges
 from emulator.jobs import Run, Trained, train
-from emulator.record import Record
-from emulator.tally import Bill
-from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Signal, Ticket, World
+from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network import payload
 
 NOTHING = payload.encode({})
-SAME = 1e-9  # two factors of throttling that differ by rounding only
 
 
 @dataclass
@@ -61,33 +57,22 @@ class Attendant:
         name: str,
         run: Run,
         world: World,
-        costs: Costs,
-        record: Record,
+        costs: Charges,
+        bench: Bench,
         notes: Notes,
         measured: Callable[[int], bool],
-        when_off: str = "lose",
     ) -> None:
         self.name = name
         self.run = run
         self.world = world
         self.costs = costs
-        self.record = record
+        self.bench = bench
         self.notes = notes
         self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
         self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
-        self.computing: Call | None = None
         self.off = False  # it has gone off line since it was last asked
-        self.heat = COLD
-        self.when_off = when_off  # lose | pause | restart: what becomes of computing when it goes off
-        self.bill = Bill()  # of what it computes
-        self.due = 0.0  # when what an absence has put off will be done
-        self.paused: Signal | None = None  # set when it is back
-
-    @property
-    def profile(self) -> Profile:
-        return self.costs.study.fleet[self.name].profile
 
     async def attend(self, channel: DeviceEnd) -> None:
         """Answers one request after the other.  Never returns: the world's end ends it."""
@@ -108,7 +93,7 @@ class Attendant:
         assert not isinstance(counted, str)
         self.home.settle(counted)
         self.home.entered = (round, self.home.memory)
-        if why := self._refusal(round, parcel):
+        if why := self._refusal(Call(self.name, round), parcel):
             self.refusal = (round, why)
             return
         ticket = self.world.submit(
@@ -125,26 +110,13 @@ class Attendant:
     def vanish(self) -> None:
         """It goes off line now: it computes no more, and what it was doing it will not go on with."""
         self.off = True
-        self._cut("off")
+        if self.bench.cut("off"):
+            self.drop()
 
-    def suspend(self) -> bool:
-        """It goes off line for a while; whether it was computing, and will go on when it is back."""
-        if self.computing is None or self.when_off == "lose":
-            return False
-        done = self.record.compute_cut(self.computing, "off", self.when_off)
-        self.heat = self.profile.throttle.loaded(self.heat, self.world.now())
-        if self.when_off == "pause":
-            self.bill = self.bill.part(1 - done)
-        self.paused = self.world.signal()
-        return True
-
-    def go_on(self) -> None:
-        """It is back."""
-        if self.paused and self.computing:
-            self._load(self.computing, self.bill)
-            self.due = self.world.now() + self.bill.total_seconds
-            self.paused.set()
-            self.paused = None
+    def asked(self) -> None:
+        """Something is sent to it, so it is on line."""
+        self.off = False
+        self.bench.go_on()
 
     async def _rest(self, channel: DeviceEnd) -> Parcel:
         while True:
@@ -162,6 +134,7 @@ class Attendant:
             return
         if not any(taken and taken[0] == round for taken in (self.ticket, self.refusal)):
             self.take(parcel)
+        await self.bench.present()
         if self.refusal and self.refusal[0] == round:
             await self._send(channel, {"round": round, "examples": 0, "refusal": self.refusal[1]}, NOTHING)
             return
@@ -180,62 +153,22 @@ class Attendant:
         except Lost:
             pass  # the record says so, and the server knows
 
-    def _refusal(self, round: int, parcel: Parcel) -> str | None:
+    def _refusal(self, call: Call, parcel: Parcel) -> str | None:
         """Why it cannot take part: its memory is too small for what it would have to hold at once."""
         downloaded, kept = _tensors(parcel.sizes), _tensors(payload.sizes_of(self.home.memory))
-        return self.costs.refusal(self.name, round, downloaded, kept)
+        duty = self.costs.duty(self.name, call.round, downloaded, kept)
+        if duty:
+            self.bench.record.duty(call, duty)
+        return self.costs.refusal(self.name, call.round, duty)
 
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
         kinds = parcel.sizes.keys() - {"frame"}
         memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
-        self._load(call, self.costs.device(self.name, call.round, kinds, memory))
-        self.computing, self.due, self.paused = call, 0.0, None
         try:
-            done: Trained = await self.world.work(self.bill.total_seconds, ticket)
-            await self._catch_up()
+            return await self.bench.do(call, self.costs.device(self.name, call.round, kinds, memory), ticket)
         except Cancelled:
-            self._cut("closed")
+            ticket.cancel()
             raise
-        if self.computing is None:
-            raise Cancelled("off")
-        self._cool()
-        self.record.compute_end(call, done.update)
-        return done
-
-    def _load(self, call: Call, bill: Bill) -> None:
-        self.bill = self._warm(bill)
-        self.record.compute_start(call, self.bill, self.profile.fastest)
-
-    async def _catch_up(self) -> None:
-        """Returns when what absences have put off is done as well."""
-        while self.paused or self.world.now() < self.due:
-            if self.paused:
-                await self.paused.wait()
-            else:
-                await self.world.sleep(self.due - self.world.now())
-
-    def _warm(self, bill: Bill) -> Bill:
-        """What the work takes on this device as hot as it is; it is under load from now on."""
-        throttle, now, cold = self.profile.throttle, self.world.now(), bill.cold_seconds
-        seconds, _ = throttle.load(self.heat, now, cold)
-        self.heat = throttle.rested(self.heat, now)
-        throttled = seconds / cold if cold else 1.0
-        # Recorded work that is done again at the same heat is what it was, to the last bit.
-        return bill if abs(throttled - bill.throttled) <= SAME else bill.on_hot(throttled)
-
-    def _cool(self) -> None:
-        """Its work has ended, or was cut: it rests from now on."""
-        self.computing = None
-        self.heat = self.profile.throttle.loaded(self.heat, self.world.now())
-
-    def _cut(self, why: str) -> None:
-        if self.computing:
-            if self.paused:  # it is off, and was cut as it went
-                self.computing = self.paused = None
-            else:
-                self.record.compute_cut(self.computing, why)
-                self._cool()
-            self.drop()
 
 
 def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:

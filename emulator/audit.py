@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from emulator.evidence import Line, Round, Stretch, Visit
-from emulator.laws import Timeline, near, slack
+from emulator.laws import Timeline, near
 from emulator.record import read_lines
+from emulator.whole import slack
 
 Fits = Callable[[object], bool]
 Row = dict[str, Any]
@@ -70,11 +71,21 @@ TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
 TEXT = Kind(_is_text, "a string")
 NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
 WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
-USED = Kind(  # in each of the three ways
-    lambda value: _each(AMOUNT).fits(value) and value.keys() == {"useful", "wasted", "idle"},  # type: ignore[attr-defined]
-    "an object of useful, wasted and idle seconds",
-)
 SIZES, BILL = _each(COUNT), _each(AMOUNT)
+THREE = Kind(
+    lambda value: isinstance(value, list) and len(value) == 3 and all(map(AMOUNT.fits, value)),
+    f"a list of three, each {AMOUNT.words}",
+)
+USES = ("useful", "wasted", "idle")
+
+
+def _is_used(value: object) -> bool:
+    if not isinstance(value, dict) or value.keys() != {*USES, "devices"}:
+        return False
+    return all(AMOUNT.fits(value[use]) for use in USES) and _each(THREE).fits(value["devices"])
+
+
+USED = Kind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
 FRAMED = Kind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
 
 Keys = dict[str, Kind]
@@ -100,7 +111,7 @@ EVENTS: dict[str, Keys] = {
 }
 MAY_HAVE: dict[str, Keys] = {
     "compute.start": {"jitter": _each(RATE), "throttled": RATE},
-    "compute.cut": {"then": _one_of("pause", "restart")},
+    "compute.cut": {"then": _one_of("pause", "restart"), "done": AMOUNT},
     **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},
     "compute.end": {"overrun": AMOUNT},
     "server.end": {"overrun": AMOUNT},
@@ -115,6 +126,7 @@ ROW: Keys = {
     **dict.fromkeys(("asked", "counted", "late", "lost", "refused", "wasted_bytes"), COUNT),
     "seconds": USED,
     "joules": _each(AMOUNT | NULL),
+    "watts": _each(THREE | NULL),
 }
 PARTS = ("down_s", "compute_s", "up_s", "server_s")
 CRITICAL: Keys = {
@@ -173,12 +185,14 @@ def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
 def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
     """The laws of rounds.jsonl.  Rows may be fewer than rounds: one waits for its last straggler."""
     before: float | None = 0.0
+    watts: dict[str, Any] = {}  # of each device, as a row has said first
     for place, row in enumerate(rows):
         wrong = list(_misformed(row))
         yield from (f"form: row {place}: {what}" for what in wrong)
         if wrong:
             before = None
             continue
+        yield from (f"I6: row {place}: {what}" for what in _changed(row["watts"], watts))
         if row["round"] != place:
             yield f"rows: row {place} is of round {row['round']}; they must be 0, 1, 2, ..."
         yield from (f"{law}: row {place}: {what}" for law, what in _row(row, before, timeline.rounds))
@@ -221,9 +235,10 @@ def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterato
 def _numbers(row: Row, round: Round) -> Iterator[str]:
     refused = sum(visit.refused for visit in round.visits.values())
     told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
-    counted = round.visits.keys() & set(round.counted)
     told["wasted_bytes"] = sum(
-        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute") if name in counted else visit.moved
+        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute")
+        if name in round.useful
+        else visit.moved
         for name, visit in round.visits.items()
     )
     for key, value in told.items():
@@ -241,26 +256,40 @@ def _numbers(row: Row, round: Round) -> Iterator[str]:
         yield f"bytes is {row['bytes']}, but the events say {sums}"
     if not near(row["flops"], flops := _flops(round), 1e-9):
         yield f"flops is {row['flops']}, but the events say {flops}"
-    margin = slack(row["time_s"]) * (1 + 6 * len(round.visits))
-    for what, seconds in _seconds(round).items():
-        if abs(row["seconds"][what] - seconds) > 1e-9 * seconds + margin:
-            yield f"seconds.{what} is {row['seconds'][what]}, but the events say {seconds}"
-    if row["joules"].keys() != round.visits.keys():
-        yield f"joules are told of {sorted(row['joules'])}, but {sorted(round.visits)} were asked"
+    yield from _seconds(row, round)
 
 
-def _seconds(round: Round) -> dict[str, float]:
+def _seconds(row: Row, round: Round) -> Iterator[str]:
     """Of all that were asked, from the opening to the close, or to what a device did last if that is later."""
-    sums = dict.fromkeys(("useful", "wasted", "idle"), 0.0)
-    for name, visit in round.visits.items():
-        did = [stretch for stretch in visit.all("down", "compute", "up") if stretch.stop]
-        ends = [line.t for line in (round.close, *(stretch.stop for stretch in did)) if line]
-        busy = sum(stretch.seconds for stretch in did)
-        useful = busy - sum(stretch.seconds for stretch in visit.vain) if name in round.counted else 0.0
-        sums["useful"] += useful
-        sums["wasted"] += busy - useful
-        sums["idle"] += max(ends, default=round.open.t) - round.open.t - busy
-    return sums
+    said, spent = row["seconds"], round.spent()
+    for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
+        if keys.keys() != spent.keys():
+            yield f"{what} are told of {sorted(keys)}, but {sorted(spent)} were asked"
+            return
+    margin = slack(row["time_s"]) * 6
+    for name, own in spent.items():
+        due = [own.useful, own.wasted, own.idle]
+        if any(abs(a - b) > 1e-9 * b + margin for a, b in zip(said["devices"][name], due, strict=True)):
+            yield f"seconds of {name!r} are {said['devices'][name]}, but the events say {due}"
+        yield from _joules(name, row, [own.idle, own.computing, own.sending])
+    for number, use in enumerate(USES):
+        total = sum(each[number] for each in said["devices"].values())
+        if not near(said[use], total, 1e-9):
+            yield f"seconds.{use} is {said[use]}, but those of the devices sum to {total}"
+
+
+def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
+    """Watts times seconds, while it idles, computes, and has the radio on."""
+    joules, watts = row["joules"][name], row["watts"][name]
+    due = None if watts is None else sum(a * b for a, b in zip(watts, seconds, strict=True))
+    if (joules is None) != (due is None) or (due is not None and not near(joules, due, 1e-6)):
+        yield f"joules of {name!r} are {joules}, but {watts} W in {seconds} s make {due}"
+
+
+def _changed(watts: Mapping[str, Any], known: dict[str, Any]) -> Iterator[str]:
+    for name, each in watts.items():
+        if known.setdefault(name, each) != each:
+            yield f"{name!r} draws {each} W; it was {known[name]} before, and no machine changes its own"
 
 
 def _bytes(round: Round) -> dict[str, dict[str, int]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,10 +20,34 @@ from emulator.seeds import seed
 from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
+from emulator.work import Duty, Piece, Pieces
 from scenarios.roster import MANY, some
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
 CODING = 4
+
+
+class Charges(Protocol):
+    """What work costs, as the conversation asks: of a run's own Costs, or of a record that is played again."""
+
+    @property
+    def study(self) -> Study:
+        """Whose devices it is done on."""
+
+    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
+        """What `round` asks of a device, given bytes by kind; None if nobody knows."""
+
+    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
+        """Why the device cannot take part in this round; None if its memory is large enough."""
+
+    def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
+        """What a device's half of `round` takes there, given the kinds it received and those it kept."""
+
+    def request(self, round: int) -> Bill:
+        """What opening a round takes on the server."""
+
+    def combine(self, round: int, replies: int) -> Bill:
+        """What closing it with so many replies takes."""
 
 
 class Costs:
@@ -33,9 +58,9 @@ class Costs:
         self.algorithm = study.algorithms[label]
         self.split = study.splits[root]
         self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
-        self.held_round, self.held = -1, dict[tuple[Any, ...], int]()  # bytes of memory, of one round
+        self.round, self.duties = -1, dict[tuple[Any, ...], Duty]()  # of one round
         self.bills: dict[tuple[str, Work], Bill] = {}
-        self.steps: dict[Phase, tuple[float, int, tuple[float, ...]]] = {}
+        self.pieces: dict[Phase, Piece] = {}
 
     @cached_property
     def meter(self) -> Meter:
@@ -49,11 +74,7 @@ class Costs:
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
-        bill, cv = self.price(name, round, kinds, memory), self.study.fleet[name].profile.jitter
-        if not cv:
-            return bill
-        rng = np.random.default_rng(seed(self.root, "jitter", name, round))
-        return bill.jittered({phase: factor(cv, steps, rng) for phase, steps in bill.steps.items()})
+        return jittered(self.price(name, round, kinds, memory), self.study.fleet[name], self.root, round)
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
@@ -72,19 +93,21 @@ class Costs:
         examples = max(len(part) for name in some(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
-    def refusal(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
-        """Why the device cannot take part in this round, given bytes by kind; None if its memory is large enough."""
-        if self.held_round != round:  # what belongs to earlier rounds is not asked for again
-            self.held_round, self.held = round, {}
+    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
+        """What `round` asks of a device, given bytes by kind."""
+        if self.round != round:  # what belongs to earlier rounds is not asked for again
+            self.round, self.duties = round, {}
         load = self.load(name, round, downloaded, kept)
         key = (load.examples, load.kinds, load.memory, sum(downloaded.values()), sum(kept.values()))
-        if key not in self.held:
-            self.held[key] = needed(self.study, self.label, load, key[3], key[4])
-        has = self.study.fleet[name].profile.memory_bytes
-        if self.held[key] <= has:
-            return None
-        of = f"{self.label} needs {self.held[key] / 1e6:.4g} MB for {load.examples} examples"
-        return f"{of}, it has {has / 1e6:.4g} MB"
+        if key not in self.duties:
+            pieces = self.price(name, round, downloaded, kept).pieces
+            held = needed(self.study, self.label, load, key[3], key[4])
+            self.duties[key] = Duty(pieces, load.examples, held)
+        return self.duties[key]
+
+    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
+        """Why the device cannot take part; None if its memory is large enough."""
+        return duty.refusal(self.label, self.study.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
         load = self._load(round, len(self.split.proxy))
@@ -129,17 +152,31 @@ class Costs:
         return self.bills[key]
 
     def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
-        bill = Bill()
-        for phase in work:
-            if phase not in self.steps:
-                self.steps[phase] = self._step(phase)
-            flops, steps, step = self.steps[phase]
-            flops_of_step, floats, *further = step
-            bill.add(phase.name, flops, device.seconds(flops_of_step, floats, steps, *further), steps)
-        return bill
+        return priced(tuple(self._piece(phase) for phase in work), device)
 
-    def _step(self, phase: Phase) -> tuple[float, int, tuple[float, ...]]:
-        """FLOPs of the phase, its steps, and of a step FLOPs, floats, FLOPs of two kinds, and positions."""
-        meter = self.meter
-        mean = (meter.step_flops(phase), meter.step_floats(phase))
-        return meter.flops(phase), meter.steps(phase), (*mean, *meter.step_kinds(phase), meter.step_positions(phase))
+    def _piece(self, phase: Phase) -> Piece:
+        if phase not in self.pieces:
+            meter = self.meter
+            each = meter.step_floats(phase), *meter.step_kinds(phase), meter.step_positions(phase)
+            self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), *each)
+        return self.pieces[phase]
+
+
+def priced(pieces: Pieces, device: Device) -> Bill:
+    """What these take on a device.  Raises ValueError for counts that no work has."""
+    bill = Bill(pieces=pieces)
+    for piece in pieces:
+        bill.add(piece.phase, piece.flops, piece.seconds(device))
+    return bill
+
+
+def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
+    """The same with the jitter that this round has on a device in the runs of a seed."""
+    cv = device.profile.jitter
+    if not cv:
+        return bill
+    steps: Counter[str] = Counter()
+    for piece in bill.pieces:
+        steps[piece.phase] += piece.steps
+    rng = np.random.default_rng(seed(root, "jitter", device.name, round))
+    return bill.jittered({phase: factor(cv, n, rng) for phase, n in steps.items()})

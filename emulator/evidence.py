@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+PHASES = ("down", "compute", "up")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -51,8 +53,12 @@ class Stretch:
         return self.stop is not None and self.stop.event.endswith(".end")
 
     @property
+    def end(self) -> float:
+        return self.stop.t if self.stop else self.start.t
+
+    @property
     def seconds(self) -> float:
-        return self.stop.t - self.start.t if self.stop else 0.0
+        return self.end - self.start.t
 
     @property
     def setup(self) -> float:
@@ -76,13 +82,28 @@ class Stretch:
         return self.announced - self.since if self.whole else int(self.stop.body["bytes"])
 
     @property
+    def share(self) -> float:
+        """Of work: what was done of it, in proportion to its seconds unless the line of the cut says otherwise."""
+        if self.whole or self.stop is None:
+            return float(self.whole)
+        plain = min(1.0, self.stop.body["seconds"] / self.charged) if self.charged else 0.0
+        return float(self.stop.body.get("done", plain))
+
+    @property
     def flops(self) -> float:
         """Those charged; of work that was cut, the part that was done."""
-        flops = float(sum(self.start.body["phases"].values()))
-        if self.whole or self.stop is None:
-            return flops if self.whole else 0.0
-        done, charged = float(self.stop.body["seconds"]), self.charged
-        return flops * min(1.0, done / charged) if charged else 0.0
+        return self.share * float(sum(self.start.body["phases"].values()))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of a device in a round: useful + wasted is computing + sending; with idle, they are all there are."""
+
+    useful: float
+    wasted: float
+    idle: float
+    computing: float
+    sending: float  # and receiving
 
 
 @dataclass
@@ -109,6 +130,17 @@ class Visit:
     def vain(self) -> list[Stretch]:
         """What it did for nothing, as it started again."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
+
+    def spent(self, opened: float, closed: float, counts: bool) -> Spent:
+        """Its stretches, and the gaps between them, from the opening to the close or to what it did last."""
+        did = sorted((each for each in self.all(*PHASES) if each.stop), key=lambda each: each.start.number)
+        ends = [opened, *(each.end for each in did)]
+        gaps = [each.start.t - end for each, end in zip(did, ends, strict=False)]
+        gaps.append(max(closed, ends[-1]) - ends[-1])
+        computing = sum(each.seconds for each in did if each.phase == "compute")
+        busy = sum(each.seconds for each in did)
+        useful = busy - sum(each.seconds for each in self.vain) if counts else 0.0
+        return Spent(useful, busy - useful, sum(gaps), computing, busy - computing)
 
     @property
     def pending(self) -> Stretch | None:
@@ -153,6 +185,16 @@ class Round:
     @property
     def failed(self) -> bool:
         return self.close is not None and self.close.body["reason"] == "too_few"
+
+    @property
+    def useful(self) -> set[str]:
+        """The devices whose work is in the model: none of a failed round."""
+        return set() if self.failed else set(self.counted)
+
+    def spent(self) -> dict[str, Spent]:
+        """The seconds of each device that was asked."""
+        closed = self.close.t if self.close else self.open.t
+        return {name: visit.spent(self.open.t, closed, name in self.useful) for name, visit in self.visits.items()}
 
     @property
     def stamp(self) -> Line | None:

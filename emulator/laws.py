@@ -5,14 +5,12 @@ I1 to I8 are those of reliability.md §1.3; of I4 a record shows only the acknow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from emulator import whole
 from emulator.evidence import Line, Round, Stretch, Visit, losses
+from emulator.whole import slack
 
-TOUCH = 1e-6  # s; stretches that overlap by no more touch: they are sums of floats
-Span = tuple[float, int, float, str]  # start, its line, end, what it is
-WORK = {"down": "a download", "compute": "computing", "up": "an upload", "off": "being off"}
 AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
     "down.start": None,
     "down.end": "down.start",
@@ -27,11 +25,6 @@ AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
 }
 
 
-def slack(t: float) -> float:
-    """What float arithmetic may cost a difference of times around `t`, in s."""
-    return 1e-9 + 1e-12 * t
-
-
 class Timeline:
     """The rounds of a record, put together line by line; `faults` says what broke a law."""
 
@@ -41,6 +34,7 @@ class Timeline:
         self.latest: Line | None = None
         self.serving: Stretch | None = None  # what the server is doing
         self.rates: dict[str, float] = {}  # of each device, and of the server under ""
+        self.back: list[tuple[Line, Round, Visit, Line | None]] = []  # at this instant; and what was cut before
         self.acknowledged: dict[str, int] = {}  # device -> its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
@@ -51,6 +45,8 @@ class Timeline:
     def read(self, line: Line) -> None:
         if self.latest and line.t < self.latest.t:
             self.fault("I7", line, f"time goes back from {self.latest.t} to {line.t}")
+        if self.latest and line.t > self.latest.t:
+            self._went_on()
         self.latest = line
         round = self.rounds.get(line.round)
         if line.event == "open":
@@ -173,6 +169,15 @@ class Timeline:
             visit.away.append(Stretch(line))
         else:
             visit.away[-1].stop = line
+            if visit.suspended:
+                self.back.append((line, round, visit, visit.last))
+
+    def _went_on(self) -> None:
+        """Who came back to an open round must have gone on in that instant with what his absence had cut."""
+        for line, round, visit, before in self.back:
+            if visit.last is before and before and not (visit.off or round.close):
+                self.fault("I7", line, f"is back, but does not go on with what line {before.number} has put off")
+        self.back.clear()
 
     def _work(self, line: Line, round: Round, visit: Visit) -> None:
         before = visit.last.event if visit.last else None
@@ -211,9 +216,7 @@ class Timeline:
 
     def _rest_of_work(self, line: Line, before: Stretch) -> None:
         """In seconds of a machine that is cold: it may have cooled down meanwhile."""
-        assert before.stop
-        done = min(1.0, before.stop.body["seconds"] / before.charged) if before.charged else 0.0
-        left = 1 - done if before.then == "pause" else 1.0
+        left = 1 - before.share if before.then == "pause" else 1.0
         for what in ("phases", "seconds"):
             heat, heat_before = (
                 each.get("throttled", 1.0) if what == "seconds" else 1.0 for each in (line.body, before.start.body)
@@ -255,11 +258,21 @@ class Timeline:
             self.fault("I7", line, f"{line.event} by the close, which is not followed by more")
         if "seconds" in stretch.start.body:
             self._duration(stretch)
+            self._done(line, stretch)
         elif stretch.whole and stretch.seconds < (setup := stretch.start.body.get("setup", 0.0)) - slack(line.t):
             self.fault("I5", line, f"took {stretch.seconds} s, less than its set-up of {setup} s")
         elif stretch.since + stretch.moved > stretch.announced:
             announced = stretch.announced - stretch.since
             self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
+
+    def _done(self, line: Line, stretch: Stretch) -> None:
+        """A device heats up as it computes: of the work the first seconds do no less than the others, nor than cold."""
+        if stretch.whole or not stretch.charged:
+            return
+        share, heat = min(1.0, stretch.seconds / stretch.charged), stretch.start.body.get("throttled", 1.0)
+        if not share * (1 - 1e-6) - 1e-9 <= stretch.share <= min(1.0, share * heat) * (1 + 1e-6) + 1e-9:
+            said = f"{stretch.share} of the work is done in {stretch.seconds} of {stretch.charged} s"
+            self.fault("I6", line, f"{said}; it must be {share} at least, and {min(1.0, share * heat)} at most")
 
     def _roofline(self, line: Line) -> None:
         phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
@@ -293,70 +306,14 @@ class Timeline:
 
     def finish(self) -> None:
         """The laws that need the whole record."""
-        self._stragglers()
-        spans: dict[str, list[Span]] = {}
-        for device, span in self._spans():
-            spans.setdefault(device, []).append(span)
-        for device, of_device in spans.items():
-            self.faults += (f"I6: device {device!r}: {overlap}" for overlap in _overlaps(sorted(of_device)))
-
-    def _stragglers(self) -> None:
-        """Devices either stop at the close, or end what they do: one rule holds for a whole run."""
-        stops = None
-        for round in self.rounds.values():
-            for visit in round.visits.values():
-                cut = visit.cut("closed")
-                if cut and round.close and cut.number < round.close.number:
-                    stops = cut
-        if stops is None:
-            return
-        for round in self.rounds.values():
-            for visit in round.visits.values():
-                if round.close and visit.last and visit.last.number > round.close.number:
-                    self.fault(
-                        "I7",
-                        visit.last,
-                        f"{visit.last.event} after the close, but line {stops.number} shows that stragglers stop",
-                    )
-                elif round.close and visit.pending:
-                    self.fault(
-                        "I5",
-                        visit.pending.start,
-                        f"{visit.pending.start.event} has neither end nor cut, though the round has closed",
-                    )
-
-    def _spans(self) -> Iterator[tuple[str, Span]]:
-        """Each device, and all that it did; what the record does not end lasts until the record ends."""
-        now = self.latest.t if self.latest else 0.0
-        asked: dict[str, float] = {}  # device -> when it was next asked: it was on line then
-        for round in reversed(self.rounds.values()):
-            for device, visit in round.visits.items():
-                for stretch in chain(visit.earlier, visit.did.values(), visit.away):
-                    start = stretch.start
-                    what = WORK[start.event.partition(".")[0]]
-                    end = asked.get(device, now) if start.event == "off" else now
-                    if stretch.stop:
-                        end = stretch.stop.t
-                    yield device, (start.t, start.number, end, what)
-                asked[device] = round.open.t
+        for law, line, what in chain(whole.stragglers(self.rounds.values()), whole.absences(self.rounds.values())):
+            self.fault(law, line, what)
+        self.faults += whole.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
 
 
 def _declines(line: Line) -> bool:
     """Whether it is the start of a reply without a tensor: a device says that it cannot take part."""
     return line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
-
-
-def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
-    """Each stretch that begins before another has ended; one that lasts no time may stand where another begins."""
-    longest: Span | None = None
-    for span in spans:
-        start, number, end, what = span
-        if longest:
-            since, line, until, other = longest
-            if until - start > TOUCH + slack(start) and max(start - since, end - start) > TOUCH:
-                yield f"{what} from {start} (line {number}) overlaps {other} from {since} to {until} (line {line})"
-        if longest is None or end > longest[2]:
-            longest = span
 
 
 def near(a: float, b: float, relative: float) -> bool:

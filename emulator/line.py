@@ -89,7 +89,7 @@ class Line:
             await self.rested.wait()
 
     def lose(self, for_good: bool = True) -> None:
-        if not for_good and (self.traffic.suspend(self.name) or self.attendant.suspend()):
+        if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._told())):
             return
         self.traffic.lose(self.name)
         self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
@@ -99,7 +99,12 @@ class Line:
 
     def back(self) -> None:
         self.traffic.go_on(self.name)
-        self.attendant.go_on()
+        self.attendant.bench.go_on()
+
+    def _told(self) -> bool:
+        """Whether the device has all of a request, and has sent nothing of its reply."""
+        flight = self.traffic.flying.get(self.name)
+        return flight is not None and flight.landed and flight.direction == "down"
 
     async def fly(self, flight: Flight) -> None:
         """Returns when the parcel has arrived at a device that is still there."""
@@ -112,6 +117,7 @@ class Line:
         number = parcel.header["round"]
         if direction == "down":
             self.asked = number
+            self.attendant.asked()
         reply_to = parcel.header["counted"] if direction == "down" else number
         assert isinstance(number, int)
         assert not isinstance(reply_to, str)
@@ -126,7 +132,6 @@ class MemoryLine(Line):
         self.device = MemoryEnd(self)
 
     async def send(self, parcel: Parcel) -> None:
-        self.attendant.off = False  # who is asked is on line
         self.attendant.take(parcel)  # the bytes are known, so training starts while they travel
         try:
             await self.fly(self.launch("down", parcel))

@@ -22,7 +22,7 @@ from emulator.breakeven import (
     too_late,
     work,
 )
-from emulator.caveats import LOOPED, loops
+from emulator.caveats import LOOPED, Looped, Loops
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
 from emulator.footprint import Footprint, largest
@@ -31,9 +31,10 @@ from emulator.jobs import Run, message_sizes
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.rounds import Plan as Rounds
 from emulator.run import Conduct, study_of
+from emulator.seeds import share
 from emulator.study import Study
+from scenarios.assumed import assumptions
 from scenarios.faults import BadScenario
-from scenarios.recordings import assumptions
 from scenarios.roster import some
 from scenarios.schema import Scenario
 
@@ -68,6 +69,7 @@ class Group:
     down: Span  # bytes/s, of recordings the mean
     up: Span
     repeats: float | None  # s, after which the shortest recording starts over; None if rates are constant
+    loops: int  # how often one does within the longest run
     latency: Span  # s, one way
     examples: Span
     alone: Mapping[str, Mapping[str, Span]]  # label -> {"down", "compute", "up", "seconds"}: a whole round, no sharing
@@ -127,7 +129,8 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
             raise BadScenario(found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]]))
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
-    groups = _groups(study, seed)
+    span = max(cost.span_s for cost in prices.values())
+    groups = _groups(study, seed, span)
     memory = {label: largest(Costs(study, label, seed), found) for label, found in rehearsals.items()}
     return Plan(
         name=scenario.name,
@@ -147,10 +150,10 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         warnings=[
             *_cut_short(rounds, conduct.plan),
             *_failures(rehearsals),
-            *_absent(study, max(cost.span_s for cost in prices.values())),
+            *_absent(study, span),
             *_too_large(groups, memory),
             *assumptions(scenario),
-            *_too_short(groups, max(cost.span_s for cost in prices.values())),
+            *_too_short(groups, _shared_loops(study, seed, span)),
         ],
     )
 
@@ -182,7 +185,7 @@ def _enough(study: Study, run: Run, conduct: Conduct, rounds: int) -> float | No
     return longest(rehearse(study, run, patient, max(2, rounds)).events)
 
 
-def _groups(study: Study, seed: int) -> list[Group]:
+def _groups(study: Study, seed: int, span: float) -> list[Group]:
     alone = {
         label: all_alone(study, label, seed, algorithm.downloads, message_sizes(study, Run(label, seed))[0])
         for label, algorithm in study.algorithms.items()
@@ -191,14 +194,22 @@ def _groups(study: Study, seed: int) -> list[Group]:
     for name in some(study.fleet):
         names.setdefault(name.rpartition("-")[0], []).append(name)
     counts = Counter(name.rpartition("-")[0] for name in study.names)
-    return [_group(study, seed, called, members, counts[called], alone) for called, members in names.items()]
+    return [_group(study, seed, span, called, members, counts[called], alone) for called, members in names.items()]
 
 
 def _group(
-    study: Study, seed: int, called: str, names: Sequence[str], count: int, alone: Mapping[str, Mapping[str, Alone]]
+    study: Study,
+    seed: int,
+    span: float,
+    called: str,
+    names: Sequence[str],
+    count: int,
+    alone: Mapping[str, Mapping[str, Alone]],
 ) -> Group:
     """`names` stand for all `count` of the group."""
-    devices, links = [study.fleet[name] for name in names], [study.links[name] for name in names]
+    devices = [study.fleet[name] for name in names]
+    links, loops = [study.links[name].starting(share(seed, "trace", name)) for name in names], Loops()
+    loops.add(*(way for link in links for way in (link.down, link.up)))
     parts = ("down", "compute", "up", "seconds")
     return Group(
         name=called,
@@ -209,7 +220,8 @@ def _group(
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
         down=Span.of(link.mean("down") for link in links),
         up=Span.of(link.mean("up") for link in links),
-        repeats=None if (period := min(link.repeats[0] for link in links)) == math.inf else period,
+        repeats=None if (period := min(link.repeats for link in links)) == math.inf else period,
+        loops=loops.most(span)[0],
         latency=Span.of(link.mean_latency for link in links),
         examples=Span.of(len(study.held(seed, name)) for name in names),
         alone={
@@ -321,15 +333,26 @@ def _absent(study: Study, span: float) -> Iterator[str]:
             yield f"group {called} is off line until {begins:g} s, and the longest run takes some {span:.3g} s"
 
 
-def _too_short(groups: Sequence[Group], span: float) -> Iterator[str]:
+def _too_short(groups: Sequence[Group], shared: Looped) -> Iterator[str]:
     """Recordings that start over again and again."""
     for group in groups:
-        times = 0 if group.repeats is None else loops(span, group.repeats)
-        if times > LOOPED:
+        if group.loops > LOOPED:
             yield (
-                f"{group.name}: a recording of {group.repeats:.3g} s starts over {times} times within the longest run; "
-                "it is too short for it"
+                f"{group.name}: a recording of {group.repeats:.3g} s starts over {group.loops} times within the "
+                "longest run; it is too short for it"
             )
+    times, name = shared
+    if times > LOOPED:
+        yield f"{name}, which devices share, starts over {times} times within the longest run; it is too short for it"
+
+
+def _shared_loops(study: Study, seed: int, span: float) -> Looped:
+    """The same of the recordings that devices share."""
+    loops, server = Loops(), study.server_link.starting(share(seed, "trace", "server"))
+    loops.add(server.down, server.up)
+    for way in study.topology.values():
+        loops.add(*(each.starting(share(seed, "trace", name)).capacity for name, each in way.items()))
+    return loops.most(span)
 
 
 def _too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:

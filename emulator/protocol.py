@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
-from emulator.costs import Costs
+import numpy as np
+
+from algorithms.fedavg import FedAvg
+from devices.sessions import Undrawn
+from emulator.costs import Charges
 from emulator.jobs import Opening, Run, State, combine, request, start, upload_shapes
 from emulator.record import Record
 from emulator.rounds import Plan, Round
@@ -20,6 +25,7 @@ from emulator.study import Study
 from emulator.tally import Bill
 from emulator.world import Call, Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
 from network import payload
+from scenarios.roster import EACH
 
 NOTHING = payload.encode({})
 FINITE = "; a lower lr or strength may keep it finite"
@@ -68,14 +74,16 @@ class Server:
         run: Run,
         plan: Plan,
         record: Record,
-        costs: Costs,
+        costs: Charges,
         line: Callable[[str], ServerEnd],
     ) -> None:
         self.world, self.study, self.run, self.plan = world, study, run, plan
         self.record, self.costs, self.line = record, costs, line
         self.algorithm = study.algorithms[run.label]
         self.names = sorted(study.names)
-        self.always_on = study.always_on or all(device.presence.always for device in study.fleet.values())
+        self.always_on = study.always_on or (
+            len(self.names) <= EACH and all(device.presence.always for device in study.fleet.values())
+        )
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
@@ -102,6 +110,7 @@ class Server:
             play = await self._play(number, await self._cohort(number))
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
+            self.counted.update(dict.fromkeys(play.replies, number) if not play.round.failed else {})
             if failures == GIVE_UP:
                 raise RunFailed(self._too_few(play.round))
             number += 1
@@ -127,20 +136,31 @@ class Server:
         )
 
     async def _cohort(self, number: int) -> Sequence[str]:
-        names = await self._roll_call()
         # The label is left out: all algorithms of a seed ask the same devices.
-        return self.algorithm.cohort(number, names, self.plan.ask, seed(self.run.seed, "cohort", number))
+        root = seed(self.run.seed, "cohort", number)
+        few = self.plan.ask if len(self.names) > EACH and _draws_blindly(self.algorithm) else None
+        try:
+            names = await self._roll_call(root, few)
+        except Undrawn as error:
+            raise self._undrawn(error) from None
+        return self.algorithm.cohort(number, names, self.plan.ask, root)
 
-    async def _roll_call(self) -> Sequence[str]:
-        """The devices that are on line and idle, sorted; waits while there are none."""
+    async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
+        """The devices that are on line and idle, sorted; waits while there are none.
+
+        Of a large fleet, where that does for the algorithm, `few` of them: the first in an order that `root` draws, so
+        that any of those on line are as likely to be asked as any others, and hardly any others are made.
+        """
         while True:
             if self.always_on and not self.stragglers:
                 return self.names  # as it is: the cost of a round must not grow with the fleet
             fleet, now = self.study.fleet, self.world.now()
-            idle = [name for name in self.names if name not in self.stragglers]
-            names = idle if self.always_on else [name for name in idle if fleet[name].presence.on(now)]
-            if names:
+            drawn = np.random.default_rng(root).permutation(len(self.names)) if few else range(len(self.names))
+            idle = (name for name in map(self.names.__getitem__, drawn) if name not in self.stragglers)
+            on = (name for name in idle if self.always_on or fleet[name].presence.on(now))
+            if names := sorted(islice(on, few)):
                 return names
+            idle = (name for name in self.names if name not in self.stragglers)
             back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
             await self._someone(back - now)
 
@@ -164,7 +184,7 @@ class Server:
         more = len(cohort) > self.plan.ask  # the algorithm wants them all, not only the first
         plan = replace(self.plan, needed=len(cohort)) if more else self.plan
         round = Round(number, cohort, plan, self.world.now())
-        return Play(round, self.time, self.world.signal(), self.state, dict(self.counted), stamp=self.time)
+        return Play(round, self.time, self.world.signal(), self.state, self.counted, stamp=self.time)
 
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
         play = self._play_of(number, cohort)
@@ -287,7 +307,6 @@ class Server:
         number, replies = play.round.number, dict(sorted(play.replies.items()))
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
-        self.counted.update(dict.fromkeys(replies, number))
         return self.record.server_end(number, "combine", payload.digest(self.state.weights))
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
@@ -295,8 +314,17 @@ class Server:
         self.record.server_start(play.round.number, what, bill, self.study.server.profile.fastest)
         return await self.world.work(bill.total_seconds, ticket)
 
+    def _undrawn(self, error: Undrawn) -> RunFailed:
+        return RunFailed(f"{self.run.label}, seed {self.run.seed}: {error}")
+
     async def _watch(self, play: Play, name: str) -> None:
         """Notes when a device of an open round goes off and comes back; the one authority that it is off."""
+        try:
+            await self._note(play, name)
+        except Undrawn as error:
+            raise self._undrawn(error) from None
+
+    async def _note(self, play: Play, name: str) -> None:
         presence, call = self.study.fleet[name].presence, Call(name, play.round.number)
         off = presence.next_off(self.world.now())
         while off < math.inf:
@@ -314,3 +342,8 @@ class Server:
                 play.away.discard(name)
                 self.line(name).back()
             off = presence.next_off(back)
+
+
+def _draws_blindly(algorithm: object) -> bool:
+    """Whether its cohorts are FedAvg's, which any devices on line will do for."""
+    return getattr(type(getattr(algorithm, "algorithm", algorithm)), "cohort", None) is FedAvg.cohort

@@ -1,4 +1,4 @@
-"""What happened, as JSON lines, and how they are read again.
+"""What happened, as JSON lines, and how they are read again.  The lines of work.jsonl: emulator/work.py.
 
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
@@ -6,7 +6,7 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
     down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
                .end {device}   .cut {device, bytes, why: off|closed, then: resume|restart}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
-               .end {device, update, overrun}   .cut {device, seconds, why, then: pause|restart}
+               .end {device, update, overrun}   .cut {device, seconds, why, done, then: pause|restart}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, why}
 
@@ -15,6 +15,7 @@ upload the round that it answers.  `setup` are a transfer's seconds of round tri
 waking the radio; `jitter` and `throttled` are factors that the seconds contain; none of them stands where there is
 none.  `then` says that the device is off for a while and what it will do when it is back: another `.start` follows,
 of the rest, or of all from the beginning; of the rest of a message it says `from` which byte on.
+`done` is the share of work that was done before it was cut, where heat makes it another than that of its seconds.
 `overrun` stands only in the socket world, where real training may outlast
 what is charged.  `model` and `update` are sha256 prefixes of the encoded tensors.
 """
@@ -28,25 +29,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from emulator.tally import Bill, Transfer, Trip
+from emulator.tally import Bill, Stint, Transfer, Trip
+from emulator.work import Duty, Ledger
 from emulator.world import Call
 
 Line = dict[str, Any]
+FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
 encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
 
 
 class Record:
-    """Writes the two files of a run as it goes; they are valid up to their last whole line at any instant."""
+    """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
 
-    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    Without a folder nothing is written; what happened is counted all the same.
+    """
+
+    def __init__(self, folder: Path | None, now: Callable[[], float]) -> None:
         self.folder = folder
         self.clock = now
         self.standing: float | None = None
         self.began = self.served = 0.0  # the server's work: since when, and how long it is charged
-        self.events: TextIO = (folder / "events.jsonl").open("w", encoding="utf-8")
-        self.rounds: TextIO = (folder / "rounds.jsonl").open("w", encoding="utf-8")
+        self.events, self.rounds, self.works = (_opened(folder, name) for name in FILES)
+        self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
 
     def now(self) -> float:
@@ -55,11 +60,11 @@ class Record:
     @contextmanager
     def instant(self) -> Iterator[None]:
         """What happens in here happens at one time, also by a clock that goes on meanwhile."""
-        self.standing = self.clock()
+        before, self.standing = self.standing, self.now()
         try:
             yield
         finally:
-            self.standing = None
+            self.standing = before
 
     def open(self, round: int, asked: Sequence[str], model: str) -> float:
         self.trips.update({Call(device, round): Trip() for device in asked})
@@ -88,53 +93,52 @@ class Record:
         trip = self.trips[call]
         if before := getattr(trip, direction):
             trip.earlier.append((direction, before))
-        setattr(trip, direction, Transfer(t, sizes, setup=setup, since=since))
+        setattr(trip, direction, Transfer(t, sizes, t, setup=setup, since=since))
 
     def end(self, direction: str, call: Call) -> None:
         t = self._device(f"{direction}.end", call)
         transfer: Transfer = getattr(self.trips[call], direction)
-        transfer.seconds, transfer.whole = t - transfer.start, True
+        transfer.stop, transfer.whole = t, True
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
     def cut(self, direction: str, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
         """`then`: it will `resume` or `restart`."""
         t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why, **_then(then))
         transfer: Transfer = getattr(self.trips[call], direction)
-        transfer.seconds, transfer.moved = t - transfer.start, nbytes
+        transfer.stop, transfer.moved = t, nbytes
         transfer.kept, transfer.vain = then == "resume", then == "restart"
 
+    def duty(self, call: Call, duty: Duty) -> None:
+        """What a round asks of a device, whether or not it gets so far."""
+        if self.works:
+            self._say(self.works, self.ledger.device(call.device, call.round, duty))
+
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
-        trip = self.trips[call]
-        if trip.bill:  # of which this is the rest, or which starts again
-            done = trip.compute_start, trip.compute_seconds, trip.compute_share, trip.compute_vain
-            trip.worked.append(Trip(None, None, trip.bill, *done))
-        trip.bill, trip.compute_vain = bill, False
         further: dict[str, Any] = {"jitter": bill.jitter} if bill.jitter else {}
         if bill.throttled != 1:
             further["throttled"] = bill.throttled
-        trip.compute_start = self._device(
-            "compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate, **further
-        )
+        t = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate, **further)
+        self.trips[call].work.append(Stint(bill, t, t))
 
     def compute_end(self, call: Call, update: str) -> None:
-        trip, t = self.trips[call], self.now()
-        trip.compute_seconds, trip.compute_share = t - trip.compute_start, 1.0
-        planned = trip.bill.total_seconds if trip.bill else 0.0
-        overrun = _overrun(trip.compute_seconds, planned)
+        stint, t = self.trips[call].work[-1], self.now()
+        stint.stop, stint.share = t, 1.0
+        overrun = _overrun(stint.seconds, stint.bill.total_seconds)
         self._write("compute.end", t, device=call.device, round=call.round, update=update, **overrun)
 
-    def compute_cut(self, call: Call, why: str, then: str | None = None) -> float:
-        """`then`: the work will `pause` or `restart`.  What share of it was done."""
-        trip, t = self.trips[call], self.now()
-        trip.compute_seconds = t - trip.compute_start
-        planned = trip.bill.total_seconds if trip.bill else 0.0
-        trip.compute_share = min(1.0, trip.compute_seconds / planned) if planned else 0.0
-        trip.compute_vain = then == "restart"
-        said = {"seconds": trip.compute_seconds, "why": why, **_then(then)}
-        self._write("compute.cut", t, device=call.device, round=call.round, **said)
-        return trip.compute_share
+    def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
+        """`done`: the share of the work, None for that of its seconds; `then`: it will `pause` or `restart`."""
+        stint, t = self.trips[call].work[-1], self.now()
+        stint.stop, stint.vain = t, then == "restart"
+        planned = stint.bill.total_seconds
+        passed = min(1.0, stint.seconds / planned) if planned else 0.0
+        stint.share = passed if done is None else done
+        said = {"why": why, **({"done": done} if stint.share != passed else {}), **_then(then)}
+        self._write("compute.cut", t, device=call.device, round=call.round, seconds=stint.seconds, **said)
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
+        if self.works and bill.pieces:
+            self._say(self.works, self.ledger.server(what, round, bill.pieces))
         self.served = bill.total_seconds
         charged: dict[str, Any] = {
             "phases": bill.flops,
@@ -162,13 +166,16 @@ class Record:
 
     def row(self, row: Line) -> None:
         """One round, ended; everything before it is now safe from a crash of this process."""
+        if not (self.events and self.rounds and self.works):
+            return
         self.events.flush()  # first: a row must never be there without the events that it sums up
+        self.works.flush()
         self.rounds.write(encode(row) + "\n")
         self.rounds.flush()
 
     def shut(self) -> None:
-        for file in (self.events, self.rounds):
-            if not file.closed:
+        for file in (self.events, self.rounds, self.works):
+            if file and not file.closed:
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
@@ -179,9 +186,21 @@ class Record:
     def _write(self, event: str, t: float | None = None, **details: Any) -> float:
         """Writes a line; its time.  Whoever counts seconds counts from these: a real clock has moved on since."""
         t = self.now() if t is None else t
-        if not self.events.closed:  # after a second Ctrl-C tasks still unwind
-            self.events.write(encode({"t": t, "event": event, **details}) + "\n")
+        if self.events:
+            self._say(self.events, ({"t": t, "event": event, **details},))
         return t
+
+    @staticmethod
+    def _say(to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
+        if not to.closed:  # after a second Ctrl-C tasks still unwind
+            to.writelines(encode(line) + "\n" for line in lines)
+
+
+def _opened(folder: Path | None, name: str) -> TextIO | None:
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / name).open("w", encoding="utf-8")
 
 
 def _then(then: str | None) -> dict[str, Any]:
@@ -213,11 +232,11 @@ def read_lines(path: Path) -> Iterator[Line]:
             yield line
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
+def replace_file(path: Path, data: str | bytes) -> None:
+    """Writes a file whole or not at all; text as UTF-8."""
     draft = path.with_name(path.name + ".partial")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with draft.open("wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

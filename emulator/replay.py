@@ -11,35 +11,29 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from emulator.jobs import Opening, Run, State, Trained, combine, request, start, train
 from emulator.line import MemoryLine
-from emulator.metrics import Schedule
+from emulator.metrics import NAMES, Schedule
 from emulator.protocol import NOTHING, Play, RunFailed, Server
-from emulator.record import Line, Record
+from emulator.record import Record
 from emulator.replays.bare import Bare, Setting, algorithms_of, bare, keeps
-from emulator.replays.prices import Prices, Unsaid, Workshop
+from emulator.replays.prices import Prices, Unsaid
 from emulator.replays.script import Script
 from emulator.rounds import Plan
-from emulator.run import Conduct, Diary, Outcome, Row, Stage, woken
-from emulator.seeds import share
-from emulator.traffic import Flight, Traffic
+from emulator.run import Conduct, Diary, Outcome, Row, Stage
+from emulator.traffic import Flight
 from emulator.virtual import VirtualWorld
 from emulator.workshop import Job
 from emulator.world import Call, Parcel
 from scenarios.schema import Scenario
 
-OVER = (
-    *("time_s", "bytes", "flops", "asked", "counted", "late", "lost", "refused", "failed", "wasted_bytes"),
-    *("seconds", "joules", "critical"),
-)
+LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
 NO_STATE = State(b"", b"")
+KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}  # the same each time
 
 
 @dataclass(frozen=True)
@@ -56,14 +50,16 @@ class Replayed:
 
     label: str
     seed: int
-    rows: Sequence[Row]  # as in rounds.jsonl, accuracies as recorded; up to the parting, unless it went on
+    # As in rounds.jsonl, accuracies as recorded; up to the parting, unless it went on.  No repr: asyncio makes two.
+    rows: Sequence[Row] = field(repr=False)
     parting: Parting | None
     assumed: int  # messages and pieces of work that the record lacks, taken to be as their like
     failure: str | None  # why the conversation could not go on
+    loops: int = 0  # how often the recording that was repeated most has started over
 
 
 @dataclass(frozen=True)
-class Cast:
+class Replay:
     """What is read from and written to in a replay."""
 
     script: Script
@@ -76,7 +72,7 @@ class Stopped(RunFailed):
     """The replay is no longer the run."""
 
 
-class Theatre:
+class Replayer:
     """A scenario whose runs are replayed: what all replays share."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -84,13 +80,12 @@ class Theatre:
         self.own = Setting.of(scenario)
         self.algorithms = algorithms_of(scenario)
         self.conduct = Conduct.of(scenario)
-        self.workshop = Workshop(scenario)
 
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """One run in one setting; its timeline and rounds go to `folder`.
 
-        `anyway`: it goes on where a decision comes out otherwise.  Raises BadScenario if the data are needed, to price
-        work on other hardware, and cannot be read.
+        `anyway`: it goes on where a decision comes out otherwise.  Raises ValueError for other hardware if the record
+        does not say what work is.
         """
         return asyncio.run(self._replay(script, setting, folder, anyway))
 
@@ -99,12 +94,12 @@ class Theatre:
         study = bare(self.scenario, chosen, setting, cycles=2 if script.cycles else 1)
         plan = replace(self.conduct.plan, max=len(script.rounds))
         conduct = replace(self.conduct, plan=plan, schedule=Schedule(0, 0), stop_at=None)
-        prices = Prices(study, script, self.own, setting, self.workshop)
-        world, outcome = VirtualWorld(Prompter(script)), Outcome(Run(script.label, script.seed))
+        prices = Prices(study, script, self.own)
+        world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(Run(script.label, script.seed))
         check = Check(script, keeps(chosen[script.label]), anyway)
-        stage = Ghosts(world, study, outcome.run, conduct, Cast(script, prices, check, folder))
-        diary = Retold(stage, outcome)
-        server = Prompted(stage, plan)
+        stage = ReplayStage(world, study, outcome.run, conduct, Replay(script, prices, check, folder))
+        diary = ReplayDiary(stage, outcome)
+        server = ReplayServer(stage, plan)
         try:
             await world.run(server.serve(diary.after))
             diary.write_settled()
@@ -115,7 +110,9 @@ class Theatre:
                 outcome.failure = str(failed)
         finally:
             stage.record.shut()
-        return Replayed(script.label, script.seed, outcome.rows, check.parting, len(prices.assumed), outcome.failure)
+        looped, _ = stage.traffic.loops.most(outcome.length)
+        assumed = len(prices.assumed)
+        return Replayed(script.label, script.seed, outcome.rows, check.parting, assumed, outcome.failure, looped)
 
 
 class Check:
@@ -161,7 +158,7 @@ def _some(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
 
 
-class Prompter:
+class RecordedJobs:
     """An executor (see workshop.Executor) whose jobs have been done before."""
 
     def __init__(self, script: Script) -> None:
@@ -178,17 +175,15 @@ class Prompter:
             part = self.script.rounds[round].parts.get(device)
             update = part.update if part and part.update is not None else ""
             return Trained(NOTHING, update, 1, NOTHING, None, {}, {}, ())
-        known: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}
-        return known[job]
+        return KNOWN[job]
 
 
-class Retelling(Record):
-    """A record with the digests of another one; without a folder nothing is written."""
+class ReplayRecord(Record):
+    """A record with the digests of another one."""
 
     def __init__(self, folder: Path | None, now: Callable[[], float], script: Script, check: Check) -> None:
-        self.silent, self.script, self.check = folder is None, script, check
-        with TemporaryDirectory() if folder is None else nullcontext(folder) as here:
-            super().__init__(Path(here), now)
+        super().__init__(folder, now)
+        self.script, self.check = script, check
 
     def open(self, round: int, asked: Sequence[str], model: str) -> float:
         return super().open(round, asked, self.script.rounds[round].model or model)
@@ -201,56 +196,44 @@ class Retelling(Record):
         self.check.trained[call.round].add(call.device)
         super().compute_end(call, update)
 
-    def row(self, row: Line) -> None:
-        if not self.silent:
-            super().row(row)
 
-    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
-        return (self.now() if t is None else t) if self.silent else super()._write(event, t, **details)
-
-
-class Ghosts(Stage):
+class ReplayStage(Stage):
     """What a replay is played with."""
 
-    def __init__(self, world: VirtualWorld, study: Bare, run: Run, conduct: Conduct, cast: Cast) -> None:
-        self.world, self.study, self.run, self.conduct = world, study, run, conduct
-        self.script, self.prices, self.check = cast.script, cast.prices, cast.check
-        self.record = Retelling(cast.folder, world.now, cast.script, cast.check)
-        self.costs = cast.prices  # type: ignore[assignment]  # it answers what a Costs is asked here
-        place = partial(share, run.seed, "trace")
-        waking = partial(woken, study)
-        ways = study.server_link, study.links, study.topology
-        self.traffic = Traffic(world, self.record, *ways, place, waking, conduct.plan.transfers)
-        self.notes, self.attendants = {}, {}
-        self.lines: dict[str, Way] = {}
+    def __init__(self, world: VirtualWorld, study: Bare, run: Run, conduct: Conduct, replay: Replay) -> None:
+        record = ReplayRecord(replay.folder, world.now, replay.script, replay.check)
+        super().__init__(world, study, run, conduct, record, replay.prices)
+        self.script, self.prices, self.check = replay.script, replay.prices, replay.check
+        self.lines: dict[str, ReplayLine] = {}
 
-    def line(self, name: str) -> Way:
+    def line(self, name: str) -> ReplayLine:
         if name not in self.lines:
-            self.lines[name] = Way(self, name)
+            self.lines[name] = ReplayLine(self, name)
             self.world.start(self.lines[name].attendant.attend(self.lines[name].device))
         return self.lines[name]
 
 
-class Way(MemoryLine):
+class ReplayLine(MemoryLine):
     """The way to a device, on which messages weigh what they weighed."""
 
-    def __init__(self, stage: Ghosts, name: str) -> None:
+    def __init__(self, stage: ReplayStage, name: str) -> None:
         super().__init__(stage.world, stage.traffic, stage.attendant(name))
         self.prices = stage.prices
 
     def launch(self, direction: Any, parcel: Parcel) -> Flight:
         number = parcel.header["round"]
         assert isinstance(number, int)
-        sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
-        return super().launch(direction, replace(parcel, sizes=sizes))
+        if "refusal" not in parcel.header:  # which is what it is
+            sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
+            parcel = Parcel(parcel.header, parcel.body, sizes)
+        return super().launch(direction, parcel)
 
 
-class Prompted(Server):
+class ReplayServer(Server):
     """A server that checks whether it decides what it decided before."""
 
-    def __init__(self, stage: Ghosts, plan: Plan) -> None:
-        costs: Any = stage.prices
-        super().__init__(stage.world, stage.study, stage.run, plan, stage.record, costs, stage.line)
+    def __init__(self, stage: ReplayStage, plan: Plan) -> None:
+        super().__init__(stage.world, stage.study, stage.run, plan, stage.record, stage.prices, stage.line)
         self.script, self.check = stage.script, stage.check
         self.number = 0  # of the round under way
 
@@ -267,10 +250,10 @@ class Prompted(Server):
         return part.refused if part and part.bill is not None else None
 
 
-class Retold(Diary):
+class ReplayDiary(Diary):
     """Rows with the accuracies of the record."""
 
-    def __init__(self, stage: Ghosts, outcome: Outcome) -> None:
+    def __init__(self, stage: ReplayStage, outcome: Outcome) -> None:
         super().__init__(stage, outcome, lambda: True, lambda _run, _row: None)
         self.script, self.check = stage.script, stage.check
 
@@ -283,4 +266,5 @@ class Retold(Diary):
         number = play.round.number
         self.check.ended(number)
         made, said = super()._row(play, values), self.script.rounds[number].row
-        return {**said, **{key: made[key] for key in OVER}, "numbers": {**said["numbers"], **made["numbers"]}}
+        learnt = {key: said[key] for key in LEARNT if key in said}
+        return {**made, **learnt, "numbers": {**said["numbers"], **made["numbers"]}}

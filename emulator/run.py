@@ -14,7 +14,9 @@ from safetensors.numpy import save_file
 
 from devices.device import UNKNOWN
 from emulator.attend import Attendant, Notes
-from emulator.costs import Costs
+from emulator.bench import Bench
+from emulator.caveats import Looped
+from emulator.costs import Charges, Costs
 from emulator.jobs import Run, State, Trained
 from emulator.line import MemoryLine
 from emulator.metrics import NAMES, Metrics, Schedule
@@ -86,9 +88,14 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
-    shortest: tuple[float, str] = (math.inf, "")  # of the traces that were replayed: seconds, and its name
+    looped: Looped = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
+
+    @property
+    def length(self) -> float:
+        """Virtual seconds."""
+        return float(self.rows[-1]["time_s"]) if self.rows else 0.0
 
 
 def study_of(scenario: Scenario) -> Study:
@@ -128,28 +135,23 @@ def _algorithm(entry: Entry, scenario: Scenario) -> Any:
 class Stage:
     """What a run is played with, whatever the world: its record, its traffic, its devices."""
 
-    def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, folder: Path) -> None:
+    def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
         self.world, self.study, self.run, self.conduct = world, study, run, conduct
-        self.record = Record(folder, world.now)
-        self.costs = Costs(study, run.label, run.seed)
+        self.record, self.costs = record, costs
         place = partial(share, run.seed, "trace")  # of a device in its traces, another for each seed
-        waking = partial(woken, study)
         ways = study.server_link, study.links, study.topology
-        self.traffic = Traffic(world, self.record, *ways, place, waking, conduct.plan.transfers)
+        self.traffic = Traffic(world, self.record, *ways, place, study.fleet, conduct.plan.transfers)
         self.notes: Notes = {}
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
             measured = self.conduct.evaluated
-            own = self.run, self.world, self.costs, self.record, self.notes, measured
-            self.attendants[name] = Attendant(name, *own, self.conduct.plan.computing)
+            profile = self.study.fleet[name].profile
+            bench = Bench(self.world, self.record, profile, self.conduct.plan.computing)
+            own = self.run, self.world, self.costs, bench, self.notes, measured
+            self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
-
-
-def woken(study: Study, name: str, idle: float) -> float:
-    """Seconds until the device's radio is awake, after it was idle for so long."""
-    return study.fleet[name].profile.waking(idle)
 
 
 class Diary:
@@ -216,7 +218,8 @@ class Diary:
         trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
         for name in round.asked:
             self.stage.notes.pop(Call(name, round.number), None)
-        used = {name: trip.usage(name in play.replies, play.opened, play.closed) for name, trip in trips.items()}
+        useful = () if round.failed else play.replies  # of a failed round nothing is of use: the model stays
+        used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
         closer = round.counted[-1] if round.counted else None
         return {
             "round": round.number,
@@ -231,11 +234,10 @@ class Diary:
             "lost": len(round.lost),
             "refused": len(round.refused),
             "failed": round.failed,
-            "wasted_bytes": sum(
-                trip.vain_bytes if name in play.replies else trip.nbytes for name, trip in trips.items()
-            ),
-            "seconds": seconds(used.values()),
+            "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
+            "seconds": seconds(used),
             "joules": {name: self._joules(name, usage) for name, usage in used.items()},
+            "watts": {name: self._watts(name) for name in trips},
             "leverage": _largest(leverages),
             "critical": critical(closer, trips.get(closer or ""), play.bills, length),
         }
@@ -244,6 +246,11 @@ class Diary:
         """None if nobody says what the device draws."""
         power = self.stage.study.fleet[name].profile.power
         return None if power == UNKNOWN else power.joules(usage.idle, usage.computing, usage.sending)
+
+    def _watts(self, name: str) -> list[float] | None:
+        """Idle, computing, and with the radio on."""
+        power = self.stage.study.fleet[name].profile.power
+        return None if power == UNKNOWN else [power.idle, power.compute, power.radio]
 
 
 def _means(each: list[Mapping[str, float]]) -> dict[str, float]:
@@ -272,8 +279,8 @@ async def play(
         outcome.fault = fault.under(stage.run.seed)
         outcome.failure = str(outcome.fault)
     diary.write_settled()
-    outcome.shortest = stage.traffic.shortest
-    if diary.state:
+    outcome.looped = stage.traffic.loops.most(outcome.length)
+    if diary.state and stage.record.folder:
         save_model(stage.record.folder, diary.state)
 
 
@@ -294,7 +301,7 @@ async def run_virtual(
 ) -> Outcome:
     """One run in virtual time; its folder is `folder`."""
     world, outcome = VirtualWorld(executor), Outcome(run)
-    stage = Stage(world, study, run, conduct, folder)
+    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     lines: dict[str, MemoryLine] = {}
 
     def line(name: str) -> MemoryLine:

@@ -16,8 +16,10 @@ import aiohttp
 from aiohttp import web
 
 from emulator.attend import NOTHING
+from emulator.costs import Costs
 from emulator.jobs import Run, message_limits, personalise, request, start
 from emulator.protocol import After, Server
+from emulator.record import Record
 from emulator.run import Conduct, GoingOn, Outcome, Progress, Stage, play
 from emulator.study import Study
 from emulator.web import WebEnd, WebLine, runner
@@ -214,7 +216,7 @@ async def warm(stage: Stage, executor: Executor) -> None:
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
     trials = [executor.submit(personalise, run, name, 0, opening.download, NOTHING) for name in names[:WARM]]
     await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
-    kinds, costs = stage.costs.algorithm.downloads, stage.costs
+    kinds, costs = stage.study.algorithms[run.label].downloads, stage.costs
     for name in stage.study.fleet:
         for received in ((), kinds):
             costs.device(name, 0, {"weights", *received}, ())
@@ -234,7 +236,7 @@ async def run_sockets(
 ) -> Outcome:
     """One run over real sockets on loopback; its folder is `folder`."""
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
-    stage = Stage(world, study, run, conduct, folder)
+    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
     down, up = message_limits(study, run)
     server_side = runner(lines, up)

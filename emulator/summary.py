@@ -15,6 +15,7 @@ Spread = dict[str, float | None]  # median, low, high; None stands for never
 
 MEASURES = ("time_s", "rounds", "bytes")
 FATES = ("asked", "counted", "late", "lost", "refused")
+USES = ("useful", "wasted", "idle")  # of a device's seconds
 FEW = 5  # seeds; below it the range is shown, from it on the quartiles
 
 
@@ -97,6 +98,7 @@ def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
         "joules": spread(spent) if None not in (spent := [joules(rows) for rows in seeds.values()]) else None,
         "joules_of_devices": _of_devices(seeds),
+        "device_seconds": device_seconds(seeds),
         "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
         "warnings": _warnings(seeds, momentum),
     }
@@ -111,6 +113,17 @@ def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
                 each.setdefault(name, []).append(spent)
     sums = {name: _sum(spent) for name, spent in sorted(each.items())}
     return {name: None if total is None else total / len(seeds) for name, total in sums.items()}
+
+
+def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
+    """Useful, wasted and idle seconds of whole runs, of all devices asked; mean over the seeds that have rounds.
+
+    None if no round was completed, or if the record does not tell them.
+    """
+    runs = [[row.get("seconds") for row in rows] for rows in seeds.values() if rows]
+    if not runs or any(told is None for rows in runs for told in rows):
+        return None
+    return {use: math.fsum(told[use] for rows in runs for told in rows if told) / len(runs) for use in USES}
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:

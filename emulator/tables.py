@@ -10,8 +10,17 @@ from emulator import caveats, units
 from emulator.summary import FATES
 from emulator.units import Unit
 
+DEVICES = 20  # of a fleet that a table shows
+DREW = "what the devices drew in the rounds in which they were asked"
 MEASURES = ("time_s", "rounds", "bytes")
 METRICS = ("accuracy", "initial", "personalised")
+NUMBERS = {
+    "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
+    "penalty_share": "the penalty’s part of the loss that training ended with",
+    "clamped": "coordinates whose curvature would have been negative, and was set to 0",
+    "density": "the share of the Fisher values that came down which is not 0",
+    "forgetting": "accuracy lost on earlier time slices, best ever − now",
+}
 BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
 
 
@@ -48,17 +57,17 @@ def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
 
 
 def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None]) -> Table:
-    unit = units.of_energy(joules["high"] for joules in spent if joules)
+    unit = units.of_energy(joules[key] for joules in spent if joules for key in ("median", "low", "high"))
     rows = [
         (*row, units.spread(joules, unit) if joules else units.NONE)
         for row, joules in zip(found.rows, spent, strict=True)
     ]
-    caption = f"{found.caption} {unit.name}: what all devices that were asked drew meanwhile."
+    caption = f"{found.caption} {unit.name}: {DREW}."
     return replace(found, caption=caption, headings=(*found.headings, unit.name), rows=rows)
 
 
-def at_the_end(summary: Mapping[str, Any]) -> Table:
-    """What each algorithm had come to when its runs ended."""
+def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
+    """What each algorithm had come to when its runs ended; `energy`: joules too, where known."""
     labels = summary["labels"]
     ended = [said for said in labels.values() if said["time_s"]]
     time, size = _units(ended)
@@ -86,7 +95,22 @@ def at_the_end(summary: Mapping[str, Any]) -> Table:
     )
     if fates:
         caption += f" {', '.join(fates).capitalize()}: of the devices asked, over all rounds and seeds."
-    return Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
+    found = Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
+    spent = [said.get("joules") for said in labels.values()]
+    return _with_energy(found, spent) if energy and any(spent) else found
+
+
+def of_devices(summary: Mapping[str, Any]) -> Table:
+    """What single devices drew: those that drew most under any algorithm.  No rows if that is not known of any."""
+    spent = {label: said.get("joules_of_devices") or {} for label, said in summary["labels"].items()}
+    known = [{name: joules for name, joules in of.items() if joules is not None} for of in spent.values()]
+    most = {name: max(of.get(name, 0.0) for of in known) for of in known for name in of}
+    unit = units.of_energy(most.values())
+    shown = sorted(most, key=lambda name: (-most[name], name))[:DEVICES]
+    rows = [(name, *(unit.show(of[name]) if name in of else units.NONE for of in known)) for name in shown]
+    rest = f" The {len(shown)} that drew most, of {len(most):,}." if len(shown) < len(most) else ""
+    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
+    return Table(caption + rest, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
 
 
 def numbers(summary: Mapping[str, Any]) -> Table:
@@ -99,10 +123,8 @@ def numbers(summary: Mapping[str, Any]) -> Table:
         for label, found in told.items()
         if found
     ]
-    caption = (
-        "In the last round, mean over the devices that were counted. Drift: ‖θ_k − θ_t‖, how far a device’s model went "
-        "from the one that it received; penalty_share: the penalty’s share of the loss that training ended with."
-    )
+    words = [f" {name.replace('_', ' ').capitalize()}: {NUMBERS[name]}." for name in names if name in NUMBERS]
+    caption = f"In the last round, mean over the devices that were counted.{''.join(words)}"
     return Table(caption, ("algorithm", *(name.replace("_", " ") for name in names)), rows, 1)
 
 

@@ -6,7 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
+
+from emulator.work import Pieces
 
 CUT = "cut"  # the kind under which bytes of an unfinished transfer are counted: they belong to no whole tensor
 
@@ -17,13 +20,17 @@ class Transfer:
 
     start: float
     sizes: Mapping[str, int]  # bytes per kind and "frame"
-    seconds: float = 0.0
+    stop: float
     moved: int = 0  # bytes that went through
     whole: bool = False
     setup: float = 0.0  # s of round trips before it, beyond the way itself
     since: int = 0  # the byte of its message with which it begins
     kept: bool = False  # it was cut, and another transfer goes on from the byte that was reached
     vain: bool = False  # it was cut, and another one starts again from the first byte
+
+    @property
+    def seconds(self) -> float:
+        return self.stop - self.start
 
     def seconds_by_kind(self) -> dict[str, float]:
         """Its seconds after the set-up, split in proportion to bytes."""
@@ -42,14 +49,13 @@ class Bill:
 
     flops: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    steps: dict[str, float] = field(default_factory=dict)  # batches; not known of recorded work
+    pieces: Pieces = ()  # of which it is the price; () if that is not known
     jitter: dict[str, float] = field(default_factory=dict)  # factors that are in the seconds; {}: none
     throttled: float = 1.0  # another, of all phases: the machine is hot
 
-    def add(self, phase: str, flops: float, seconds: float, steps: float = 0.0) -> None:
+    def add(self, phase: str, flops: float, seconds: float) -> None:
         self.flops[phase] = self.flops.get(phase, 0.0) + flops
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
-        self.steps[phase] = self.steps.get(phase, 0.0) + steps
 
     def jittered(self, factors: Mapping[str, float]) -> Bill:
         """The same where each phase takes so many times its seconds."""
@@ -80,13 +86,38 @@ class Bill:
         return sum(self.flops.values())
 
 
+@dataclass
+class Stint:
+    """Work from one instant to another: all of a bill, or as much as was done before an absence."""
+
+    bill: Bill
+    start: float
+    stop: float
+    share: float = 0.0  # of the bill: 1 if it was finished
+    vain: bool = False  # it was cut, and started again
+
+    @property
+    def seconds(self) -> float:
+        """As they passed."""
+        return self.stop - self.start
+
+    @property
+    def flops(self) -> float:
+        return self.share * self.bill.total_flops
+
+    def seconds_by_phase(self) -> dict[str, float]:
+        """Its seconds in proportion to those charged (they differ by an overrun only)."""
+        charged = self.bill.total_seconds
+        return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
+
+
 @dataclass(frozen=True)
 class Usage:
-    """The seconds of one device in one round: useful + wasted + idle, which is computing + sending + idle."""
+    """The seconds of one device in one round; useful + wasted is computing + sending."""
 
-    useful: float  # of a device that was counted, without what was started again
+    useful: float  # of a device that counts, without what was started again
     wasted: float
-    idle: float  # also while off line
+    idle: float  # between what it did, before, and after; also while off line
     computing: float
     sending: float  # and receiving
 
@@ -97,13 +128,8 @@ class Trip:
 
     down: Transfer | None = None
     up: Transfer | None = None
-    bill: Bill | None = None
-    compute_start: float = 0.0
-    compute_seconds: float = 0.0  # as they passed
-    compute_share: float = 0.0  # of the work: 1 if it was finished
-    compute_vain: bool = False  # it was cut, and started again
+    work: list[Stint] = field(default_factory=list)  # several where absences have cut it
     earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # cut while the device was off, and gone on with
-    worked: list[Trip] = field(default_factory=list)  # the same of its work: trips that only compute
 
     def transfers(self) -> Iterable[tuple[str, Transfer]]:
         yield from self.earlier
@@ -123,8 +149,7 @@ class Trip:
 
     @property
     def flops(self) -> float:
-        own = self.compute_share * self.bill.total_flops if self.bill else 0.0
-        return own + sum(trip.flops for trip in self.worked)
+        return sum(stint.flops for stint in self.work)
 
     def by_kind(self, way: str) -> Counter[str]:
         """Bytes of a message that has arrived; the others, of transfers that were cut, are of no kind."""
@@ -140,27 +165,20 @@ class Trip:
         return _sum_of(piece.seconds_by_kind() for piece in pieces)
 
     def compute_by_phase(self) -> dict[str, float]:
-        """The seconds that passed, in proportion to those charged (they differ by an overrun only)."""
-        return _sum_of([*(trip.compute_by_phase() for trip in self.worked), self._own_by_phase()])
+        """The seconds of its work."""
+        return _sum_of(stint.seconds_by_phase() for stint in self.work)
 
-    def _own_by_phase(self) -> dict[str, float]:
-        if not self.bill or not self.bill.total_seconds:
-            return {}
-        stretch = self.compute_seconds / self.bill.total_seconds
-        return {phase: stretch * seconds for phase, seconds in self.bill.seconds.items()}
-
-    def usage(self, counted: bool, opened: float, closed: float) -> Usage:
+    def usage(self, counts: bool, opened: float, closed: float) -> Usage:
         """Where its seconds went from the round's opening to its close, or to its own last end if that is later."""
-        works = [trip for trip in (*self.worked, self) if trip.bill]
-        computing = sum(trip.compute_seconds for trip in works)
-        sending = sum(transfer.seconds for _, transfer in self.transfers())
-        vain = sum(trip.compute_seconds for trip in works if trip.compute_vain)
-        vain += sum(transfer.seconds for _, transfer in self.transfers() if transfer.vain)
-        ends = [trip.compute_start + trip.compute_seconds for trip in works]
-        ends += [transfer.start + transfer.seconds for _, transfer in self.transfers()]
-        length, busy = max([closed, *ends]) - opened, computing + sending
-        useful = busy - vain if counted else 0.0
-        return Usage(useful, busy - useful, max(0.0, length - busy), computing, sending)
+        transfers = [transfer for _, transfer in self.transfers()]
+        did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=lambda each: (each.start, each.stop))
+        idle, t = 0.0, opened
+        for each in did:
+            idle, t = idle + (each.start - t), each.stop
+        idle += max(closed, t) - t
+        computing, sending = (sum(each.seconds for each in some) for some in (self.work, transfers))
+        useful = computing + sending - sum(each.seconds for each in did if each.vain) if counts else 0.0
+        return Usage(useful, computing + sending - useful, idle, computing, sending)
 
 
 def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
@@ -185,15 +203,17 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
         "up_s": trip.seconds_by_kind("up") if trip else {},
         "server_s": _sum_seconds(server),
     }
-    known = path["setup_s"] + sum(sum(part.values()) for part in path.values() if isinstance(part, dict))
+    parts = [part.values() for part in path.values() if isinstance(part, dict)]
+    known = math.fsum([path["setup_s"], *chain(*parts)])  # a replay has them in another order
     path["wait_s"] = length - known
     return path
 
 
-def seconds(usages: Iterable[Usage]) -> dict[str, float]:
-    """Over all devices of a round."""
-    held = list(usages)
-    return {what: math.fsum(getattr(usage, what) for usage in held) for what in ("useful", "wasted", "idle")}
+def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
+    """Over all devices of a round; and of each of them a list [useful, wasted, idle]."""
+    devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
+    sums = {use: math.fsum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
+    return {**sums, "devices": devices}
 
 
 def _sum_seconds(bills: Iterable[Bill]) -> dict[str, float]:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from devices.device import Device
+from emulator.caveats import Loops
 from emulator.record import Record
 from emulator.world import Call, Cancelled, Lost, Signal, World
-from network.flow import Shared, Topology
+from network.flow import Shared, Topology, as_rate
 from network.fluid import Fluid
 from network.link import Link
 from network.rate import Rate
 from network.tcp import Connection, Passage
-from network.trace import Direction
+from network.trace import Direction, scaled
 from scenarios.roster import Made
 
 MOVED = 128  # links at their places that are remembered: a generated one is some 4 MB
@@ -31,14 +33,16 @@ class Lane:
         self.fluid = Fluid(capacity, shared)
         self.flights: dict[int, Flight] = {}
         self.alarm = math.inf  # when the clock will next look here
+        self.alarms: set[float] = set()  # all that are set: those before are passed over when their time has come
 
     def open(self, flight: Flight) -> None:
-        self.advance()
-        self.flights[flight.number] = flight
         now, passage = self.world.now(), flight.passage
+        if now > self.fluid.now:
+            now = self.advance()  # a real clock has gone on since
+        self.flights[flight.number] = flight
         self.fluid.open(now, flight.number, passage.wire, passage.cap(now), passage.weight, flight.via, flight.radio)
         # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
-        self._wake_at(self.world.now())
+        self._wake_at(now)
 
     def close(self, flight: Flight) -> float:
         """Takes it out of the lane; the bytes that had gone through, on the wire."""
@@ -50,18 +54,24 @@ class Lane:
 
     def carried(self, flight: Flight) -> float:
         """The bytes that have gone through by now, on the wire."""
+        now = self.advance()  # first: to look ahead of its time, the fluid would have to be copied
         if flight.number in self.flights:
-            return self.fluid.carried(self.world.now(), flight.number)
+            return self.fluid.carried(now, flight.number)
         return float(flight.passage.wire) if flight.landed else 0.0
 
-    def advance(self) -> None:
-        for number in self.fluid.advance(self.world.now()):
+    def advance(self) -> float:
+        """Up to now; what the clock says."""
+        now = self.world.now()
+        for number in self.fluid.advance(now):
             self.flights.pop(number).land()  # type: ignore[call-overload]
+        return now
 
     def _ring(self, time: float) -> None:
         """It is `time`, or in floats a bit before: then the clock comes here once more."""
-        if time <= self.alarm:
-            self.alarm = math.inf
+        self.alarms.discard(time)
+        if time != self.alarm:
+            return  # something came in between, and the clock has been here since
+        self.alarm = math.inf
         self.advance()
         due = self.fluid.next_finish()
         if due < math.inf:
@@ -70,7 +80,9 @@ class Lane:
     def _wake_at(self, time: float) -> None:
         if time < self.alarm:
             self.alarm = time
-            self.world.call_at(time, partial(self._ring, time))
+            if time not in self.alarms:
+                self.alarms.add(time)
+                self.world.call_at(time, partial(self._ring, time))
 
 
 @dataclass
@@ -85,10 +97,11 @@ class Flight:
     lane: Lane
     record: Record
     signal: Signal
-    leave: Callable[[Connection | None], None]  # the connection as the next flight of the device will find it
+    leave: Callable[[Flight, Connection | None], None]  # the connection as the device's next flight will find it
     number: int = 0  # a new one after each absence
     passage: Passage = field(init=False)  # what it, or what is left of it, costs on the device's own link
     radio: Rate = field(init=False)  # what the device's link would carry with all the airtime
+    awake: float = 0.0  # s: when the device's radio is awake
     reached: int = 0  # bytes that had gone through when it went on
     away: bool = False  # it is cut, and goes on when the device is back
     landed: bool = field(default=False)
@@ -119,7 +132,7 @@ class Flight:
 
     def land(self) -> None:
         self.landed = self.over = True
-        self.leave(self.passage.after(self.lane.world.now()))
+        self.leave(self, self.passage.after(self.lane.world.now()))
         self.record.end(self.direction, self.call)
         self.signal.set()
 
@@ -129,14 +142,14 @@ class Flight:
             return
         self.over = True
         if not self.away:
-            self.leave(None)  # who breaks off a message must open a new connection
+            self.leave(self, None)  # who breaks off a message must open a new connection
             self.record.cut(self.direction, self.call, why, nbytes=self._of_message(self.lane.close(self)))
         self.signal.fail(Lost(why))
 
     def suspend(self, then: str) -> None:
         """Cuts it here, because the device goes off; it will `resume` or `restart`."""
         moved = min(self._of_message(self.lane.close(self)), self.left - 1)  # the last byte has not arrived
-        self.leave(None)
+        self.leave(self, None)
         self.record.cut(self.direction, self.call, "off", moved, then)
         self.reached += moved if then == "resume" else 0
         self.away = True
@@ -152,8 +165,8 @@ class Flight:
 class Traffic:
     """The transfers of a run, over the server's link, the links that devices share, and one link per device.
 
-    `place` gives a device's place in its traces, as a share of their length; `waking` the seconds that its radio
-    takes to wake up after it was idle for so long, before the first transfer for ever.
+    `place` gives the place of a device, of a shared link or of the server in its traces, as a share of their length,
+    and so both worlds and replays begin at the same.  Of the `fleet` it asks whose radio sleeps, and who was away.
     """
 
     def __init__(
@@ -164,26 +177,26 @@ class Traffic:
         links: Mapping[str, Link],
         topology: Topology | None = None,
         place: Callable[[str], float] = lambda _: 0.0,
-        waking: Callable[[str, float], float] = lambda _device, _idle: 0.0,
+        fleet: Mapping[str, Device] | None = None,
         when_off: str = "lose",
     ) -> None:
         self.world = world
         self.record = record
-        self.server = server
+        self.server = server.starting(place("server"))
         self.links = links
         self.place = place
-        self.waking = waking
+        self.fleet = fleet or {}
         self.when_off = when_off  # lose | restart | resume: what becomes of a transfer whose device goes off
-        shared = topology or {}
+        self.loops = Loops()  # of the traces that are replayed
+        self.routes: dict[tuple[Direction, str | None], tuple[float, ...]] = {}
         self.lanes: dict[Direction, Lane] = {
-            "down": Lane(world, server.up, shared.get("down", {})),
-            "up": Lane(world, server.down, shared.get("up", {})),
+            "down": self._lane("down", self.server.up, (topology or {}).get("down", {})),
+            "up": self._lane("up", self.server.down, (topology or {}).get("up", {})),
         }
         self.started = Made(links, self._starting, keep=MOVED)  # devices' links, at their places in the traces
         self.connections: dict[str, Connection] = {}  # by device, those that are open
         self.silent: dict[str, float] = {}  # since when a device has neither sent nor received
         self.flying: dict[str, Flight] = {}  # by device: a device speaks or listens, one thing at a time
-        self.shortest = (math.inf, "")  # of the traces that are replayed: seconds, and its name
         self.count = 0
 
     def launch(self, direction: Direction, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> Flight:
@@ -198,7 +211,7 @@ class Traffic:
             self.lanes[direction],
             self.record,
             self.world.signal(),
-            lambda connection: self._leave(device, connection),
+            self._leave,
         )
         self.flying[device] = flight
         self._send(flight)
@@ -208,9 +221,11 @@ class Traffic:
         """Sends a message, or what is left of it."""
         device, way, now = flight.call.device, flight.direction, self.world.now()
         link = self.started[device]
-        waking = self.waking(device, now - self.silent.get(device, -math.inf))
-        passage = link.passage(way, flight.left, now + waking, self.server.latency, self.connections.get(device))
+        waking = self._waking(device, now)
+        kept, route = self._connection(device, now), self.routes.get((way, link.via), ())
+        passage = link.passage(way, flight.left, now + waking, self.server.latency, kept, route)
         self.count += 1
+        flight.awake = now + waking
         flight.number, flight.passage, flight.away = self.count, passage, False
         # TCP's window and losses bound the flow and not the radio: it needs no more airtime for them
         flight.radio = link.rate(way) if link.tcp.model == "tcp" else passage.link
@@ -246,14 +261,49 @@ class Traffic:
 
     def _starting(self, device: str) -> Link:
         link = self.links[device]
-        if not link.varies:
-            return link
-        self.shortest = min(self.shortest, link.repeats)
-        return link.starting(self.place(device))
+        if link.varies:
+            link = link.starting(self.place(device))
+            self.loops.add(link.down, link.up)
+        return link
 
-    def _leave(self, device: str, connection: Connection | None) -> None:
-        self.silent[device] = self.world.now()
+    def _lane(self, way: Direction, root: float | Rate, shared: Mapping[str, Shared]) -> Lane:
+        begun = {name: each.starting(self.place(name)) for name, each in shared.items()}
+        self.loops.add(root, *(each.capacity for each in begun.values()))
+        part = self.server.tcp.part
+        if part == 1:
+            return Lane(self.world, root, begun)
+        self.routes.update(((way, via), _bandwidths(root, shared, via)) for via in (None, *shared))
+        usable = {name: each if each.airtime else each.scaled(part) for name, each in begun.items()}
+        return Lane(self.world, scaled(root, part), usable)
+
+    def _waking(self, device: str, now: float) -> float:
+        """Seconds until the radio is awake: it sleeps after it was idle for a while, and before it first sends."""
+        if device not in self.fleet:
+            return 0.0
+        return self.fleet[device].profile.waking(now - self.silent.get(device, -math.inf))
+
+    def _connection(self, device: str, now: float) -> Connection | None:
+        """What is still open; an absence since the last message has closed it."""
+        if device in self.connections and device in self.fleet:
+            presence = self.fleet[device].presence
+            if not presence.always and presence.next_off(self.silent[device]) < now:
+                del self.connections[device]
+        return self.connections.get(device)
+
+    def _leave(self, flight: Flight, connection: Connection | None) -> None:
+        device, now = flight.call.device, self.world.now()
+        if now >= flight.awake:  # a radio that was still waking has not been used
+            self.silent[device] = now
         if connection is None:
             self.connections.pop(device, None)
         else:
             self.connections[device] = connection
+
+
+def _bandwidths(root: float | Rate, shared: Mapping[str, Shared], via: str | None) -> tuple[float, ...]:
+    """Of the shared links between a device and the server, bytes/s: SimGrid's shares depend on them."""
+    found = [as_rate(root).peak]
+    while via is not None:
+        found += [] if shared[via].airtime else [as_rate(shared[via].capacity).peak]
+        via = shared[via].parent
+    return tuple(found)

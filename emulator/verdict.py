@@ -168,15 +168,15 @@ def _values(entries: Mapping[str, Any], runs: Runs, name: str) -> str:
     seeds = max(entry["of"] for entry in entries.values())
     why = f"fewer than {FEW} seeds" if seeds < FEW else "most seeds never got there"
     no_ranking = f" No ranking: {why}." if len(entries) > 1 else ""
-    return f"{name} was reached by {', by '.join(said)}.{no_ranking}"
+    return f"{name} was reached {', '.join(said)}.{no_ranking}"
 
 
 def _time_of(label: str, entry: Mapping[str, Any], runs: Runs) -> str:
     times = sorted(at["time_s"] for at in entry["seeds"].values() if at)
     if not times:
-        return f"{label} never ({_count(label, entry, runs)})"
+        return f"never by {label} ({_count(label, entry, runs)})"
     shown = ", ".join(map(duration, times)) if len(times) < FEW else _span(times)
-    return f"{label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it {}')})"
+    return f"by {label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it {}')})"
 
 
 def _ranked(summary: Summary, runs: Runs, name: str, order: Sequence[str]) -> str:

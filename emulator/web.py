@@ -35,7 +35,6 @@ class WebLine(Line):
         self.waiting: list[Any] = []  # answers that wait for a poll
 
     async def send(self, parcel: Parcel) -> None:
-        self.attendant.off = False  # who is asked is on line
         flight = self.launch("down", parcel)
         self.resting = False
         self.push((parcel, flight))
@@ -197,8 +196,13 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
 
 
 def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
+    """A message with these two numbers; a reply may say beside them why it is a refusal."""
     header, body = payload.unpack(data)
-    if set(header) != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
+    why = header.get("refusal", "") if "examples" in names else ""
+    if type(why) is not str or not why.isprintable():  # it will be shown on a terminal
+        raise payload.Refused("the header's refusal must be printable text")
+    numbers = header.keys() - {"refusal"} if why else header.keys()
+    if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
         raise payload.Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
     return Parcel.of(header, body)
 

@@ -87,7 +87,7 @@ class Processes:
             initializer=_arrive,
             initargs=(replace(study, dataset=None), shelf),
         )
-        with _ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
+        with ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
             for _ in range(workers):
                 self.pool.submit(_nothing)
 
@@ -144,13 +144,19 @@ def _arrive(study: Study, shelf: Shelf | None) -> None:
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
+def ctrl_c_held_back() -> Iterator[None]:
+    """While worker processes are started, which inherit the mask.  Raises KeyboardInterrupt at the end if one came."""
     resource_tracker.ensure_running()  # it would let SIGINT through again while it starts
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # another thread may be hit
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _nothing() -> None:

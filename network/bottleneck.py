@@ -24,8 +24,10 @@ class Bottleneck:
     """One shared link, in one direction.
 
     The capped flows are those of least cap over weight.  The border moves a flow at a time, as one that comes, goes or
-    changes moves it by few, and the sums on both sides of it are exact: the result depends neither on the past nor on
-    the order of opening.
+    changes moves it by few.  The sums on both sides of it are exact, so that rates depend neither on the past nor on
+    the order of opening; when a flow ends does so in its last bits, as its bytes are brought up to date when it crosses
+    the border.  A flow at the level whose cap only rises, as in slow start, is not looked at before the level could
+    reach the cap that was seen last.
     """
 
     def __init__(self, capacity: Rate, t: float) -> None:
@@ -98,9 +100,13 @@ class Bottleneck:
     def _change(self) -> float:
         """When a cap changes next."""
         changes = self._changes
-        while changes and (changes[0][2].home is not self or changes[0][2].change != changes[0][0]):
+        while changes:
+            change, _, flow = changes[0]
+            # of a flow at the level no rise matters
+            if flow.change == change and flow.home is self and (flow.capped or not flow.rises):
+                return change
             heappop(changes)
-        return changes[0][0] if changes else math.inf
+        return math.inf
 
     def _level_due(self) -> float:
         if not self._level:
@@ -150,7 +156,11 @@ class Bottleneck:
     def _solve(self) -> None:
         """Moves the border to where each capped flow fits, and no other."""
         while (flow := self._first(capped=False)) and self._fits(flow, 0):
-            self._shift(flow, capped=True)
+            if flow.change <= self._now:  # nobody looked while it rose
+                self._look(flow)
+                self._order(flow)
+            else:
+                self._shift(flow, capped=True)
         while (flow := self._first(capped=True)) and not self._fits(flow, 1):
             self._shift(flow, capped=False)
         self._room, self._shares = (self._total - self._reserved) / UNIT, self._weight / UNIT
@@ -169,6 +179,8 @@ class Bottleneck:
         self._quit(flow)
         flow.left = left
         self._join(flow, capped)
+        if capped and flow.rises and flow.change < math.inf:
+            heappush(self._changes, (flow.change, flow.number, flow))  # it may have been passed over since
 
     def _join(self, flow: Flow, capped: bool) -> None:
         """Puts it in its group; its clock starts now."""
@@ -204,8 +216,8 @@ class Bottleneck:
     def _look(self, flow: Flow) -> None:
         """Its cap now, and when that changes."""
         if flow.varies:
-            flow.rate, flow.change = flow.cap.at(self._now), next_change(flow.cap, self._now)
-            flow.wide = whole(flow.rate)
+            flow.rate = flow.cap.at(self._now)
+            flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
         else:
             flow.rate, flow.change, flow.wide = flow.cap.peak, math.inf, flow.most
         flow.rank = (flow.rate / flow.weight, flow.number)
@@ -242,9 +254,11 @@ class Bottleneck:
     def _first(self, capped: bool) -> Flow | None:
         """The highest of the capped flows, or the lowest of the others."""
         heap = self._highest if capped else self._lowest
-        while heap and not self._stands(heap[0]):
+        while heap:
+            if self._stands(heap[0]):
+                return heap[0][2]
             heappop(heap)
-        return heap[0][2] if heap else None
+        return None
 
     def _stands(self, rank: Rank) -> bool:
         ratio, number, flow = rank

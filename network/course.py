@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from network.flow import MOST, next_change
+from network.flow import MOST
 from network.level import Floats
 from network.rate import Constant, Rate
 
+FEW = 4  # changes of one rate to look ahead, at least
+MANY = 16  # to ask it for at once, at least
+
 
 class Ahead:
-    """What a rate will be for a while: it is asked once for each of its changes.
-
-    A rate may have a method `ahead(t, count)`: the next so many changes after t, s, and the rates from then on, as two
-    arrays; fewer only if there are no more.  That is faster than to ask for one after the other.
-    """
+    """What a rate will be for a while: it is asked once for each of its changes."""
 
     def __init__(self, rate: Rate, t: float) -> None:
         self._rate = rate
-        self._many: Callable[[float, int], tuple[Floats, Floats]] | None = getattr(rate, "ahead", None)
         self.times, self.values = self._now(t)
         self.constant = isinstance(rate, Constant)  # from its last known change on
 
@@ -35,7 +33,7 @@ class Ahead:
             self.times, self.values = self.times[past:], self.values[past:]
         missing = count + 1 - len(self.times)
         if missing > 0 and not self.constant:
-            times, values = self._changes(float(self.times[-1]), max(missing, count // 2))
+            times, values = self._changes(float(self.times[-1]), max(missing, count // 2, MANY))
             self.times = np.concatenate((self.times, times))
             self.values = np.concatenate((self.values, np.minimum(values, MOST)))
         return math.inf if self.constant else float(self.times[-1])
@@ -44,17 +42,9 @@ class Ahead:
         return np.array([t]), np.array([min(self._rate.at(t), MOST)])
 
     def _changes(self, t: float, count: int) -> tuple[Floats, Floats]:
-        if self._many is not None:
-            times, values = self._many(t, count)
-            self.constant = len(times) < count
-            return times[times > t], values[times > t]
-        found: list[tuple[float, float]] = []
-        while len(found) < count and (change := next_change(self._rate, t)) < math.inf:
-            found.append((change, self._rate.at(change)))
-            t = change
-        self.constant = len(found) < count
-        pairs = np.array(found).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+        times, values = self._rate.ahead(t, count)
+        self.constant = len(times) < count
+        return times[times > t], values[times > t]
 
 
 @dataclass(frozen=True)
@@ -65,10 +55,15 @@ class Course:
     rates: Floats  # (instants, flows) bytes/s
     carried: Floats  # (instants + 1, flows) bytes since now
     ends: Floats  # (flows,) s; inf if not before the horizon
+    free: bool  # all run at their bounds, and would without the others
 
     @property
     def due(self) -> float:
         return min(float(self.ends.min(initial=math.inf)), float(self.edges[-1]))
+
+    def forget(self, column: int) -> None:
+        """That flow is no more; the others do as they would."""
+        self.rates[:, column], self.carried[:, column], self.ends[column] = 0.0, 0.0, math.inf
 
     def place(self, t: float) -> int:
         """Between which edges t is."""
@@ -80,14 +75,17 @@ class Course:
         return found
 
 
-def edges_of(aheads: Sequence[Ahead], t: float, depth: int) -> Floats:
-    """All changes from t until the first instant at which something is not known: after so many changes of it."""
+def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
+    """At most so many changes from t on, t included, and a horizon, up to which all that changes is known."""
     if not aheads:
         return np.array([t, math.inf])
-    horizon = min([ahead.look(t, depth) for ahead in aheads])
+    count = max(FEW, 2 * instants // len(aheads))  # of each; one may change more often than another
+    horizon = min([ahead.look(t, count) for ahead in aheads])
     times = np.concatenate([ahead.times[1:] for ahead in aheads])
-    between = np.unique(times[(times > t) & (times < horizon)])
-    return np.concatenate(([t], between, [horizon]))
+    times = times[(times > t) & (times < horizon)]
+    times.sort()
+    edges = np.concatenate(([t], times, [horizon]))
+    return edges[np.concatenate(([True], edges[1:] > edges[:-1]))][: instants + 1]
 
 
 def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
@@ -115,15 +113,18 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
     return found
 
 
-def course(edges: Floats, rates: Floats, left: Floats) -> Course:
+def course(edges: Floats, rates: Floats, left: Floats, free: bool) -> Course:
     """From the rates between the edges, (edges - 1, flows) bytes/s, and the bytes that each flow has left."""
+    spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spans = np.where(rates > 0, rates * np.diff(edges)[:, None], 0.0)
-        spans.cumsum(axis=0, out=carried[1:])
-        done = carried[1:] >= left * (1 - 2**-50)
-        row = done.argmax(axis=0)
-        column = np.arange(rates.shape[1])
-        wait = np.maximum(left - carried[row, column], 0.0) / rates[row, column]
-        ends = np.minimum(edges[row] + np.where(left > 0, wait, 0.0), edges[row + 1])
-    return Course(edges, rates, carried, np.where(done[row, column], ends, np.inf))
+    np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes
+    np.cumsum(carried, axis=0, out=carried)
+    ends = np.full(rates.shape[1], np.inf)
+    enough = left * (1 - 2**-50)
+    column = np.flatnonzero(carried[-1] >= enough)
+    if len(column):
+        row = (carried[1:, column] >= enough[column]).argmax(axis=0)
+        wait = np.maximum(left[column] - carried[row, column], 0.0)
+        wait = np.divide(wait, rates[row, column], out=np.zeros_like(wait), where=wait > 0)
+        ends[column] = np.minimum(edges[row] + wait, edges[row + 1])
+    return Course(edges, rates, carried, ends, free)

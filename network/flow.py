@@ -7,8 +7,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from network.ramp import Ramp
 from network.rate import Constant, Rate
-from network.trace import Direction
+from network.trace import Direction, begun, scaled
 
 UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
 MOST = 2.0**100  # bytes/s; stands for inf where rates are summed
@@ -44,6 +45,14 @@ class Shared(NamedTuple):
     parent: str | None = None
     airtime: bool = False
 
+    def starting(self, share: float) -> Shared:
+        """The same, its trace, if it has one, replayed from this share of its length on, from 0 to 1."""
+        return self._replace(capacity=begun(self.capacity, share))
+
+    def scaled(self, part: float) -> Shared:
+        """The same with this part of its capacity."""
+        return self._replace(capacity=scaled(self.capacity, part))
+
 
 Topology = Mapping[Direction, Mapping[str, Shared]]  # all shared links but the root, by name, each way
 
@@ -63,6 +72,7 @@ class Flow:
     home: Sharing | None = None  # None while it is paused
     heft: int = field(init=False)  # its weight, whole
     varies: bool = field(init=False)
+    rises: bool = field(init=False)  # its cap may change, but never falls
     most: int = field(init=False)  # bytes/s that it could ever use, whole
 
     since: float = field(init=False)
@@ -76,6 +86,7 @@ class Flow:
     def __post_init__(self) -> None:
         self.heft = UNIT if self.weight == 1 else whole(self.weight)
         self.varies = not isinstance(self.cap, Constant)
+        self.rises = isinstance(self.cap, Ramp) and self.cap.rises
         self.most = whole(self.cap.peak)
 
     def carry(self, t: float) -> float:
@@ -105,7 +116,10 @@ class Link:
     flows: dict[int, Flow] = field(default_factory=dict)  # by number; paused ones are on no link
     load: int = 0  # the most that they could use of it, whole
     bound: bool = False  # may be saturated
+    restless: bool = False  # its rates have changed so often once that they had to be known ahead
     sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
+    route: tuple[Link, ...] = ()  # it and all links above it, up to the root
+    below: list[Link] = field(default_factory=list)  # it and all links under it, those furthest from the root first
 
     def add(self, flow: Flow) -> None:
         self.flows[flow.number] = flow
@@ -119,12 +133,9 @@ class Link:
         """Whether its flows could use more than this part of it; of a capacity that varies, no part is sure."""
         if not isinstance(self.capacity, Constant):
             return bool(self.flows)
+        if self.airtime and len(self.flows) > 1:
+            return True  # they have one weight, here and above: only `Tree` knows that
         return self.capacity.peak < math.inf and self.load > whole(room * self.capacity.peak)
-
-    @property
-    def route(self) -> tuple[Link, ...]:
-        """It and all links above it, up to the root."""
-        return (self,) if self.parent is None else (self, *self.parent.route)
 
 
 class Sharing(Protocol):

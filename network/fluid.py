@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from network.alone import Alone
@@ -35,8 +35,7 @@ class Fluid:
             raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
         self._root = Link(None, as_rate(capacity), None)
         self._links: dict[str | None, Link] = {None: self._root, **_links(shared or {}, self._root)}
-        # from the devices to the root
-        self._ordered = sorted(self._links.values(), key=lambda link: len(link.route), reverse=True)
+        _find_ways(self._links.values())
         self._star = not shared and isinstance(self._root.capacity, Constant)
         self._now = 0.0
         self._opened = 0
@@ -162,7 +161,7 @@ class Fluid:
         self._forward(t)
         if t == self._now:
             return self
-        rates: list[Any] = [link.capacity for link in self._ordered]
+        rates: list[Any] = [link.capacity for link in self._links.values()]
         for flow in self._flows.values():
             rates += (flow.name, flow.cap, flow.radio)
         then = copy.deepcopy(self, {id(each): each for each in rates})  # traces are large, and never change
@@ -241,10 +240,9 @@ class Fluid:
         for flow in flows:
             if flow.home is not None:
                 flow.home.leave(flow, self._now)
-        for link in self._ordered:
-            if top in link.route:
-                link.bound = self._crowded(link)
-                self._drop(link)
+        for link in top.below:
+            link.bound = self._crowded(link)
+            self._drop(link)
         for flow in flows:
             self._enter(flow)
 
@@ -261,8 +259,8 @@ class Fluid:
             self._alone.enter(flow, self._now)
             return
         if top.sharing is None:
-            links = [link for link in self._ordered if link.bound and top in link.route]
-            simple = len(links) == 1 and not top.airtime
+            links = [link for link in top.below if link.bound]
+            simple = len(links) == 1 and not top.airtime and not top.restless
             self._share(top, Bottleneck(top.capacity, self._now) if simple else Tree(links, self._now))
         assert top.sharing is not None
         top.sharing.enter(flow, self._now)
@@ -273,8 +271,9 @@ class Fluid:
 
     def _look_ahead(self, sharing: Sharing) -> None:
         """One link with rates that change very often."""
-        link = next(link for link in self._ordered if link.sharing is sharing)
+        link = next(link for link in self._links.values() if link.sharing is sharing)
         self._drop(link)
+        link.restless = True  # those to come are of that sort, too
         self._share(link, Tree([link], self._now))
         for flow in link.flows.values():
             sharing.leave(flow, self._now)
@@ -302,3 +301,15 @@ def _links(shared: Mapping[str, Shared], root: Link) -> dict[str | None, Link]:
                 raise ValueError(f"link {name!r} is below itself; links must form a tree towards the root")
             seen.add(str(above.name))
     return links
+
+
+def _find_ways(links: Collection[Link]) -> None:
+    """Tells each link of a tree what is above and below it: looking for it at each change would cost the whole tree."""
+    for link in links:
+        above: Link | None = link
+        while above is not None:
+            link.route += (above,)
+            above = above.parent
+    for link in sorted(links, key=lambda link: len(link.route), reverse=True):
+        for above in link.route:
+            above.below.append(link)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
+FEW = 100  # instants times flows that are worked out one by one
 STEPS = 200  # every other one halves the bracket; a few are usual
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A shared link: the columns of its flows, and what it has at each instant."""
+    """A shared link: the columns of its flows, and what it has at each instant.
+
+    The flows of one of airtime must have one weight: else what it passes up could fall as they get more from above.
+    """
 
     flows: Places
     capacity: Floats  # (instants,) bytes/s, or of airtime s/s
@@ -32,6 +37,8 @@ def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool])
 
     Pools come in order from the devices to the root; one of airtime has no pool below it.
     """
+    if caps.size <= FEW and not any(pool.airtime for pool in pools):
+        return np.array([_shares_at(i, row, weights.tolist(), pools) for i, row in enumerate(caps.tolist())])
     bounds = caps.copy()
     below: list[Pool] = []  # pools of airtime
     for pool in pools:
@@ -50,6 +57,24 @@ def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool])
             bounds[:, pool.flows] = np.minimum(there, weights[pool.flows] * level[:, None])
     for air in below:
         bounds[:, air.flows] = _on_air(bounds[:, air.flows], weights[air.flows], radios[:, air.flows], air.capacity)
+    return bounds
+
+
+def _shares_at(instant: int, bounds: list[float], weights: list[float], pools: Sequence[Pool]) -> list[float]:
+    """The same at one instant, in place: an array of ten numbers is ten times as slow as a list."""
+    for pool in pools:
+        columns, room = pool.flows.tolist(), float(pool.capacity[instant])
+        if sum([bounds[i] for i in columns]) > room:
+            columns.sort(key=lambda i: bounds[i] / weights[i])
+            rests = list(accumulate([weights[i] for i in reversed(columns)]))
+            level = 0.0
+            for i, rest in zip(columns, reversed(rests), strict=True):
+                level = room / rest
+                if bounds[i] > weights[i] * level:
+                    break
+                room = max(room - bounds[i], 0.0)
+            for i in columns:
+                bounds[i] = min(bounds[i], weights[i] * level)
     return bounds
 
 
@@ -85,7 +110,7 @@ def _fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats:
 
 
 def _on_air(bounds: Floats, weights: Floats, radios: Floats, capacity: Floats) -> Floats:
-    """Rates with equal airtime for equal weights: a radio that hears nothing sends nothing, and takes no time."""
+    """Rates with equal airtime: a radio that hears nothing sends nothing, and takes no time."""
     hears = radios > 0
     times = np.divide(np.minimum(bounds, radios), radios, out=np.zeros_like(bounds), where=hears)
     level = fill(times, weights, capacity)
@@ -97,8 +122,9 @@ def _on_air(bounds: Floats, weights: Floats, radios: Floats, capacity: Floats) -
 def _level_above(bounds: Floats, weights: Floats, radios: Floats, pool: Pool, inside: Sequence[Pool]) -> Floats | None:
     """The level of a link above links of airtime, by a bracket; inf where it is not full.
 
-    What a link of airtime passes up never falls as the level rises, for time then goes from slow radios to fast ones,
-    and is linear in pieces: the secant is exact as soon as the bracket lies in one piece.
+    What a link of airtime passes up never falls as the level rises: as its flows have one weight, the level binds the
+    fast radios and the air the slow ones, so that time goes from slow to fast.  And it is linear in pieces: the secant
+    is exact as soon as the bracket lies in one piece.
     """
 
     def excess(level: Floats, at: NDArray[np.bool_]) -> Floats:

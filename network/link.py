@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import PurePath
 
 import numpy as np
 
 from network.rate import Constant, Rate
 from network.tcp import Connection, Passage, Tcp, Way, passage
-from network.trace import Direction, Trace
+from network.trace import Direction, Floats, Trace, begun
 
 IDEAL = Tcp(model="ideal")
 WORST = 0.999  # a recorded loss is at most this: with 1 nothing would ever arrive
@@ -21,9 +20,9 @@ WORST = 0.999  # a recorded loss is at most this: with 1 nothing would ever arri
 class Link:
     """A link seen from the device: a constant rate each way, or one that changes as a trace does.
 
-    `tcp` says what becomes of bytes on it, `via` behind which shared access point or cell it is.  A latency or loss
-    that a trace has recorded wins over the link's.  Raises ValueError if a constant rate is not positive and finite,
-    the latency negative or not finite, or the loss no probability below 1.
+    `tcp` says what becomes of bytes on it, `via` behind which shared access point or cell it is.  A loss that a trace
+    has recorded wins over the link's, and so does a latency, also that of the other way's trace.  Raises ValueError if
+    a constant rate is not positive and finite, the latency negative or not finite, or the loss no probability below 1.
     """
 
     up: float | Rate  # bytes/s, from the device to the server
@@ -59,10 +58,8 @@ class Link:
 
     @property
     def mean_latency(self) -> float:
-        """Seconds one way in the long run: of the downlink's trace, if it has recorded any."""
-        if not isinstance(self.down, Trace) or self.down.latency is None:
-            return self.latency
-        return float(np.average(self.down.latency, weights=np.diff(self.down.edges)))
+        """Seconds one way in the long run, of downloads."""
+        return self._recorded("down", lambda trace, values: float(np.average(values, weights=np.diff(trace.edges))))
 
     @property
     def varies(self) -> bool:
@@ -70,60 +67,58 @@ class Link:
         return isinstance(self.up, Trace) or isinstance(self.down, Trace)
 
     @property
-    def repeats(self) -> tuple[float, str]:
-        """After how many seconds its shortest trace starts over, and what that is called; inf if nothing does."""
-        traces = [way for way in (self.down, self.up) if isinstance(way, Trace)]
-        return min(((way.period, PurePath(way.name).name) for way in traces), default=(math.inf, ""))
+    def repeats(self) -> float:
+        """After how many seconds its shortest trace starts over; inf if nothing does."""
+        return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
 
     def starting(self, share: float) -> Link:
         """The same, its traces replayed from this share of their length on, from 0 to 1.
 
         Of both ways alike where both last as long: they were recorded together.
         """
-        return replace(self, up=_starting(self.up, share), down=_starting(self.down, share)) if self.varies else self
+        return replace(self, up=begun(self.up, share), down=begun(self.down, share)) if self.varies else self
 
     def at(self, latency: float) -> Link:
         """The same with this latency, s one way, also where its traces have recorded others."""
         return replace(self, up=_unstamped(self.up), down=_unstamped(self.down), latency=latency)
 
     def passage(
-        self, direction: Direction, nbytes: int, t: float, beyond: float = 0.0, connection: Connection | None = None
+        self,
+        direction: Direction,
+        nbytes: int,
+        t: float,
+        beyond: float = 0.0,
+        connection: Connection | None = None,
+        shared: tuple[float, ...] = (),
     ) -> Passage:
-        """What it costs to send so many bytes at `t`; `beyond` is the one-way latency of the server's own link, s."""
+        """What it costs to send so many bytes at `t`.
+
+        `beyond` is the one-way latency of the server's own link, s, and `shared` are the shared links, bytes/s.
+        """
         rate = self.rate(direction)
-        return passage(self.tcp, self._way(rate, t, beyond), rate, direction, nbytes, t, connection)
+        latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
+        loss = rate.loss_at(t) if isinstance(rate, Trace) else None
+        way = self._way(rate, latency + beyond, loss, shared)
+        return passage(self.tcp, way, rate, direction, nbytes, t, connection)
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
         """As `passage`, with the least latency and loss of the recorded ones."""
         rate = self.rate(direction)
-        latency, loss = self.latency, self.loss
-        if isinstance(rate, Trace):
-            latency = latency if rate.latency is None else float(rate.latency.min())
-            loss = loss if rate.loss is None else float(rate.loss.min())
+        latency = self._recorded(direction, lambda _, values: float(values.min()))
+        loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None
+        return passage(self.tcp, self._way(rate, latency + beyond, loss), rate, direction, nbytes, 0.0, connection)
+
+    def _recorded(self, direction: Direction, latency: Callable[[Trace, Floats], float]) -> float:
+        """A latency of this way's trace, else of the other way's: the path is one.  If neither has any, the link's."""
+        for rate in (self.down, self.up) if direction == "down" else (self.up, self.down):
+            if isinstance(rate, Trace) and rate.latency is not None:
+                return latency(rate, rate.latency)
+        return self.latency
+
+    def _way(self, rate: Rate, latency: float, loss: float | None, shared: tuple[float, ...] = ()) -> Way:
         achieved = isinstance(rate, Trace) and rate.kind == "achieved"
-        way = Way(2 * (latency + beyond), min(loss, WORST), achieved=achieved)
-        return passage(self.tcp, way, rate, direction, nbytes, 0.0, connection)
-
-    def _way(self, rate: Rate, t: float, beyond: float) -> Way:
-        if not isinstance(rate, Trace):
-            return Way(2 * (self.latency + beyond), self.loss)
-        latency, loss = rate.latency_at(t), rate.loss_at(t)
-        return Way(
-            2 * ((self.latency if latency is None else latency) + beyond),
-            self.loss if loss is None else min(loss, WORST),
-            achieved=rate.kind == "achieved",
-        )
-
-
-def _starting(rate: float | Rate, share: float) -> float | Rate:
-    return rate.starting(share * rate.period) if isinstance(rate, Trace) else rate
+        return Way(2 * latency, self.loss if loss is None else min(loss, WORST), achieved=achieved, shared=shared)
 
 
 def _unstamped(rate: float | Rate) -> float | Rate:
-    return _without_latency(rate) if isinstance(rate, Trace) and rate.latency is not None else rate
-
-
-@lru_cache(maxsize=256)
-def _without_latency(trace: Trace) -> Trace:
-    """Made once: a trace may be long, and a thousand devices may replay it."""
-    return replace(trace, latency=None)
+    return rate.without_latency if isinstance(rate, Trace) else rate

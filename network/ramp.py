@@ -1,4 +1,4 @@
-"""Rates that bound another rate: TCP's slow start, a ceiling, a factor.
+"""Rates that bound another rate: TCP's slow start, a factor.
 
 They ask the rate below them, so that a trace under a ramp is still integrated and never walked once the ramp is over.
 """
@@ -6,13 +6,14 @@ They ask the rate below them, so that a trace under a ramp is still integrated a
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from network.rate import Constant, Rate
+from network.trace import Floats
 
 Piece = tuple[float, float, float]  # from and to, s; bytes/s between them
 
@@ -38,28 +39,27 @@ class Ramp:
     growth: float = 2.0  # a segment more for each one acknowledged
     nbytes: float = math.inf  # of the flow
 
+    caps: list[float] = field(init=False, compare=False)  # the bound of each round trip of the ramp, bytes/s
+    starts: list[float] = field(init=False, compare=False)  # when each begins, and when the last one is over, s
+    sent: list[float] = field(init=False, compare=False)  # the windows before each, and all of them, bytes
+    rises: bool = field(init=False, compare=False)  # never falls: in a round trip of the ramp the window alone counts
+
     def __post_init__(self) -> None:
         if not 0 < self.rtt < math.inf:
             raise ValueError(f"rtt is {self.rtt} s; a ramp needs a positive, finite round trip")
         if not 0 < self.window < math.inf:
             raise ValueError(f"window is {self.window} bytes; a ramp needs a positive, finite one to begin with")
         check_growth(self.growth)
-
-    @cached_property
-    def caps(self) -> list[float]:
-        """The bound of each round trip of the ramp, bytes/s; empty if there is no ramp to climb."""
-        caps: list[float] = []
-        window, sent, peak = self.window, 0.0, self.link.peak
-        while window / self.rtt < peak and sent + window < self.nbytes:
+        caps, starts, sent = list[float](), [self.begin], [0.0]
+        window, peak = self.window, self.link.peak
+        while window / self.rtt < peak and sent[-1] + window < self.nbytes:
             caps.append(window / self.rtt)
-            sent += window
+            sent.append(sent[-1] + window)
+            starts.append(self.begin + len(caps) * self.rtt)
             window *= self.growth
-        return caps
-
-    @cached_property
-    def starts(self) -> list[float]:
-        """When each round trip of the ramp begins, and when the last one is over, s."""
-        return [self.begin + i * self.rtt for i in range(len(self.caps) + 1)]
+        for name, value in (("caps", caps), ("starts", starts), ("sent", sent)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "rises", isinstance(self.link, Constant))
 
     @property
     def end(self) -> float:
@@ -71,11 +71,17 @@ class Ramp:
         return self.link.peak
 
     def at(self, t: float) -> float:
-        if t < self.begin:
-            return 0.0
-        return min(self.link.at(t), self._cap(t))
+        number = bisect_right(self.starts, t) - 1
+        if number == len(self.caps):
+            return self.link.at(t)
+        return min(self.link.at(t), self.caps[number]) if number >= 0 else 0.0
 
     def change(self, t: float) -> float:
+        number = bisect_right(self.starts, t)
+        if number == len(self.starts):
+            return self.link.change(t)
+        if self.rises:
+            return self.starts[number]
         value = self.at(t)
         while t < self.end:
             t = self._next(t)
@@ -84,68 +90,56 @@ class Ramp:
         return self.link.change(t)
 
     def carried(self, begin: float, end: float) -> float:
-        slow = sum(rate * (until - since) for since, until, rate in self._pieces(begin, end))
-        return slow + self.link.carried(max(begin, self.end), end) if end > self.end else slow
+        if begin >= self.end:
+            return self.link.carried(begin, end)
+        if end > self.end:
+            return self.carried(begin, self.end) + self.link.carried(self.end, end)
+        if self.rises:
+            return self._sent_by(end) - self._sent_by(begin)
+        return sum(rate * (until - since) for since, until, rate in self._pieces(begin, end))
 
     def finish(self, begin: float, nbytes: float) -> float:
+        if begin >= self.end or nbytes <= 0:
+            return self.link.finish(begin, nbytes) if nbytes > 0 else begin
         left = nbytes
+        if self.rises:
+            left += self._sent_by(begin)
+            number = bisect_left(self.sent, left) - 1
+            if number < len(self.caps):
+                return max(begin, self.starts[number] + (left - self.sent[number]) / self.caps[number])
+            return self.link.finish(self.end, left - self.sent[-1])
         for since, until, rate in self._pieces(begin, self.end):
             if left <= rate * (until - since):
-                return since + left / rate if left > 0 else begin
+                return since + left / rate
             left -= rate * (until - since)
-        return self.link.finish(max(begin, self.end), left) if nbytes > 0 else begin
+        return self.link.finish(self.end, left)
 
-    def _cap(self, t: float) -> float:
-        """The bound of slow start at `t`, not before `begin`; inf after the ramp."""
-        number = bisect_right(self.starts, t) - 1
-        return self.caps[number] if number < len(self.caps) else math.inf
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        changes, rates = self.link.ahead(t, count)
+        if t >= self.end:
+            return changes, rates
+        starts = np.array(self.starts)
+        times = np.union1d(changes, starts[starts > t])[:count]
+        below = np.append(self.link.at(t), rates)[np.searchsorted(changes, times, side="right")]
+        return times, np.minimum(below, np.array([0.0, *self.caps, math.inf])[np.searchsorted(starts, times, "right")])
+
+    def under(self, ceiling: float) -> Ramp:
+        return self if ceiling >= self.peak else replace(self, link=self.link.under(ceiling))
 
     def _next(self, t: float) -> float:
         """When the ramp or the link may change next, before the ramp is over."""
         start = self.starts[bisect_right(self.starts, t)]
         return start if t < self.begin else min(self.link.change(t), start)
 
+    def _sent_by(self, t: float) -> float:
+        """Bytes since the ramp began, if it rises and `t` is not after its end."""
+        number = min(bisect_right(self.starts, t), len(self.caps)) - 1
+        return self.sent[number] + self.caps[number] * (t - self.starts[number]) if number >= 0 else 0.0
+
     def _pieces(self, begin: float, end: float) -> Iterator[Piece]:
         """What may flow from `begin` until `end`, but no further than the end of the ramp."""
         for cap, start, over in zip(self.caps, self.starts, self.starts[1:], strict=False):
             yield from _walk(self.link, max(begin, start), min(end, over), cap)
-
-
-@dataclass(frozen=True)
-class Clipped:
-    """A rate that never exceeds `ceiling`, bytes/s: exact, but it walks from change to change.
-
-    `change` may name an instant at which the ceiling hides that the rate changed.
-    """
-
-    rate: Rate
-    ceiling: float
-
-    @property
-    def peak(self) -> float:
-        return min(self.rate.peak, self.ceiling)
-
-    def at(self, t: float) -> float:
-        return min(self.rate.at(t), self.ceiling)
-
-    def change(self, t: float) -> float:
-        return self.rate.change(t)
-
-    def carried(self, begin: float, end: float) -> float:
-        return sum(rate * (until - since) for since, until, rate in _walk(self.rate, begin, end, self.ceiling))
-
-    def finish(self, begin: float, nbytes: float) -> float:
-        if nbytes <= 0:
-            return begin
-        # Where the rate alone never carries them, the walk would have no end.
-        if self.rate.finish(begin, nbytes) == math.inf:
-            return math.inf
-        left = nbytes
-        for since, until, rate in _walk(self.rate, begin, math.inf, self.ceiling):
-            if rate > 0 and left <= rate * (until - since):
-                return since + left / rate
-            left -= rate * (until - since) if rate > 0 else 0.0
-        return math.inf
 
 
 def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piece]:
@@ -155,14 +149,6 @@ def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piec
         until = min(rate.change(t), end)
         yield t, until, min(rate.at(t), ceiling)
         t = until
-
-
-@runtime_checkable
-class Clippable(Rate, Protocol):
-    """A rate that knows itself under a ceiling, better than by walking."""
-
-    def under(self, ceiling: float) -> Rate:
-        """min(rate, ceiling), bytes/s."""
 
 
 @dataclass(frozen=True)
@@ -188,20 +174,12 @@ class Scaled:
     def finish(self, begin: float, nbytes: float) -> float:
         return self.rate.finish(begin, nbytes / self.factor)
 
-    def under(self, ceiling: float) -> Rate:
-        return Scaled(bounded(self.rate, ceiling / self.factor), self.factor)
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        times, values = self.rate.ahead(t, count)
+        return times, values * self.factor
 
-
-def bounded(rate: Rate, ceiling: float) -> Rate:
-    """min(rate, ceiling), bytes/s: the rate itself where the ceiling binds nowhere.
-
-    A trace under a ceiling costs a walk through it: who asks often keeps the answer.
-    """
-    if ceiling >= rate.peak:
-        return rate
-    if isinstance(rate, Constant):
-        return Constant(ceiling)
-    return rate.under(ceiling) if isinstance(rate, Clippable) else Clipped(rate, ceiling)
+    def under(self, ceiling: float) -> Scaled:
+        return self if ceiling >= self.peak else Scaled(self.rate.under(ceiling / self.factor), self.factor)
 
 
 def check_growth(growth: float) -> None:

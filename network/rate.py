@@ -6,6 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from network.trace import Floats
+
+NEVER = np.zeros(0)
+
 
 class Rate(Protocol):
     """Bytes/s as a function of time, constant in pieces; a pure question asked twice has one answer.
@@ -30,6 +36,16 @@ class Rate(Protocol):
     def finish(self, begin: float, nbytes: float) -> float:
         """When so many bytes that began then have been carried, s; inf if never."""
 
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        """The next `count` instants after `t` at which it may change, s, and the rates from each on, bytes/s.
+
+        Fewer only if it changes no more.  What `change` and `at` say one after the other, for who shares a link and
+        must look at all of them.
+        """
+
+    def under(self, ceiling: float) -> Rate:
+        """min(rate, ceiling), bytes/s, the latter positive: itself where the ceiling binds nowhere."""
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -52,3 +68,9 @@ class Constant:
 
     def finish(self, begin: float, nbytes: float) -> float:
         return begin + nbytes / self.peak
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:  # noqa: ARG002
+        return NEVER, NEVER
+
+    def under(self, ceiling: float) -> Constant:
+        return self if ceiling >= self.peak else Constant(ceiling)

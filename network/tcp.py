@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from network.ramp import Ramp, Scaled, bounded, check_growth
+from network.ramp import Ramp, Scaled, check_growth
 from network.rate import Rate
 
 Model = Literal["ideal", "tcp", "lv08", "cm02"]
@@ -45,6 +45,11 @@ class Simgrid:
     rate: float  # factor
     weight_s: float  # bytes; a flow's penalty is the sum over links of latency + S/bandwidth
     cross: float  # part of a flow that its acknowledgements take of the same link
+
+    @property
+    def part(self) -> float:
+        """Of a link's rate, what flows can have."""
+        return self.rate / (1 + self.cross)
 
 
 SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0)}
@@ -97,6 +102,11 @@ class Tcp:
         """Bytes on the wire: the payload, and headers for each segment."""
         return nbytes + -(-nbytes // self.mss) * self._headers
 
+    @property
+    def part(self) -> float:
+        """Of a shared link's capacity, what its flows can have: SimGrid's factors hold for each link of a route."""
+        return SIMGRID[self.model].part if self.model in SIMGRID else 1.0
+
     def ceiling(self, way: Way) -> float:
         """The bound of receive window and losses, bytes/s on the wire; inf without latency.
 
@@ -142,6 +152,7 @@ class Way:
     loss: float = 0.0  # probability, of a segment
     queue: float = 0.0  # s, that the bottleneck's buffer adds to the round trip
     achieved: bool = False
+    shared: tuple[float, ...] = ()  # bytes/s of each shared link on it, which only SimGrid's shares depend on
 
     def __post_init__(self) -> None:
         for name in ("rtt", "queue"):
@@ -232,7 +243,7 @@ def passage(
     """What it costs to send `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
 
     A ceiling that binds is applied to `link` here; who has a long trace and a steady way passes
-    `bounded(trace, tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
+    `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
     """
     if nbytes < 0:
         raise ValueError(f"nbytes is {nbytes}; a message has at least 0")
@@ -258,7 +269,7 @@ def _tcp(
     idle = t + delay - sender.last  # both at the receiver
     window = tcp.initial_window if tcp.idle_reset and idle > tcp.timeout(way) else sender.window
     climb = Climb(window, way.rtt, tcp) if way.rtt > 0 else None
-    under = bounded(link, tcp.ceiling(way))
+    under = link.under(tcp.ceiling(way))
     return Passage(delay, tcp.wire(nbytes), tcp.weight(way), under, climb, kept, direction, way.rtt)
 
 
@@ -274,10 +285,11 @@ def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
     """SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
 
     The window's bound and the penalty read the latency as it is, without the factor; a flow without latency has
-    penalty 1.  Of the links on the route only the device's own is known here; a shared one is the fluid's.
+    penalty 1.  Shared links on the way count as those of `way`, and `Tcp.part` of their capacity is what is shared.
     """
     latency = way.rtt / 2
-    rate = Scaled(link, model.rate / (1 + model.cross))
-    under = bounded(rate, GAMMA / (2 * latency)) if latency else rate
-    penalty = latency + (model.weight_s / link.peak if link.peak else 0.0) if latency else 1.0
+    rate = Scaled(link, model.part)
+    under = rate.under(GAMMA / (2 * latency)) if latency else rate
+    slowness = sum(model.weight_s / bandwidth for bandwidth in (link.peak, *way.shared) if bandwidth)
+    penalty = latency + slowness if latency else 1.0
     return Passage(model.latency * latency, nbytes, 1 / min(penalty, RTTS[1]), under)

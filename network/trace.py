@@ -6,8 +6,9 @@ import copy
 import math
 import sys
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ Kind = Literal["capacity", "achieved"]
 SHORTEST = 1e-6  # s: a period much below the spacing of floats at 1e6 s could not be told apart
 MOST = sys.float_info.max
 ROUNDING = 2.0**-50  # four times the spacing of floats at 1
+KEPT = 2_000_000  # pieces of derived traces that are remembered: some 300 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,24 +117,13 @@ class Steps:
         return self.prefix[piece] + (u - self.edges[piece]) * self.rates[piece]
 
 
-@lru_cache(maxsize=256)
-def _under(steps: Steps, ceiling: float) -> Steps:
-    edges, rates = steps.arrays
-    return Steps.of(edges, np.minimum(rates, ceiling))
-
-
-@lru_cache(maxsize=256)
-def _scaled(steps: Steps, factor: float) -> Steps:
-    edges, rates = steps.arrays
-    return Steps.of(edges, rates * factor)
-
-
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What a link carried once, replayed from `offset` and repeated with its period: a Rate (network.md §4).
 
     `edges` are n + 1 instants in s, the first 0 and the last the period; `rates` the n rates between them in bytes/s.
     `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, hold between the same edges.
+    `remark` is what must be known of the file before it is believed, as part of a sentence.
     The arrays are copied and read-only.  Raises ValueError unless edges increase and all is finite and not negative.
     """
 
@@ -144,6 +135,7 @@ class Trace:
     latency: Floats | None = None
     loss: Floats | None = None
     offset: float = field(default=0.0, kw_only=True)
+    remark: str = field(default="", kw_only=True)
     _steps: Steps = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -252,22 +244,35 @@ class Trace:
         """
         if not ceiling > 0:
             raise ValueError(f"the ceiling is {ceiling} bytes/s; it must be positive")
-        if ceiling >= self.peak:
-            return self
-        lower = _frozen(np.minimum(self.rates, ceiling))
-        return self._but(rates=lower, _steps=_under(self._steps, ceiling))
+        return self if ceiling >= self.peak else _UNDER(self, ceiling)
 
     def scaled(self, factor: float) -> Trace:
         """The same with every rate times `factor`.  Raises ValueError unless that is positive and finite."""
         if not 0 < factor < math.inf:
             raise ValueError(f"the factor is {factor}; it must be positive and finite")
-        if factor == 1:
-            return self
-        return self._but(rates=_frozen(self.rates * factor), _steps=_scaled(self._steps, factor))
+        return self if factor == 1 else _SCALED(self, factor)
+
+    @cached_property
+    def without_latency(self) -> Trace:
+        """The same with no latencies of its own; made once, as a thousand devices may replay it."""
+        return self if self.latency is None else self._but(latency=None)
+
+    def until(self, end: float) -> Trace:
+        """The file's samples before `end`, s, from its start and repeated from there; all of them if it is shorter.
+
+        Raises ValueError unless that leaves SHORTEST at least.
+        """
+        if end >= self.period:
+            return self.starting(0.0)
+        n = int(np.searchsorted(self.edges, end, side="left"))
+        kept = (None if values is None else values[:n] for values in (self.latency, self.loss))
+        edges = np.append(self.edges[:n], end)
+        return Trace(edges, self.rates[:n], self.direction, self.kind, self.name, *kept, remark=self.remark)
 
     def _but(self, **changes: Any) -> Trace:
         """A copy without a second integration."""
         other = copy.copy(self)
+        other.__dict__.pop("without_latency", None)
         for name, value in changes.items():
             object.__setattr__(other, name, value)
         return other
@@ -282,6 +287,54 @@ class Trace:
             return None
         piece = int(np.searchsorted(self.edges, (t + self.offset) % self.period, side="right")) - 1
         return float(values[min(piece, len(values) - 1)])
+
+
+class Remembered:
+    """A function of a trace and a number, with its last results: a thousand devices may replay one file.
+
+    Bounded by their pieces and not by their count, for a trace may be of any size.
+    """
+
+    def __init__(self, make: Callable[[Trace, float], Trace]) -> None:
+        self._make = make
+        self._kept: dict[tuple[int, float], tuple[Steps, Trace]] = {}  # the steps keep their id from being another's
+        self._pieces = 0
+
+    def __call__(self, trace: Trace, number: float) -> Trace:
+        key = id(trace._steps), number
+        held = self._kept.pop(key, None)
+        if held is None:
+            held = trace._steps, self._make(trace, number)
+            self._pieces += len(held[1].rates)
+        self._kept[key] = held  # the last to go
+        while self._pieces > KEPT and len(self._kept) > 1:
+            self._pieces -= len(self._kept.pop(next(iter(self._kept)))[1].rates)
+        made = held[1]
+        return made._but(offset=trace.offset, latency=trace.latency, loss=trace.loss)
+
+
+def _bounded(trace: Trace, ceiling: float) -> Trace:
+    edges, rates = trace._steps.arrays
+    lower = _frozen(np.minimum(trace.rates, ceiling))
+    return trace._but(rates=lower, _steps=Steps.of(edges, np.minimum(rates, ceiling)))
+
+
+def _times(trace: Trace, factor: float) -> Trace:
+    edges, rates = trace._steps.arrays
+    return trace._but(rates=_frozen(trace.rates * factor), _steps=Steps.of(edges, rates * factor))
+
+
+_UNDER, _SCALED = Remembered(_bounded), Remembered(_times)
+
+
+def begun(rate: Any, share: float) -> Any:
+    """The rate, replayed from this share of its length on, from 0 to 1, if it is a trace."""
+    return rate.starting(share * rate.period) if isinstance(rate, Trace) else rate
+
+
+def scaled(rate: Any, factor: float) -> Any:
+    """The rate times a factor, a trace or a number."""
+    return rate.scaled(factor) if isinstance(rate, Trace) else rate * factor
 
 
 def _frozen(values: npt.ArrayLike) -> Floats:

@@ -16,8 +16,8 @@ from network.flow import MOST, Flow, Link
 from network.level import Floats, Places, Pool, shares
 from network.rate import Constant, Rate
 
-FEW, MANY = 8, 1024  # changes of one rate to look ahead
-CELLS = 2**18  # instants times flows to work out at once
+FEW = 8  # instants to work out at once, at least where there are so many
+CELLS = 2**18  # instants times flows to work out at once, at most
 ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
 
 
@@ -63,8 +63,8 @@ class Tree:
             self._radios = _with(self._radios, self._tuning, column, flow.radio, t)
 
     def leave(self, flow: Flow, t: float) -> None:
-        self._settle(t)
-        self._forget(flow)
+        self._part(t)
+        self._forget(flow, self.left(flow, t))
 
     def left(self, flow: Flow, t: float) -> float:
         left = float(self._left[self._column[flow]])
@@ -84,11 +84,10 @@ class Tree:
 
     def step(self, t: float) -> list[Flow]:
         over = np.flatnonzero(self._known().ends <= t + ULPS * t)
-        self._settle(t)
+        self._part(t)
         ended = [self._flow[column] for column in over.tolist()]
         for flow in ended:
-            self._forget(flow)
-            flow.left = 0.0
+            self._forget(flow, 0.0)
         return ended
 
     # --- columns --------------------------------------------------------------------------------------------
@@ -105,14 +104,21 @@ class Tree:
         self._places.clear()
         return column
 
-    def _forget(self, flow: Flow) -> None:
+    def _forget(self, flow: Flow, left: float) -> None:
         column = self._column.pop(flow)
-        flow.left, flow.home = float(self._left[column]), None
+        flow.left, flow.home = left, None
+        if self._course is not None:
+            self._course.forget(column)
         del self._flow[column]
         self._left[column], self._caps[column], self._radios[column] = math.inf, 0.0, math.nan
         self._moving.pop(column, None)
         self._tuning.pop(column, None)
         self._free[flow.route[0]].append(column)
+
+    def _part(self, t: float) -> None:
+        """Before a flow goes: what is known ahead stays so as long as nobody waits for what it had."""
+        if self._course is None or not self._course.free or t >= self._course.edges[-1]:
+            self._settle(t)
 
     def _settle(self, t: float) -> None:
         """Brings all flows to `t`; next time it looks ahead twice as far as this time was of use."""
@@ -120,7 +126,7 @@ class Tree:
             self._left -= self._course.carried_by(t)
             self._left[self._left <= self._nbytes * 2**-46] = 0.0  # as Flow.rest does
             used = self._course.place(math.nextafter(t, -math.inf)) + 1
-            self._depth = min(max(FEW, 2 * self._depth * used // len(self._course.rates)), MANY)
+            self._depth = min(max(FEW, 2 * self._depth * used // len(self._course.rates)), CELLS)
         self._course, self._now = None, t
 
     # --- ahead ----------------------------------------------------------------------------------------------
@@ -133,8 +139,7 @@ class Tree:
     def _plan(self) -> Course:
         loaded = {i: ahead for i, ahead in self._widening.items() if self._links[i].flows}
         varying = [*loaded.values(), *self._moving.values(), *self._tuning.values()]
-        depth = max(1, min(self._depth, CELLS // (len(self._left) * max(len(varying), 1))))
-        edges = edges_of(varying, self._now, depth)
+        edges = edges_of(varying, self._now, max(1, min(self._depth, CELLS // len(self._left))))
         bounds = spread(self._caps, self._moving, edges[:-1])
         radios = bounds
         if self._on_air:
@@ -143,7 +148,23 @@ class Tree:
         capacities = spread(self._capacities, loaded, edges[:-1])
         for row, some in ((self._caps, self._moving), (self._radios, self._tuning)):
             _keep(row, some)
-        return course(edges, shares(bounds, self._weights, radios, self._pools(capacities)), self._left)
+        pools = self._pools(capacities)
+        rates = shares(bounds, self._fair(), radios, pools)
+        return course(edges, rates, self._left, free=bool((rates == bounds).all()))
+
+    def _fair(self) -> Floats:
+        """Their weights; on one air all have their mean, on links above too, which Pool needs.
+
+        A radio's scheduler knows no round trips (network.md §1).  Those of devices at one access point are much alike,
+        as they share all of the way but its air; together they weigh what they would.
+        """
+        if not self._on_air:
+            return self._weights
+        weights = self._weights.copy()
+        for link in self._links:
+            if link.airtime and link.flows:
+                weights[self._places[link]] = math.fsum(flow.weight for flow in link.flows.values()) / len(link.flows)
+        return weights
 
     def _pools(self, capacities: Floats) -> list[Pool]:
         if not self._places:

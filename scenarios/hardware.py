@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from scenarios.draws import DrawnAmount, DrawnRate
-from scenarios.keys import LONG, Count, Name, Part, says
+from scenarios.keys import LONG, Count, Name, NotNegative, Part, Positive, Rate, Share, says
 from scenarios.links import Link, Links, Path
 
 
@@ -94,11 +94,55 @@ class Presence(Part):
         return off
 
 
+Ratio = Annotated[float, Field(ge=0, le=2)]
+
+
+class Board(Part):
+    """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; what is left out acts not."""
+
+    speed_gflop_s: Rate = says("Effective in training.", 4)
+    speed_conv_gflop_s: Rate | None = says("The same of convolutions alone.", 5, default=None)
+    speed_dense_gflop_s: Rate | None = says("Of other matrix products.", 3, default=None)
+    speed_recurrent_gflop_s: Rate | None = says("Of matrix products in recurrent layers.", 3, default=None)
+    memory_bandwidth_gb_s: Rate = says("Of its memory.", 3)
+    overhead_ms: NotNegative = says("Fixed time of each training step.", 2)
+    memory_mb: Rate = says("What fits into it.", 4000)
+    power_idle_w: NotNegative | None = says("What it draws while it idles.", 2.7, default=None)
+    power_compute_w: NotNegative | None = says("While it computes.", 6, default=None)
+    power_radio_w: NotNegative | None = says("While it sends or receives.", 3.2, default=None)
+    wakeup_s: NotNegative | None = says("Of a radio that was idle for 10 s (`wakeup: true`).", 0.1, default=None)
+    sustained: Share | None = says("Of the full speed, under endless load (`throttling: true`).", 0.7, default=None)
+    heating_s: Positive | None = says("How soon it comes to that: the time constant.", 300, default=None)
+    jitter: Ratio | None = says("Coefficient of variation of a batch's seconds (`jitter: true`).", 0.02, default=None)
+    source: Annotated[str, Field(max_length=20_000)] = says(
+        "Who measured it.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"
+    )
+
+
+def _file_or_not(value: Any) -> str:
+    return "<file>" if isinstance(value, str) else "<profiles>"
+
+
+Boards = Annotated[
+    Annotated[Path, Tag("<file>")] | Annotated[dict[Name, Board], Tag("<profiles>")], Discriminator(_file_or_not)
+]
+
+
+def _flag_or_number(value: Any) -> str:
+    return "<flag>" if isinstance(value, bool) else "<number>"
+
+
+Jitter = Annotated[
+    Annotated[bool, Tag("<flag>")] | Annotated[float, Field(gt=0, le=2), Tag("<number>")],
+    Discriminator(_flag_or_number),
+]
+
+
 class Group(Part):
     """So many devices of a kind.  What is drawn differs from device to device."""
 
     name: Name | None = says("Their names are this and a number. Default: the profile.", "field-phones", default=None)
-    profile: str = says("A name that `fedlapse devices` lists.", "phone-mid")
+    profile: str = says("A name that `fedlapse devices` lists, or that `profiles:` has.", "phone-mid")
     count: Count = says("How many.", 30, default=1)
     link: Links = says("How they are connected.", {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40})
     presence: Presence = says("When they are off line.", {"off": [[60, 90]]}, default=Presence())
@@ -112,9 +156,10 @@ class Group(Part):
         "Fixed time of each training step, instead of the profile's.", 3, default=None
     )
     memory_mb: DrawnRate | None = says("Instead of the profile's.", 4000, default=None)
-    jitter: Annotated[float, Field(gt=0, le=2)] | None = says(
-        "No two batches take the same seconds: their coefficient of variation. Measured phones: 0.01-0.06, at worst "
-        "0.18. Default: none.",
+    jitter: Jitter | None = says(
+        "No two batches take the same seconds: true, as the profile says, or their coefficient of variation. Measured "
+        "phones: 0.01-0.06, at worst 0.18. Default: none.",
+        True,
         0.06,
         default=None,
     )

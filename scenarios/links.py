@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -49,8 +49,8 @@ class Transport(Part):
     ethernet: bool = says("Rates count the 14 bytes of Ethernet's headers too.", True, default=False)
 
 
-class Traces(Part):
-    """Recorded rates that are replayed: each device has one file of the list, and in each seed its place in it."""
+class Recorded(Part):
+    """Recorded rates that are replayed, again and again, in each seed from another place on."""
 
     down: Files = says(
         "Files or folders; formats are told from content: own CSV, Mahimahi, Pensieve, HSDPA, FCC, Oboe, UCC 5G ...",
@@ -58,28 +58,52 @@ class Traces(Part):
     )
     up: Files | None = says("Recorded uplinks; else one of the two below.", ["traces/walk.up"], default=None)
     up_ratio: Positive | None = says("Uplinks are such a part of the downlink, an assumption.", 0.2, default=None)
+    up_source: Annotated[str, Field(min_length=1, max_length=200)] | None = says(
+        "Where up_ratio is from, told with it.", "Ookla, LTE: 34 of 167 Mbit/s", default=None
+    )
     symmetric: bool = says("Uplinks are as the downlink, an assumption.", True, default=False)
     format: str | None = says("The files' format, where content leaves it open.", "sigcomm21", default=None)
+
+    @model_validator(mode="after")
+    def _one_uplink(self) -> Self:
+        given = [self.up is not None, self.up_ratio is not None, self.symmetric]
+        if sum(given) > 1:
+            raise ValueError("uplinks are one of up, up_ratio and symmetric; two are given")
+        if self.up_source is not None and self.up_ratio is None:
+            raise ValueError("up_source says where up_ratio is from; give up_ratio, or leave it out")
+        return self
+
+
+class Traces(Recorded):
+    """Recordings that devices replay: each has one file of the list, and in each seed its place in it."""
+
     capacity: Literal["device", "cell"] = says(
-        "device: what one phone got. cell: what its whole cell could carry; only then may it be behind a shared cell.",
+        "device: what one phone got. cell: what its whole cell could carry, so that each device has as much, from a "
+        "place of its own; only then may it be behind a shared link. Who share a recorded cell are behind a link of "
+        "`topology:` that has the trace.",
         "cell",
         default="device",
     )
 
-    @model_validator(mode="after")
-    def _one_uplink(self) -> Traces:
-        given = [self.up is not None, self.up_ratio is not None, self.symmetric]
-        if sum(given) > 1:
-            raise ValueError("uplinks are one of up, up_ratio and symmetric; two are given")
-        return self
+
+RADIO = "Generated rates, a sequence of its own for each {}: `fedlapse trace synth` lists the kinds."
 
 
 class Link(Part):
-    """What carries bytes to and from the server."""
+    """The server's link: numbers, recordings, or a kind of radio."""
 
-    up_mbit_s: Rate = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 100)
-    down_mbit_s: Rate = says("Download rate.", 100)
+    up_mbit_s: Rate | None = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 100, default=None)
+    down_mbit_s: Rate | None = says("Download rate.", 100, default=None)
     latency_ms: NotNegative = says("One way.", 5, default=0.0)
+    trace: Recorded | None = says(
+        "Recorded capacities instead of numbers.", {"down": ["backhaul.csv"], "up_ratio": 0.2}, default=None
+    )
+    radio: str | None = says(RADIO.format("server"), "satellite-leo", default=None)
+
+    @model_validator(mode="after")
+    def _rates_come_from_somewhere(self) -> Self:
+        check_source(self)
+        return self
 
 
 class Links(Part):
@@ -94,29 +118,32 @@ class Links(Part):
     trace: Traces | None = says(
         "Recorded rates instead of numbers.", {"down": ["traces"], "up_ratio": 0.2}, default=None
     )
-    radio: str | None = says(
-        "Generated rates, a sequence of its own for each device: `fedlapse trace synth` lists the kinds.",
-        "lte",
-        default=None,
-    )
+    radio: str | None = says(RADIO.format("device"), "lte-driving", default=None)
     via: Via | None = says(
         "Behind which access point or cell of `topology:`; several are dealt in turn.", "home-wifi", default=None
     )
     model: Model | None = says("Instead of that of `network:`.", "ideal", default=None)
 
     @model_validator(mode="after")
-    def _rates_come_from_somewhere(self) -> Links:
-        if self.trace and self.radio:
-            raise ValueError("a link has trace or radio, not both")
-        if self.radio and (self.up_mbit_s is not None or self.down_mbit_s is not None):
-            raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
-        if self.trace and self.down_mbit_s is not None:
-            raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
-        if not (self.trace or self.radio) and (self.up_mbit_s is None or self.down_mbit_s is None):
-            raise ValueError("a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {radio: lte}")
-        if self.trace and self.up_mbit_s is not None and (self.trace.up or self.trace.up_ratio or self.trace.symmetric):
-            raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
+    def _rates_come_from_somewhere(self) -> Self:
+        check_source(self)
         return self
+
+
+def check_source(said: Link | Links | Shared) -> None:
+    """Raises ValueError unless each way has its rate from one source, numbers or a recording or a radio."""
+    trace, numbers = said.trace, (said.up_mbit_s, said.down_mbit_s)
+    if trace and said.radio:
+        raise ValueError("a link has trace or radio, not both")
+    if said.radio and numbers != (None, None):
+        raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
+    if trace and said.down_mbit_s is not None:
+        raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
+    if trace and said.up_mbit_s is not None and (trace.up or trace.up_ratio or trace.symmetric):
+        raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
+    if not (trace or said.radio) and None in numbers:
+        more = ", or airtime: true" if isinstance(said, Shared) else ""
+        raise ValueError(f"a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {{radio: lte-driving}}{more}")
 
 
 class Shared(Part):
@@ -124,6 +151,12 @@ class Shared(Part):
 
     up_mbit_s: Rate | None = says("What all uploads share.", 50, default=None)
     down_mbit_s: Rate | None = says("What all downloads share.", 150, default=None)
+    trace: Recorded | None = says(
+        "What a whole cell or backhaul was recorded to carry, shared by all behind it.",
+        {"down": ["cell.csv"], "up_ratio": 0.2},
+        default=None,
+    )
+    radio: str | None = says(RADIO.format("link"), "lte-driving", default=None)
     airtime: bool = says(
         "Wi-Fi: devices share its time instead, and each sends at the rate of its own link meanwhile.",
         True,
@@ -132,9 +165,11 @@ class Shared(Part):
     behind: Name | None = says("The next one towards the server. Default: the server's link.", "backhaul", default=None)
 
     @model_validator(mode="after")
-    def _rates_or_airtime(self) -> Shared:
-        if self.airtime and (self.up_mbit_s is not None or self.down_mbit_s is not None):
+    def _rates_or_airtime(self) -> Self:
+        if not self.airtime:
+            check_source(self)
+        elif self.trace or self.radio:
+            raise ValueError("of airtime there is one second a second; leave trace and radio out")
+        elif self.up_mbit_s is not None or self.down_mbit_s is not None:
             raise ValueError("of airtime there is one second a second; leave up_mbit_s and down_mbit_s out")
-        if not self.airtime and (self.up_mbit_s is None or self.down_mbit_s is None):
-            raise ValueError("it needs up_mbit_s and down_mbit_s, or airtime: true")
         return self

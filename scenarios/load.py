@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from scenarios import names, sense
-from scenarios.faults import BadScenario, bad, faults_of, in_one_line, unreadable
+from scenarios import boards, names, sense
+from scenarios.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
 from scenarios.overrides import change
 from scenarios.schema import Scenario
 from scenarios.source import Source, Unreadable, read
@@ -104,6 +104,7 @@ def text_of(path: str) -> str:
 
 
 def _checked(source: Source) -> Scenario:
+    _write_out_profiles(source)
     unknown = names.faults(source.plain)
     try:
         # JSON mode: a YAML list is what the schema calls a tuple
@@ -115,3 +116,13 @@ def _checked(source: Source) -> Scenario:
     if faults := [*unknown, *sense.faults(scenario)]:
         raise bad(source, faults)
     return scenario
+
+
+def _write_out_profiles(source: Source) -> None:
+    """A file of profiles becomes what it says, so that a scenario that is kept stands by itself."""
+    said = source.plain.get("profiles")
+    if isinstance(said, str):
+        try:
+            source.plain = {**source.plain, "profiles": boards.written_out(said)}
+        except BadScenario as error:
+            raise bad(source, [Fault(("profiles",), str(error))]) from None

@@ -9,10 +9,11 @@ from typing import Any
 
 from devices.device import NEVER, Device, Profile, profiles
 from devices.presence import Presence
+from devices.sessions import Undrawn
 from network.link import Link
-from scenarios import absence, hardware, wiring
+from scenarios import absence, boards, hardware, wiring
 from scenarios.drawing import check_range, value
-from scenarios.faults import BadScenario, did_you_mean
+from scenarios.faults import BadScenario
 from scenarios.roster import EACH, MANY, Made, Roster, some
 from scenarios.schema import Scenario
 
@@ -29,9 +30,7 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     """
     _check_size(scenario)
     roster = Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
-    # To know who is on line all of them are looked at, again and again.
-    kept = MANY if always_on(scenario) else max(MANY, len(roster))
-    devices = Made(roster, partial(_device, scenario, roster), kept)
+    devices = Made(roster, partial(_device, scenario, roster))
     radios = any(group.link.radio for group in scenario.fleet)
     links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
     for group in scenario.fleet if len(roster) > EACH else ():
@@ -39,11 +38,19 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     heard: set[int] = set()
     for name in some(roster):
         number = roster.place(name)[0]
-        devices.get(name)
+        _check_presence(devices[name])
         if number not in heard or not scenario.fleet[number].link.radio:
             links.get(name)
         heard.add(number)
     return devices, links
+
+
+def _check_presence(device: Device) -> None:
+    """Refuses kinds of presence that never hold together as far as they are drawn."""
+    try:
+        device.presence.next_on(0.0)
+    except Undrawn as error:
+        raise BadScenario(f"fleet: {device.name} is not found on line: {error}") from None
 
 
 def always_on(scenario: Scenario) -> bool:
@@ -52,7 +59,7 @@ def always_on(scenario: Scenario) -> bool:
 
 
 def _device(scenario: Scenario, roster: Roster, name: str) -> Device:
-    return machine(name, scenario.fleet[roster.place(name)[0]], scenario.fleet_seed)
+    return machine(name, scenario.fleet[roster.place(name)[0]], scenario.fleet_seed, boards.known(scenario))
 
 
 def _link(scenario: Scenario, roster: Roster, name: str) -> Link:
@@ -77,13 +84,11 @@ def _check_ranges(group: hardware.Group) -> None:
 
 
 def server(scenario: Scenario) -> tuple[Device, Link]:
-    said = scenario.server.link
-    link = Link.of(said.up_mbit_s, said.down_mbit_s, said.latency_ms)  # what is sent on it, the devices' links say
-    return Device("server", profiles()[scenario.server.profile], Presence()), link
+    return Device("server", boards.known(scenario)[scenario.server.profile], Presence()), wiring.server(scenario)
 
 
-def machine(name: str, group: hardware.Group, seed: int) -> Device:
-    """One device of a group: its profile, with what the group says or draws instead."""
+def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
+    """One device of a group: its profile, of those that are known, with what the group says or draws instead."""
     changed = {
         "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
         "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),
@@ -96,16 +101,18 @@ def machine(name: str, group: hardware.Group, seed: int) -> Device:
             values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    profile = _with_effects(_profile(name, group.profile, values), group.jitter, group.throttling, group.wakeup)
+    profile = _with_effects(
+        _profile(name, (known or profiles())[group.profile], values), group.jitter, group.throttling, group.wakeup
+    )
     return Device(name, profile, absence.presence(name, group.presence, seed))
 
 
 @lru_cache(maxsize=4096)
-def _with_effects(profile: Profile, jitter: float | None, throttling: bool, wakeup: bool) -> Profile:
+def _with_effects(profile: Profile, jitter: bool | float | None, throttling: bool, wakeup: bool) -> Profile:
     """The profile with those effects that the scenario asks for, and no others."""
     return replace(
         profile,
-        jitter=jitter or 0.0,
+        jitter=profile.jitter if jitter is True else float(jitter or 0.0),
         throttle=profile.throttle if throttling else NEVER,
         wakeup_s=profile.wakeup_s if wakeup else 0.0,
     )
@@ -122,13 +129,10 @@ def _check_size(scenario: Scenario) -> None:
         raise BadScenario(f"seeds: {seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most")
 
 
-def _profile(device: str, name: str, values: dict[str, Any]) -> Profile:
-    known = profiles()
-    if name not in known:
-        raise BadScenario(f"there is no profile {name!r}; {did_you_mean(name, known)}")
+def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:
     if not values:
-        return known[name]
-    said = f"{known[name].source}; {', '.join(values)}: the scenario's"
-    base = known[name].one_speed if "flops_per_s" in values else known[name]
+        return of
+    said = f"{of.source}; {', '.join(values)}: the scenario's"
+    base = of.one_speed if "flops_per_s" in values else of
     # a name of its own: equal names are priced as equal machines
-    return replace(base, name=f"{name} of {device}", source=said, **values)
+    return replace(base, name=f"{of.name} of {device}", source=said, **values)

@@ -26,23 +26,33 @@ def faults(plain: Any) -> list[Fault]:
 
     What is no name at all is left to the schema.
     """
+    boards = [*profiles(), *_keys(plain, "profiles")]
     return [
         *_unknown(plain, ("model",), "model", MODELS, own=True),
         *_unknown(plain, ("data", "set"), "data set", SETS, own=True),
-        *_unknown(plain, ("server", "profile"), "profile", profiles()),
+        *_unknown(plain, ("server", "profile"), "profile", boards),
+        *_shadowing(plain),
         *(
             fault
             for number in range(_length(plain, "fleet"))
             for fault in (
-                *_unknown(plain, ("fleet", number, "profile"), "profile", profiles()),
-                *_unknown(plain, ("fleet", number, "link", "radio"), "radio", presets()),
-                *_unknown(plain, ("fleet", number, "link", "trace", "format"), "format", FORMATS),
+                *_unknown(plain, ("fleet", number, "profile"), "profile", boards),
+                *_link(plain, ("fleet", number, "link")),
             )
         ),
+        *_link(plain, ("server", "link")),
+        *(fault for name in _keys(plain, "topology") for fault in _link(plain, ("topology", name))),
         *(fault for number in range(_length(plain, "algorithms")) for fault in _algorithm(plain, number)),
         *_twice(plain),
         *_expected(plain),
     ]
+
+
+def _shadowing(plain: Any) -> Iterator[Fault]:
+    for name in _keys(plain, "profiles"):
+        if name in profiles():
+            message = f"{short(name)} is a profile that comes with fedlapse; give yours another name"
+            yield Fault(("profiles", name), message, of_key=True)
 
 
 def _twice(plain: Any) -> Iterator[Fault]:
@@ -93,6 +103,11 @@ def _unknown(plain: Any, loc: Loc, what: str, known: Collection[str], own: bool 
         yield Fault(loc, f"there is no {what} {name!r}; {did_you_mean(name, known)}{more}")
 
 
+def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
+    yield from _unknown(plain, (*loc, "radio"), "radio", presets())
+    yield from _unknown(plain, (*loc, "trace", "format"), "format", FORMATS)
+
+
 def _algorithm(plain: Any, number: int) -> list[Fault]:
     loc: Loc = ("algorithms", number)
     try:
@@ -110,6 +125,11 @@ def _algorithm(plain: Any, number: int) -> list[Fault]:
 def _length(plain: Any, key: str) -> int:
     found = _at(plain, (key,))
     return len(found) if isinstance(found, list) else 0
+
+
+def _keys(plain: Any, key: str) -> list[str]:
+    found = _at(plain, (key,))
+    return [name for name in found if isinstance(name, str)] if isinstance(found, dict) else []
 
 
 def _at(plain: Any, loc: Loc) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from scenarios.hardware import Group, Server
+from scenarios.hardware import Boards, Group, Server
 from scenarios.keys import (
     BelowOne,
     Count,
@@ -286,6 +286,12 @@ class Scenario(Part):
         "Access points, cells and backhauls that devices share, by name; without any each device has a way of its own "
         "to the server's link.",
         {"home-wifi": {"airtime": True, "behind": "dsl"}, "dsl": {"up_mbit_s": 10, "down_mbit_s": 50}},
+        default={},
+    )
+    profiles: Boards = says(
+        "Kinds of hardware of your own: a file as `fedlapse calibrate` prints it, or their numbers.",
+        "mine.csv",
+        {"my-board": {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000}},
         default={},
     )
     server: Server = says("The server and its link.", {"profile": "workstation"}, default=Server())

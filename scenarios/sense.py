@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from scenarios import absence
 from scenarios.faults import Fault, did_you_mean
 from scenarios.links import listed
+from scenarios.roster import EACH
 from scenarios.schema import Scenario, Stop, Target
 from scenarios.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
     """All that is wrong with it as a whole, without reading data."""
-    return [*_rounds(scenario), *_targets(scenario), *_expected(scenario), *_topology(scenario), *_behind(scenario)]
+    return [
+        *_rounds(scenario),
+        *_targets(scenario),
+        *_expected(scenario),
+        *_topology(scenario),
+        *_behind(scenario),
+        *_presence(scenario),
+    ]
 
 
 def _rounds(scenario: Scenario) -> Iterator[Fault]:
@@ -81,3 +91,15 @@ def _behind(scenario: Scenario) -> Iterator[Fault]:
         if link.via and link.radio:
             message = "generated rates are those of one device, with its share of the cell; leave via out"
             yield Fault(("fleet", number, "link", "radio"), message)
+
+
+def _presence(scenario: Scenario) -> Iterator[Fault]:
+    """Sessions that are drawn one after the other until a time that lies too far ahead."""
+    rounds = scenario.rounds
+    jumps = (rounds.max - 1) // rounds.per_cycle if rounds.per_cycle and rounds.cycle_s else 0
+    slices = jumps * (rounds.cycle_s or 0.0)
+    for number, group in enumerate(scenario.fleet):
+        back = max((end for _, end in group.presence.off if end < math.inf), default=0.0)
+        until, what = max((back, "off ends at"), (slices, "rounds.cycle_s leads to"))
+        if until and (reason := absence.too_many(group.presence, until, min(group.count, EACH))):
+            yield Fault(("fleet", number, "presence"), f"{what} second {until:g}, and {reason}")

@@ -15,6 +15,7 @@ from network.tcp import Tcp
 from network.trace import Direction
 from scenarios import links, recordings
 from scenarios.drawing import value
+from scenarios.faults import BadScenario
 from scenarios.recordings import MBIT
 from scenarios.schema import Scenario
 
@@ -27,22 +28,30 @@ def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
     seed, tcp = scenario.fleet_seed, transport(scenario.network, said.model)
     stations = links.listed(said.via)
     via = stations[number % len(stations)] if stations else None
-    down: float | Rate
-    up: float | Rate
+    if said.trace and via and scenario.topology[via].trace:
+        raise BadScenario(f"fleet: {name} has a trace, and {via} is recorded already; give up_mbit_s and down_mbit_s")
     latency = None if said.latency_ms is None else value(said.latency_ms, name, "latency", seed) / 1e3
-    if said.trace:
-        down, up = recordings.rates(name, said, seed)
-    elif said.radio:
-        preset, mine = named(said.radio), int(default_rng([seed, *f"radio of {name}".encode()]).integers(2**62))
-        down, up = (replace(synth(preset, HOUR, mine, way), latency=None) for way in WAYS)
-        latency = preset.latency if latency is None else latency
-    else:
-        assert said.up_mbit_s is not None
-        assert said.down_mbit_s is not None
-        down = value(said.down_mbit_s, name, "down", seed) * MBIT
-        up = value(said.up_mbit_s, name, "up", seed) * MBIT
+    down, up = _rates(name, said, seed, "fleet")
+    if said.radio and latency is None:
+        latency = named(said.radio).latency
     found = Link(up, down, latency or 0.0, said.loss, tcp, via)
     return found if latency is None else found.at(latency)  # what the scenario says wins over what was recorded
+
+
+def _rates(
+    name: str, said: links.Links | links.Shared | links.Link, seed: int, where: str
+) -> tuple[float | Rate, float | Rate]:
+    """What a link carries down and up, bytes/s; `where` names it in errors."""
+    if said.trace:
+        with recordings.told(where):
+            return recordings.rates(name, said, seed)
+    if said.radio:
+        preset, mine = named(said.radio), int(default_rng([seed, *f"radio of {name}".encode()]).integers(2**62))
+        down, up = (replace(synth(preset, HOUR, mine, way), latency=None) for way in WAYS)
+        return down, up
+    assert said.down_mbit_s is not None
+    assert said.up_mbit_s is not None
+    return (value(said.down_mbit_s, name, "down", seed) * MBIT, value(said.up_mbit_s, name, "up", seed) * MBIT)
 
 
 @lru_cache(maxsize=64)
@@ -60,11 +69,18 @@ def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
     )
 
 
+def server(scenario: Scenario) -> Link:
+    """The server's; what is sent on it, the devices' links say.  Raises BadScenario."""
+    said = scenario.server.link
+    down, up = _rates("server", said, scenario.fleet_seed, "server.link")
+    return Link(up, down, said.latency_ms / 1e3, tcp=transport(scenario.network)).at(said.latency_ms / 1e3)
+
+
 def topology(scenario: Scenario) -> Topology:
-    """The links that devices share, each way."""
-    return {way: {name: _shared(said, way) for name, said in scenario.topology.items()} for way in WAYS}
-
-
-def _shared(said: links.Shared, way: Direction) -> Shared:
-    rate = said.down_mbit_s if way == "down" else said.up_mbit_s
-    return Shared(1.0 if rate is None else rate * MBIT, said.behind, said.airtime)
+    """The links that devices share, each way.  Raises BadScenario."""
+    made: dict[Direction, dict[str, Shared]] = {"down": {}, "up": {}}
+    for name, said in scenario.topology.items():
+        rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")
+        for way, rate in zip(WAYS, rates, strict=True):
+            made[way][name] = Shared(rate, said.behind, said.airtime)
+    return made

@@ -50,6 +50,17 @@ def test_the_profiles_of_flashs_phones_are_what_the_fit_gives() -> None:
 
 
 @pytest.mark.slow
+def test_the_page_is_what_the_benchmark_writes() -> None:
+    """But for the date, and for what was measured on the computer that it was made on."""
+    said = devices.PAGE.read_text(encoding="utf-8")
+    assert devices.host_of(said).startswith("Calibrated, nothing fitted")
+    made = devices.page(devices.host_of(said))
+    assert [line for line in made.splitlines() if "Made by" not in line] == [
+        line for line in said.splitlines() if "Made by" not in line
+    ]
+
+
+@pytest.mark.slow
 def test_flashs_networks_are_leafs() -> None:
     """Sizes by hand: LEAF's FEMNIST CNN has 6,603,710 parameters; four 3 x 3 blocks; two LSTM layers of 256."""
     sizes = [sum(p.numel() for p in model.parameters()) for model in (devices.femnist(), devices.celeba())]

@@ -57,7 +57,13 @@ WRONG = """
   one segment misses its window, it costs a round trip more.
 - **Random loss.** A loss bounds the long-run mean of a window. A short transfer meets few losses and is in slow start
   for much of its life, so it may be far faster or slower than the bound says. bbr is taken to ignore losses.
-- **Sharing by round-trip time** (weight 1/RTT) is claimed for cubic only.
+- **Sharing by round-trip time** (weight 1/RTT) is claimed for cubic only. What a full queue adds to each round trip is
+  not known and left out: flows of 20 and 100 ms share as 5 to 1, and behind a queue of 100 ms as 1.7 to 1.
+- **Devices on one Wi-Fi** have equal airtime and, on links behind it that are full, equal weights: the mean of theirs.
+- **A Wi-Fi's air is shared in each direction as if the other were silent.** Where downloads and uploads overlap, each
+  has the whole second: two devices on radios of 20 Mbit/s that move 5 MB at the same time, one down and one up, take
+  2 s each here and 4 s on one air, so that a prediction is up to 50 % short. Rounds in which all download first and
+  upload last are hardly touched; the airtime of acknowledgements is missing always.
 - **Slow start on a link whose rate jumps** (mmWave, and Mahimahi files with their spikes of a millisecond). The windows
   of the model count in time and not in what was acknowledged: one that opens during an outage is too large after it,
   and the cap of a round trip clips a spike for which packets would have been waiting in the queue. Large payloads

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 
 from devices.data.dataset import Dataset
@@ -16,12 +20,19 @@ def digits() -> Dataset:
     Source: scikit-learn's `load_digits`, the test part of the UCI "Optical Recognition of Handwritten
     Digits" (Alpaydin & Kaynak 1998), whose pixels are counts from 0 to 16.
     """
-    from sklearn.datasets import load_digits  # not at the top: it costs a second that MNIST need not pay
-
-    pixels, labels = load_digits(return_X_y=True)
-    x = (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8)  # (1797, 1, 8, 8)
-    y = labels.astype(np.int64)
+    table = _table()
+    x = (table[:, :-1] / 16).astype(np.float32).reshape(-1, 1, 8, 8)  # (1797, 1, 8, 8)
+    y = table[:, -1].astype(np.int64)
     # raw numbers, because numpy promises (NEP 19) that they stay, and not that `permutation` does
     order = np.argsort(np.random.PCG64(0).random_raw(len(y)))
     train, test = order[:TRAIN], order[TRAIN:]
     return Dataset("digits", x[train], y[train], x[test], y[test], classes=10)
+
+
+def _table() -> np.ndarray:
+    """64 pixels and a label in each of 1,797 rows: what `load_digits` reads, without its import of some seconds."""
+    found = find_spec("sklearn")
+    assert found
+    assert found.origin
+    with gzip.open(Path(found.origin).parent / "datasets/data/digits.csv.gz", "rt", encoding="ascii") as file:
+        return np.loadtxt(file, delimiter=",")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,8 +76,8 @@ def calibrate(
     format: Annotated[Form, typer.Option(help="For a profiles file, or for a group of the fleet.")] = Form.csv,
 ) -> None:
     """Measures this computer, and prints a profile of it: speeds by class of operator, bandwidth, overhead, memory."""
-    if "," in name or '"' in name or not name.strip():
-        raise typer.BadParameter(f"{name!r} stands in a line of a CSV file; it must be a plain name")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
+        raise typer.BadParameter(f"{name!r} names a profile; it must be of letters, digits, dots and hyphens")
     found = measure(seconds, threads)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     lines = csv_lines(name, found, memory, source(threads)) if format is Form.csv else yaml_lines(name, found, memory)
@@ -130,7 +131,7 @@ def measure(seconds: float, threads: int = 1) -> Measured:
 
     from emulator.workshop import quiet_torch
 
-    before = torch.get_num_threads()
+    before, strict = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     quiet_torch()
     torch.set_num_threads(threads)
     try:
@@ -138,6 +139,7 @@ def measure(seconds: float, threads: int = 1) -> Measured:
         return _measure(seconds, clock)
     finally:
         torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(strict)
 
 
 def _measure(seconds: float, clock: Callable[[], float]) -> Measured:

@@ -67,13 +67,8 @@ def _summed_up(found: Results, judged: Sequence[Judgement], ending: Ending) -> d
         "sentence": _said(ending) + sentence(found.summary, found.runs),
         "expect": [{"ok": each.ok, "text": each.text} for each in judged],
         "interrupted": ending.interrupted,
-        "links": caveats(ending.assumed, [(_length(each), *each.shortest) for each in ending.outcomes]),
+        "links": caveats(ending.assumed, [each.looped for each in ending.outcomes]),
     }
-
-
-def _length(outcome: Outcome) -> float:
-    """Virtual seconds."""
-    return float(outcome.rows[-1]["time_s"]) if outcome.rows else 0.0
 
 
 def _said(ending: Ending) -> str:

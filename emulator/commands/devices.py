@@ -2,70 +2,121 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.options import Format, FormatOption
+from emulator.commands.options import Format, FormatOption, told_in_one_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as Grid
 
-QUANTITIES = ("speed", "memory_bandwidth", "overhead", "memory")  # as in devices/profiles.csv
-Profiles = dict[str, dict[str, dict[str, Any]]]  # profile -> quantity -> value, unit, measured, source, date
+    from devices.device import Said, Table
+
+SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent")
+POWERS = ("power_idle", "power_compute", "power_radio")
+# Two tables of the quantities of devices/profiles.csv: (heading, what stands below it).
+COMPUTING = (
+    ("GFLOP/s", ("speed",)),
+    ("conv / dense / recurrent", SPEEDS),
+    ("GB/s", ("memory_bandwidth",)),
+    ("ms a step", ("overhead",)),
+    ("MB", ("memory",)),
+)
+FURTHER = (
+    ("W idle / computing / radio", POWERS),
+    ("wake-up s", ("wakeup",)),
+    ("jitter cv", ("jitter",)),
+    ("sustained", ("sustained",)),
+    ("after s", ("heating",)),
+)
 
 
-def devices(format: FormatOption = Format.text) -> None:
+def devices(
+    file: Annotated[Path | None, typer.Argument(help="Profiles of your own, as `fedlapse calibrate` prints.")] = None,
+    score: Annotated[
+        Path | None,
+        typer.Option(help="Prints profiles of the phones in a file of AI-Benchmark's scores or FedScale's capacities."),
+    ] = None,
+    only: Annotated[str, typer.Option(help="--score: phones whose name this glob matches.")] = "*",
+    mflop: Annotated[
+        float | None, typer.Option(min=1e-6, help="--score: of the forward pass that FedScale's milliseconds are of.")
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
     """Lists the device profiles, and for each number whether somebody measured it."""
+    with told_in_one_line():
+        if score is not None:
+            from emulator.commands.scores import lines
+
+            typer.echo("\n".join(lines(score, only, mflop)))
+            return
+        known = read(file)
+    typer.echo(_json(known) if format is Format.json else _text(known))
+
+
+def read(file: Path | None = None) -> Table:
+    """What comes with fedlapse, and a file's.  Raises BadScenario for a file that cannot be read."""
+    from devices.device import shipped
+    from scenarios import boards
+
+    return shipped() | (boards.read(str(file)) if file is not None else {})
+
+
+def _json(known: Table) -> str:
     import json
+    from dataclasses import asdict
 
-    known = read()
-    typer.echo(json.dumps(known, indent=1) if format is Format.json else _text(known))
-
-
-def read() -> Profiles:
-    """What devices/profiles.csv says."""
-    import csv
-    from importlib import resources
-
-    lines = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8").splitlines()
-    known: Profiles = {}
-    for row in csv.DictReader(lines):
-        known.setdefault(row["name"], {})[row["quantity"]] = {
-            "value": float(row["value"]),
-            "unit": row["unit"],
-            "measured": row["source"].startswith("measured"),
-            "source": row["source"],
-            "date": row["date"],
-        }
-    return known
+    said = {
+        name: {quantity: {**asdict(one), "measured": one.measured} for quantity, one in quantities.items()}
+        for name, quantities in known.items()
+    }
+    return json.dumps(said, indent=1)
 
 
-def _text(known: Profiles) -> str:
+def _text(known: Table) -> str:
     from emulator.commands.plan_text import columns, filled, printed
 
     width = columns()
-    legend = "~ assumed: nobody measured it.  A scenario may give its own: speed_gflop_s, memory_bandwidth_gb_s, ..."
+    legend = (
+        "~ assumed: nobody measured it; - not given: a speed of its own is then the one of all, and the rest has no "
+        "effect.  A scenario may say otherwise: speed_gflop_s, memory_bandwidth_gb_s, ..., or `profiles:`.  Jitter, "
+        "wake-up and throttling act where it asks for them; joules are always counted."
+    )
+    parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
     sources = [filled(f"{name}: {_sources(quantities)}", width, "  ") for name, quantities in known.items()]
-    return printed([_table(known), filled(legend, width), "\n".join(["Sources", *sources])], width)
+    return printed([*parts, filled(legend, width), "\n".join(["Sources", *sources])], width)
 
 
-def _sources(quantities: dict[str, dict[str, Any]]) -> str:
-    said = [f"{quantity.replace('_', ' ')} {quantities[quantity]['source']}" for quantity in QUANTITIES]
-    dates = sorted({one["date"] for one in quantities.values()})
-    return f"{'. '.join(said)}. ({', '.join(dates)})"
+def _sources(quantities: Mapping[str, Said]) -> str:
+    """Who says what, each once: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for quantity, one in quantities.items():
+        said.setdefault((one.source, one.date), []).append(quantity.replace("_", " "))
+    dates = sorted({date for _, date in said})
+    each = [f"{', '.join(which)}: {source}" for (source, _), which in said.items()]
+    return f"{'; '.join(each)} ({', '.join(dates)})"
 
 
-def _table(known: Profiles) -> Table:
+def _grid(title: str, known: Table, columns: Sequence[tuple[str, Sequence[str]]]) -> Grid:
     from emulator.commands.plan_text import grid
 
-    units = next(iter(known.values()))
-    headings = [f"{quantity.replace('_', ' ')}, {units[quantity]['unit']}" for quantity in QUANTITIES]
-    table = grid("Device profiles", "profile", numbers=headings)
-    for name, quantities in known.items():
-        table.add_row(name, *(_number(quantities[quantity]) for quantity in QUANTITIES))
+    table = grid(title, "profile", numbers=[heading for heading, _ in columns])
+    for name, said in known.items():
+        table.add_row(name, *(_numbers(said, quantities) for _, quantities in columns))
     return table
 
 
-def _number(said: dict[str, Any]) -> str:
-    return f"{'' if said['measured'] else '~'}{said['value']:g}"
+def _numbers(said: Mapping[str, Said], quantities: Sequence[str]) -> str:
+    if not any(quantity in said for quantity in quantities):
+        return "-"
+    return " / ".join(_number(said.get(quantity)) for quantity in quantities)
+
+
+def _number(said: Said | None) -> str:
+    if said is None:
+        return "-"
+    value = f"{said.value:.4g}" if said.value < 1000 else f"{said.value:.0f}"
+    return value if said.measured else f"~{value}"

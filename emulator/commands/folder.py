@@ -7,7 +7,10 @@ from pathlib import Path
 
 from scenarios.faults import BadScenario
 
-OURS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
+OURS = (
+    *("scenario.yaml", "split.json", "host.json", "summary.json", "report.html"),
+    *("replay.json", "map.json", "map.html", "map.png"),
+)
 
 
 def folder(out: Path | None, name: str, force: bool) -> Path:
@@ -31,11 +34,16 @@ def _asked(out: Path, force: bool) -> Path:
 
 def _holds_results(out: Path) -> bool:
     """A scenario alone may be a user's own."""
-    return (out / "scenario.yaml").is_file() and ((out / "split.json").is_file() or any(out.glob("*/events.jsonl")))
+    beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or any(out.glob("*/events.jsonl"))
+    return (out / "scenario.yaml").is_file() and beside
 
 
 def _empty(out: Path) -> None:
     """Takes away earlier results, and nothing else that lies there."""
+    for setting in [path.parent for path in out.glob("*/replay.json")]:
+        _empty(setting)
+        if not any(setting.iterdir()):
+            setting.rmdir()
     for run in [path.parent for path in out.glob("*/events.jsonl")]:
         shutil.rmtree(run)
     for name in OURS:

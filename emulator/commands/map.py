@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,12 @@ from emulator.commands.options import Format, FormatOption
 from emulator.commands.replay import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario, told_in_one_line
 
 if TYPE_CHECKING:
-    from emulator.replays.company import Company
-    from emulator.replays.grid import Axis, Cell
+    from emulator.commands.replay_play import Played
+    from emulator.replays.batch import Batch
+    from emulator.replays.grid import Axis, Cell, Point
 
 MOST = 4096  # cells
+REASONS = 3  # for which cells are not exact, that are told
 
 
 def map_(
@@ -25,7 +28,7 @@ def map_(
     latency: Annotated[str | None, typer.Option(metavar="RANGE", help="One way, as 5..500ms, or one value.")] = None,
     speed: Annotated[
         str | None,
-        typer.Option(metavar="RANGE", help="Of all devices, as 0.1..100GFLOP/s, or one value. Needs the run's data."),
+        typer.Option(metavar="RANGE", help="Of all devices and kinds of layers, as 0.1..100GFLOP/s, or one value."),
     ] = None,
     points: Annotated[int, typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale.")] = 7,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="Downlink = uplink. Default: as it was.")] = False,
@@ -42,18 +45,24 @@ def map_(
 ) -> None:
     """Replays finished runs over a grid of links, and draws who reaches a target first, and by how much.
 
-    Cells in which the seeds disagree are marked. Exit code 2 for bad input.
+    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 interrupted.
     """
     with told_in_one_line("map"):
-        from emulator.replays.company import Company, Source
+        from emulator.commands.replay_play import uninterrupted
+        from emulator.replays.batch import Batch, Source
 
         axes = _axes(uplink, latency, speed, points)
-        company = Company(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
-        goal = _target(company, target)
-        cells = _cells(company, axes, goal, server_rate, symmetric, workers)
-        folder = out or run
-        written = _draw(company, cells, axes, goal, folder, _notes(company, symmetric, server_rate))
-        typer.echo(written if format is Format.json else _text(company, cells, folder, goal))
+        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        goal = _target(batch, target)
+        grid = _points(axes, server_rate, symmetric)
+        folder, played = out or run, _play(batch, grid, workers)
+        cells = list(_cells(batch, grid, played, goal))
+        if cells:
+            notes = [*_notes(batch, symmetric, server_rate), *_open(cells, len(grid), anyway)]
+            with uninterrupted():
+                written = _draw(batch, cells, axes, goal, folder, notes)
+            typer.echo(written if format is Format.json else _text(batch, cells, folder, goal))
+    _end(played, len(cells), len(grid))
 
 
 map_.__name__ = "map"  # the command's; as a name here it would hide Python's
@@ -76,89 +85,120 @@ def _axes(uplink: str | None, latency: str | None, speed: str | None, points: in
     return axes
 
 
-def _target(company: Company, named: str | None) -> str:
+def _target(batch: Batch, named: str | None) -> str:
     from emulator.replays.findings import ALL
     from scenarios.faults import did_you_mean
 
-    names = [target.name for target in company.targets] or [ALL]
+    names = [target.name for target in batch.targets] or [ALL]
     if named is not None and named not in names:
         raise ValueError(f"--target {named}: the scenario has no such target; {did_you_mean(named, names)}")
-    if len(company.labels) < 2:
-        raise ValueError(f"{company.source.path} holds runs of {company.labels[0]} alone; a map compares two or more")
+    if len(batch.labels) < 2:
+        raise ValueError(f"{batch.source.path} holds runs of {batch.labels[0]} alone; a map compares two or more")
     return named or names[0]
 
 
-def _cells(
-    company: Company,
-    axes: Sequence[Axis],
-    target: str,
-    server_rate: str | None,
-    symmetric: bool,
-    workers: int | None,
-) -> list[Cell]:
+def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
     from emulator.quantities import RATE
-    from emulator.replays.company import Order
     from emulator.replays.conditions import Condition
-    from emulator.replays.findings import finding
-    from emulator.replays.grid import cell, conditions
+    from emulator.replays.grid import conditions
 
     base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
-    runs = range(len(company.scripts))
-    points = list(conditions(axes, base, symmetric))
-    told = company.all([Order(run, condition) for _, condition in points for run in runs], workers)
-    found = ((place, finding(at.name, (), [next(told) for _ in runs])) for place, at in points)
-    return [cell(place, each, target) for place, each in found]
+    return list(conditions(axes, base, symmetric))
 
 
-def _notes(company: Company, symmetric: bool, server_rate: str | None) -> list[str]:
+def _play(batch: Batch, points: Sequence[Point], workers: int | None) -> Played:
+    from emulator.commands.replay_play import play_all
+    from emulator.replays.batch import Order
+
+    runs = range(len(batch.scripts))
+    return play_all(batch, [Order(run, condition) for _, condition in points for run in runs], workers)
+
+
+def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
+    """Those of which every run was replayed."""
+    from emulator.replays.findings import finding
+    from emulator.replays.grid import cell
+
+    runs = len(batch.scripts)
+    for number, (place, condition) in enumerate(points[: len(played.told) // runs]):
+        told = played.told[number * runs : (number + 1) * runs]
+        yield cell(place, finding(condition.name, (), told), target)
+
+
+def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     from emulator.quantities import RATE
 
-    rate = RATE.value(server_rate) if server_rate else company.base.server_link.mean("down")
+    rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
     said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
-    return [*said, *([company.match] if company.match else [])]
+    return [*said, *([batch.match] if batch.match else [])]
+
+
+def _open(cells: Sequence[Cell], total: int, anyway: bool) -> Iterator[str]:
+    """What is not as it should be, for whoever looks at the map."""
+    if len(cells) < total:
+        yield f"stopped after {len(cells)} of {total} cells"
+    beyond = sum(bool(each.why) for each in cells)
+    if beyond and anyway:
+        yield f"in {beyond} cells decisions come out otherwise, and the replay went on with accuracies as recorded"
 
 
 def _draw(
-    company: Company, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
+    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
 ) -> str:
     """Writes map.json, map.html and map.png; the JSON."""
     from emulator.digest import digest
     from emulator.record import replace_file
     from emulator.report import winners
 
-    shown = winners.figure(cells, axes, company.labels, target, winners.caption(company.labels, notes))
+    shown = winners.figure(cells, axes, batch.labels, target, winners.caption(batch.labels, notes))
     said = {
-        "scenario": company.scenario.name,
-        "digest": digest(company.home),
+        "scenario": batch.scenario.name,
+        "digest": digest(batch.home),
         "target": target,
-        "labels": company.labels,
+        "labels": batch.labels,
         "axes": {axis.name: list(axis.values) for axis in axes},
         "notes": list(notes),
         "cells": winners.rows(cells, axes),
     }
     text = json.dumps(said, indent=1)
+    page, picture = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}."), winners.png(shown)
     out.mkdir(parents=True, exist_ok=True)
+    replace_file(out / "map.html", page)
+    replace_file(out / "map.png", picture)
     replace_file(out / "map.json", text + "\n")
-    replace_file(out / "map.html", winners.page(shown, f"Made by fedlapse map from {company.scenario.name}."))
-    (out / "map.png").write_bytes(winners.png(shown))
     return text
 
 
-def _text(company: Company, cells: Sequence[Cell], out: Path, target: str) -> str:
-    lines = [f"{company.scenario.name}: first to {target}, of {len(cells)} cells"]
-    for label in company.labels:
+def _text(batch: Batch, cells: Sequence[Cell], out: Path, target: str) -> str:
+    lines = [f"{batch.scenario.name}: first to {target}, of {len(cells)} cells"]
+    for label in batch.labels:
         won = [each for each in cells if each.winner == label]
         ratios = [each.ratio for each in won if each.ratio is not None]
         most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
         lines.append(f"  {label}: {len(won)}{most}")
     split, open_ = sum(not each.agree for each in cells), sum(not each.exact for each in cells)
     nobody = sum(each.winner is None and each.exact for each in cells)
-    for number, what in (
-        (split, "the seeds disagree"),
-        (open_, "the replay is not exact"),
-        (nobody, "nobody gets there"),
-    ):
+    for number, what in ((split, "the seeds disagree"), (nobody, "nobody gets there"), (open_, "it is not known")):
         if number:
             lines.append(f"  {what} in {number}")
-    return "\n".join([*lines, f"map: {out / 'map.html'}"])
+    return "\n".join([*lines, *_unknown(cells, batch.source.anyway), f"map: {out / 'map.html'}"])
+
+
+def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
+    """Why cells are not exact, the most frequent reasons first."""
+    reasons = Counter(each.why for each in cells if each.why)
+    for why, number in reasons.most_common(REASONS):
+        yield f"    not exact in {number}: {why}"
+    if len(reasons) > REASONS:
+        yield f"    and {len(reasons) - REASONS} other reasons in map.json"
+    if reasons and not anyway:
+        yield "    --anyway goes on where a decision comes out otherwise, with accuracies as recorded"
+
+
+def _end(played: Played, done: int, total: int) -> None:
+    """What a map that was broken off has left."""
+    if not played.whole:
+        left = f"the map has {done} of {total} cells" if done else "no cell was done, and nothing is written"
+        typer.echo(f"fedlapse map: {played.why}; {left}", err=True)
+        raise typer.Exit(played.code)

@@ -29,9 +29,9 @@ from emulator.results import targets
 from emulator.run import Conduct, Outcome, run_virtual, study_of
 from emulator.study import Study
 from emulator.workshop import Executor, executor
+from scenarios.assumed import assumptions
 from scenarios.faults import BadScenario
 from scenarios.load import dump
-from scenarios.recordings import assumptions
 from scenarios.roster import MANY
 from scenarios.schema import Scenario
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,9 @@ from typer.core import TyperCommand
 from emulator.commands.options import BAD_INPUT, Force, Format, FormatOption
 
 if TYPE_CHECKING:
-    from emulator.replays.company import Company, Order
+    from emulator.commands.replay_files import Shelf
+    from emulator.commands.replay_play import Played
+    from emulator.replays.batch import Batch, Order
     from emulator.replays.conditions import Condition
     from emulator.replays.findings import Finding
     from scenarios.schema import Scenario
@@ -50,7 +51,7 @@ ServerRate = Annotated[
 ]
 Fleet = Annotated[
     str | None,
-    typer.Option(metavar="SCENARIO", help="Devices, links and server of another scenario. May need the run's data."),
+    typer.Option(metavar="SCENARIO", help="Devices, links and server of another scenario."),
 ]
 Only = Annotated[
     list[str] | None, typer.Option("--algorithm", "-a", help="Only this one, by its label; may be said several times.")
@@ -69,6 +70,10 @@ def replay(
     ] = None,
     up_ratio: Annotated[float | None, typer.Option(min=1e-6, max=1e6, help="Uplink = so much of the downlink.")] = None,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplink = downlink.")] = False,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
+    ] = None,
     latency: Annotated[str | None, typer.Option(metavar="TIME", help="Of all devices, one way, as 40ms.")] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
@@ -83,18 +88,31 @@ def replay(
     """Plays finished runs again, without training, on other links or another fleet.
 
     Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
-    until a decision comes out otherwise, and stops there. Exit code 2 for bad input.
+    until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
+    interrupted.
     """
     with told_in_one_line("replay"):
-        from emulator.replays.company import Company, Source
+        from emulator.commands.replay_files import Shelf, as_json, begin, finish
+        from emulator.commands.replay_play import play_all, uninterrupted
+        from emulator.commands.replay_text import text
+        from emulator.replays.batch import Batch, Source
 
-        conditions = _conditions(down or (), up or (), up_ratio, symmetric, latency, server_rate)
-        company = Company(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
-        folder = _folder(company, out, force)
-        orders = list(_orders(company, conditions, folder, events))
-        findings = _findings(company, conditions, orders, workers)
-        _keep(company, findings, folder)
-        typer.echo(_json(company, findings) if format is Format.json else _text(company, findings, folder))
+        passed: list[str] = []
+        rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
+        conditions = _conditions(rates, latency, server_rate)
+        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        recorded = _recorded(batch)
+        shelf = Shelf(_folder(batch, out, force), conditions, events)
+        begin(batch, shelf, recorded, passed)
+        played = play_all(batch, list(_orders(batch, shelf)), workers)
+        with uninterrupted():
+            findings = [recorded, *_findings(batch, conditions, played)]
+            finish(batch, shelf, findings, passed, played.whole)
+        plain = format is Format.json
+        typer.echo(
+            as_json(batch, findings, passed, played.whole) if plain else text(batch, findings, passed, shelf.out)
+        )
+    _end(played, shelf)
 
 
 @contextmanager
@@ -104,6 +122,9 @@ def told_in_one_line(command: str) -> Iterator[None]:
         yield
     except BrokenPipeError:  # who reads has read enough
         raise
+    except KeyboardInterrupt:
+        typer.echo(f"fedlapse {command}: stopped before anything was replayed", err=True)
+        raise typer.Exit(130) from None
     except (OSError, ValueError) as error:  # BadScenario is a ValueError
         typer.echo(f"fedlapse {command}: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -115,18 +136,16 @@ def scenario(name: str | None) -> Scenario | None:
     return None if name is None else scenario_of([name])
 
 
-def _conditions(
+def _rates(
     downs: Sequence[str],
     ups: Sequence[str],
     ratio: float | None,
     symmetric: bool,
-    latency: str | None,
-    server_rate: str | None,
-) -> list[Condition]:
-    from dataclasses import replace
-
-    from emulator.quantities import RATE, SECONDS
-    from emulator.replays.conditions import Condition, Uplink, links_from
+    format: str | None,
+    passed: list[str],
+) -> Iterator[Condition]:
+    """The links of all settings; what was passed over is added to `passed`."""
+    from emulator.replays.conditions import Uplink, links_from
 
     ways = {"--up": bool(ups), "--up-ratio": ratio is not None, "--symmetric": symmetric}
     said = [option for option, given in ways.items() if given]
@@ -134,10 +153,22 @@ def _conditions(
         raise ValueError(f"{' and '.join(said)} are given; an uplink comes from one of them")
     if said and not ups and not downs:
         raise ValueError(f"{said[0]} is said of a downlink; add --down TRACE")
-    found = list(links_from(downs, Uplink(ups, ratio, symmetric))) or [Condition("replayed")]
+    yield from links_from(downs, Uplink(ups, ratio, symmetric), format, passed.append)
+
+
+def _conditions(rates: Sequence[Condition], latency: str | None, server_rate: str | None) -> list[Condition]:
+    """The settings; one if no links are named."""
+    from dataclasses import replace
+
+    from emulator.quantities import RATE, SECONDS
+    from emulator.replays.conditions import Condition
+
     seconds = None if latency is None else SECONDS.value(latency)
     rate = None if server_rate is None else RATE.value(server_rate)
-    return [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(found)]
+    return [
+        replace(each, name=name, latency=seconds, server_rate=rate)
+        for name, each in _distinct(rates or [Condition("replayed")])
+    ]
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
@@ -151,65 +182,46 @@ def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
         yield name, each
 
 
-def _folder(company: Company, out: Path | None, force: bool) -> Path:
+def _folder(batch: Batch, out: Path | None, force: bool) -> Path:
     from emulator.commands.folder import folder
+    from emulator.commands.replay_files import refuse_runs
 
-    return folder(out, f"{company.scenario.name}-replay", force)
-
-
-def _orders(company: Company, conditions: Sequence[Condition], out: Path, events: bool) -> Iterator[Order]:
-    """One setting's timelines lie in `out` as those of a run do; several settings have a folder each."""
-    from emulator.replays.company import Order
-
-    for condition in conditions:
-        where = out if len(conditions) == 1 else out / condition.name.replace("/", "-")
-        for number, script in enumerate(company.scripts):
-            yield Order(number, condition, where / script.name if len(conditions) == 1 or events else None)
+    if out is not None:
+        refuse_runs(out, batch.home)
+    return folder(out, f"{batch.scenario.name}-replay", force)
 
 
-def _findings(
-    company: Company, conditions: Sequence[Condition], orders: Sequence[Order], workers: int | None
-) -> list[Finding]:
-    """The record's first, then one for each condition."""
-    from emulator.replays.conditions import loops
+def _orders(batch: Batch, shelf: Shelf) -> Iterator[Order]:
+    from emulator.replays.batch import Order
+
+    for condition in shelf.conditions:
+        where = shelf.of(condition)
+        for number, script in enumerate(batch.scripts):
+            yield Order(number, condition, where and where / script.name)
+
+
+def _recorded(batch: Batch) -> Finding:
     from emulator.replays.findings import finding
 
-    runs = len(company.scripts)
-    made = list(company.all(orders, workers))
-    findings = [finding(OWN, (), [company.as_recorded(number) for number in range(runs)])]
+    return finding(OWN, (), [batch.as_recorded(number) for number in range(len(batch.scripts))])
+
+
+def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
+    """One for each condition of which something was played."""
+    from emulator.replays.findings import finding
+
+    runs = len(batch.scripts)
     for number, condition in enumerate(conditions):
-        told = made[number * runs : (number + 1) * runs]
-        ends = zip(company.scripts, told, strict=True)
-        setting = condition.setting(company.base)
-        most = max(loops(setting, script.seed, each.end) for script, each in ends)
-        said = [*condition.assumptions, *([company.match] if company.match else [])]
-        findings.append(finding(condition.name, said, told, most))
-    return findings
+        told = played.told[number * runs : (number + 1) * runs]
+        if not told:
+            return
+        said = [*condition.about(batch.base), *([batch.match] if batch.match else [])]
+        rest = [batch.unplayed(run) for run in range(len(told), runs)]
+        yield finding(condition.name, said, [*told, *rest])
 
 
-def _keep(company: Company, findings: Sequence[Finding], out: Path) -> None:
-    """The scenario beside the replays, so that `report` and `audit` read them; and replay.json."""
-    from emulator.record import replace_file
-
-    for folder in {out, *(path.parent.parent for path in out.glob("*/*/events.jsonl"))}:
-        for name in ("scenario.yaml", "split.json"):
-            if (company.home / name).is_file():
-                replace_file(folder / name, (company.home / name).read_text(encoding="utf-8"))
-    replace_file(out / "replay.json", _json(company, findings) + "\n")
-
-
-def _json(company: Company, findings: Sequence[Finding]) -> str:
-    from emulator.replays.findings import flips
-
-    said = {
-        "scenario": company.scenario.name,
-        "settings": [each.plain for each in findings],
-        "flips": {target: flips(findings, target) for target in findings[0].times},
-    }
-    return json.dumps(said, indent=1)
-
-
-def _text(company: Company, findings: Sequence[Finding], out: Path) -> str:
-    from emulator.commands.replay_text import text
-
-    return text(company, findings, out)
+def _end(played: Played, shelf: Shelf) -> None:
+    """What a replay that was broken off has left."""
+    if not played.whole:
+        typer.echo(f"fedlapse replay: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+        raise typer.Exit(played.code)

@@ -11,29 +11,30 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator import units
-from emulator.caveats import LOOPED
 from emulator.commands.plan_text import columns
-from emulator.replays.company import Company
+from emulator.commands.replay_files import repeated
+from emulator.replays.batch import Batch
 from emulator.replays.findings import Finding, cells, flips
 
 TOLD = 6  # lines of a kind; more are summed up
+NAMED = 3  # settings of which a line is true
 
 
-def text(company: Company, findings: Sequence[Finding], out: Path) -> str:
-    parts = [_table(company, findings, target) for target in findings[0].times]
-    parts += [_turned(findings, target) for target in findings[0].times if len(company.labels) > 1]
-    lines = [*_assumed(findings), *_partings(findings), f"replay: {out}"]
+def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
+    parts = [_table(batch, findings, target) for target in findings[0].times]
+    parts += [_turned(findings, target) for target in findings[0].times if len(batch.labels) > 1]
+    lines = [*_assumed(findings), *passed, *_partings(findings, batch.source.anyway), f"replay: {out}"]
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
-def _table(company: Company, findings: Sequence[Finding], target: str) -> str:
+def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """Times of all settings, the record's first; the one that gets there first is named where there are several."""
     known = [times.median for each in findings for times in each.times[target].values() if times.known]
     unit = units.of_time([value for value in known if value != float("inf")])
-    several = len(company.labels) > 1
+    several = len(batch.labels) > 1
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     grid.add_column("links")
-    for label in company.labels:
+    for label in batch.labels:
         grid.add_column(label, justify="right")
     if several:
         grid.add_column("first")
@@ -42,7 +43,7 @@ def _table(company: Company, findings: Sequence[Finding], target: str) -> str:
         order = each.order(target)
         first = [f"{order[0] if order else units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *cells(each, target, unit), *first)
-    shown = io.StringIO(f"{company.scenario.name}: {unit.name} until {target}\n")
+    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} until {target}\n")
     shown.seek(0, io.SEEK_END)
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
@@ -64,17 +65,19 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
         for assumption in each.assumptions:
             said.setdefault(assumption, []).append(each.name)
     for assumption, names in said.items():
-        yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names)})"
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names[:NAMED])}{more})"
     if lacking := sum(each.assumed for each in findings):
         yield f"{lacking} messages and pieces of work that the record cut short are taken to be as their like"
     for each in findings:
-        if each.loops > LOOPED:
-            yield f"{each.name}: the trace starts over {each.loops} times; it is too short for this run"
+        yield from (f"{each.name}: {said}" for said in repeated(each))
 
 
-def _partings(findings: Sequence[Finding]) -> Iterator[str]:
+def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     said = [f"{each.name}: not exact: {parting}" for each in findings for parting in each.partings]
     said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
     yield from said[:TOLD]
     if len(said) > TOLD:
         yield f"and {len(said) - TOLD} more in replay.json"
+    if any(each.partings for each in findings) and not anyway:
+        yield "replays stop where they are no longer exact; --anyway goes on, with accuracies as recorded"

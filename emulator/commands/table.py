@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,18 +19,22 @@ WIDE = 120  # columns that all of the table takes
 
 
 def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
-    """Time, rounds and bytes to each target and at the end, per algorithm: the median over seeds, and [low, high]."""
+    """Time, rounds and bytes to each target and at the end, per algorithm: the median over seeds, and [low, high].
+
+    Joules too, where they are known and there is room.
+    """
     seeds = len(scenario.seeds)
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
     title = f"{scenario.name}: {scenario.devices} devices, {seeds} seed{'s' * (seeds > 1)}"
     if scenario.rounds.targets:
-        until = tables.to_targets(ordered)
-        console.print(_grid(f"{title}; until a target was reached", until if columns() >= WIDE else _narrow(until)))
+        until = [tables.to_targets(ordered, energy) for energy in (True, False)]
+        shown = until if columns() >= WIDE else [_narrow(each) for each in until]
+        console.print(_fitting(f"{title}; until a target was reached", shown, console))
         console.print()
         title = "At the end"
-    console.print(_grid(title, tables.at_the_end(ordered)))
+    console.print(_fitting(title, [tables.at_the_end(ordered, energy) for energy in (True, False)], console))
     if (stated := tables.published(ordered)).rows:
         console.print()
         console.print(_grid("Beside what is published", stated))
@@ -39,13 +43,27 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
 
 def _narrow(shown: tables.Table) -> tables.Table:
     """Without the ratios of rounds and bytes: the last of every pair of columns but the first pair."""
-    kept = [0, 1, 2, 3, 4, 5, 7]
+    kept = [0, 1, 2, 3, 4, 5, 7, *range(9, len(shown.headings))]
     rows = [[row[number] for number in kept] for row in shown.rows]
     return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
 
 
+def _fitting(title: str, shown: Sequence[tables.Table], console: Console) -> Table:
+    """The first of these tables that the terminal holds, with ranges beside or else below medians; or the last."""
+    unbounded = console.options.update(width=1000)
+    for each in (version for whole in shown for version in (whole, _folded(whole))):
+        grid = _grid(title, each)
+        if console.measure(grid, options=unbounded).maximum <= console.width:
+            break
+    return grid
+
+
+def _folded(shown: tables.Table) -> tables.Table:
+    return replace(shown, rows=[[cell.replace(" [", "\n[") for cell in row] for row in shown.rows])
+
+
 def _grid(title: str, shown: tables.Table) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), title_style="")
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title_style="")
     grid.title, grid.title_justify = title, "left"
     for number, heading in enumerate(shown.headings):
         grid.add_column(heading, justify="left" if number < shown.words else "right")

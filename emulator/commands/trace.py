@@ -13,6 +13,7 @@ from emulator.commands.options import BAD_INPUT, Force, Format, FormatOption
 from emulator.commands.trace_files import (
     STDOUT,
     check_picture,
+    fitting,
     lost,
     one_line,
     save,
@@ -129,7 +130,7 @@ def convert(
         written_as = target(out, to)
         known = from_ or recognise(in_)
         traces = traces_of(in_, known, direction)
-        for path in save(traces, out, written_as, force):
+        for path in save(fitting(traces, written_as), out, written_as, force):
             typer.echo(f"wrote {path}")
         for loss in lost(traces, known, written_as) or ["nothing: rates, direction, kind, latency and loss are kept"]:
             typer.echo(f"lost: {loss}", err=out == STDOUT)
@@ -223,8 +224,8 @@ def transfer(
     every: Annotated[str, typer.Option(metavar="TIME", help="A start each so often, as 10s.")] = "10s",
     model: Annotated[
         Model,
-        typer.Option(help="ideal: latency, then bytes at the rate; tcp: hand-shakes, slow start and headers as well."),
-    ] = Model.ideal,
+        typer.Option(help="tcp: hand-shakes, slow start and headers; ideal: latency, then bytes at the rate."),
+    ] = Model.tcp,
     latency: Annotated[
         str | None, typer.Option(metavar="TIME", help="One way, as 50ms. Default: the file's, or 0.")
     ] = None,
@@ -237,7 +238,7 @@ def transfer(
 
     On a trace of achieved goodput, tcp adds round trips only: slow start and headers are in it already.
 
-    Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --model tcp --latency 50ms
+    Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
     """
     with told_in_one_line("transfer"):
         from emulator.commands.trace_transfer import text, transfers

@@ -62,6 +62,7 @@ class Facts:
             "outage_share": self.out,
             "latency_ms": None if trace.latency is None else float(np.median(trace.latency)) * 1e3,
             "loss": None if trace.loss is None else float(np.mean(trace.loss)),
+            "remark": trace.remark,
         }
 
 
@@ -130,7 +131,9 @@ def text(every: Sequence[Facts]) -> str:
         f"In steps of {' or '.join(f'{step:g}' for step in steps)} s; an outage is a run of steps below 10 kbit/s. "
         "A capacity is what a link could carry; achieved is a download's goodput, with TCP's start and headers in it."
     )
-    return printed([table, "\n".join(_line(one, width) for one in every), filled(legend, width)], width)
+    remarks = [f"{Path(one.file).name}: {one.trace.remark}." for one in every if one.trace.remark]
+    parts = (filled(text, width) for text in (*remarks, legend))
+    return printed([table, "\n".join(_line(one, width) for one in every), *parts], width)
 
 
 def _line(one: Facts, width: int) -> str:

@@ -63,6 +63,12 @@ def target(out: Path, to: str | None) -> str:
     return found
 
 
+def fitting(traces: Sequence[Trace], to: str) -> Sequence[Trace]:
+    """As one CSV can hold them: both ways as long as the shorter, for they are replayed with one period."""
+    shortest = min(trace.period for trace in traces)
+    return traces if to != "csv" else [trace.until(shortest) for trace in traces]
+
+
 def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str = "") -> list[Path]:
     """The files that were written; `-` is the standard output.  Raises ValueError, also if one is there already."""
     if out == STDOUT and to == "mahimahi" and len(traces) > 1:
@@ -108,7 +114,7 @@ def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:
     """What the file that was read said and the written one does not."""
     said = [LEFT_OUT[format]] if format in LEFT_OUT else []
     if to == "csv":
-        return said
+        return [*said, *_cut(traces)]
     first = traces[0]
     if first.kind == "achieved":
         said.append(
@@ -118,6 +124,14 @@ def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:
     said += [f"the {name}" for name in ("latency", "loss") if getattr(first, name) is not None]
     said += [_rounded(trace) for trace in traces]
     return said
+
+
+def _cut(traces: Sequence[Trace]) -> Iterator[str]:
+    shortest = min(traces, key=lambda trace: trace.period)
+    for trace in traces:
+        if trace.period > shortest.period:
+            over = trace.period - shortest.period
+            yield f"the last {over:.6g} of {trace.period:.6g} s {trace.direction}, as the other way ends there"
 
 
 def _rounded(trace: Trace) -> str:

@@ -104,4 +104,6 @@ def keeps(algorithm: Any) -> bool:
         return algorithm.holder.remembers
     if isinstance(algorithm, Continual):
         return algorithm.variant == "alg2"
-    return isinstance(algorithm, FedShare) or not type(algorithm).__module__.startswith("algorithms.")
+    if isinstance(algorithm, FedShare):
+        return algorithm.split != "per_round"
+    return not type(algorithm).__module__.startswith("algorithms.")

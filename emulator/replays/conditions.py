@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
 
 from devices.device import Device, Profile
-from emulator.quantities import RATE
+from emulator.quantities import NUMBER, RATE
 from emulator.replays.bare import Setting
-from emulator.seeds import share
 from network.link import Link
 from network.trace import Direction, Trace
-from network.traces.read import DEVICES, BadTrace, read, recognise
+from network.traces.folder import find, gather, summed, there
+from network.traces.read import FORMATS, BadTrace
+from scenarios.faults import did_you_mean
 from scenarios.roster import Made, some
 from scenarios.schema import Scenario
 
 Capacity = float | Trace  # bytes/s
+LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
 
 
 @dataclass(frozen=True)
@@ -46,129 +49,124 @@ class Condition:
 
     def link(self, link: Link) -> Link:
         """What it makes of a device's link.  A recorded one contains its share of a cell, so it is behind none."""
-        traced = isinstance(self.down, Trace) or isinstance(self.up, Trace)
         made = replace(
             link,
             up=link.up if self.up is None else self.up,
             down=link.down if self.down is None else self.down,
-            via=None if traced else link.via,
+            via=None if self._traces else link.via,
         )
         return made if self.latency is None else made.at(self.latency)
 
+    @property
+    def _traces(self) -> list[Trace]:
+        return [way for way in (self.down, self.up) if isinstance(way, Trace)]
 
-def loops(setting: Setting, seed: int, end: float) -> int:
-    """How often the most repeated trace has started over by then, in one seed's runs."""
-    varying = ((name, setting.links[name]) for name in some(setting.links))
-    links = [link.starting(share(seed, "trace", name)) for name, link in varying if link.varies]
-    ways = [way for link in links for way in (link.up, link.down)]
-    return max((way.loops(0.0, end) for way in ways if isinstance(way, Trace)), default=0)
+    def about(self, base: Setting) -> tuple[str, ...]:
+        """What is assumed where it takes the place of a setting's links."""
+        said = list(self.assumptions)
+        if any(trace.kind == "achieved" for trace in self._traces):
+            said.append("achieved throughput: an upper bound of what others would get")
+        said += dict.fromkeys(trace.remark for trace in self._traces if trace.remark)
+        if self.latency is None and any(trace.latency is not None for trace in self._traces):
+            said.append("the trace's latencies win over the link's")
+        if self._traces and any(base.topology.values()):
+            stations = sorted({via for name in some(base.links) if (via := base.links[name].via)})
+            if stations:
+                said.append(
+                    f"a recorded link has its share of a cell inside, so it is not behind {', '.join(stations)}"
+                )
+        return tuple(said)
 
 
 @dataclass(frozen=True)
 class Uplink:
-    """Where uplinks come from, when a trace has none."""
+    """Where uplinks come from: files, or for traces that have none of their own a share of the downlink."""
 
     files: Sequence[str] = ()
     ratio: float | None = None  # of the downlink
     symmetric: bool = False
 
+    @property
+    def share(self) -> float | None:
+        return 1.0 if self.symmetric else self.ratio
+
 
 @dataclass(frozen=True)
 class Found:
-    """The rates of one file, or of one number."""
+    """The rates of one recording, or of one number."""
 
     name: str
     down: Capacity | None = None
     up: Capacity | None = None
-    said: tuple[str, ...] = field(default=())  # about it
 
 
-def links_from(downs: Sequence[str], uplink: Uplink) -> Iterator[Condition]:
+def _unheard(_: str) -> None:
+    pass
+
+
+def links_from(
+    downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = _unheard
+) -> Iterator[Condition]:
     """A condition for each downlink: a trace file, a folder of them, or a rate as 10Mbit/s.
 
-    Without a downlink the scenario's stay, and each uplink is a condition.  Raises ValueError, in one sentence, for a
-    damaged file, and for a downlink without an uplink where nothing says what it is.
+    Without a downlink the scenario's stay, and each uplink is a condition.  `format` is that of all files; `tell` hears
+    which files of a folder were passed over.  Raises ValueError, in one sentence, for a damaged file, and for a
+    downlink without an uplink where nothing says what it is.
     """
-    ups = list(_found(uplink.files, "up"))
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"--from {format}: there is no such format; {did_you_mean(format, FORMATS)}")
+    ups = [found for name in uplink.files for found in _found(name, "up", format, tell)]
     if not downs:
-        yield from (Condition(found.name, up=found.up, assumptions=found.said) for found in ups)
+        yield from (Condition(found.name, up=found.up) for found in ups)
         return
-    found = list(_found(downs, "down"))
+    found = [each for name in downs for each in _found(name, "down", format, tell)]
     if len(ups) not in (0, 1, len(found)):
         raise ValueError(f"--up names {len(ups)} uplinks for {len(found)} downlinks; give 1, or as many")
     for number, down in enumerate(found):
-        above = ups[number % len(ups)] if ups else None
-        yield _paired(down, above, uplink)
+        yield _paired(down, ups[number % len(ups)] if ups else None, uplink)
 
 
 def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
-    if above is not None:
-        said = f"uplink from {above.name}"
-        return Condition(down.name, down.down, above.up, assumptions=(*down.said, *above.said, said))
+    """With the uplink that is named, else its own, else the one that is assumed."""
     assert down.down is not None
-    ratio = 1.0 if uplink.symmetric else uplink.ratio
-    if ratio is not None:
-        said = (
-            "assumed: the uplink is as fast as the downlink"
-            if ratio == 1
-            else f"assumed: uplink = {ratio:g} x downlink"
-        )
-        up = down.down.scaled(ratio) if isinstance(down.down, Trace) else down.down * ratio
-        return Condition(down.name, down.down, up, assumptions=(*down.said, said))
-    if down.up is None:
+    share = uplink.share
+    if above is not None:
+        return Condition(down.name, down.down, above.up, assumptions=(f"uplink from {above.name}",))
+    if down.up is not None:
+        option = "--symmetric" if uplink.symmetric else "--up-ratio"
+        unused = () if share is None else (f"the uplink is the recorded one, and {option} is not used",)
+        return Condition(down.name, down.down, down.up, assumptions=unused)
+    if share is None:
         raise ValueError(
             f"{down.name} is a downlink only, and says nothing about the uplink; add --up TRACE, --up-ratio 0.2 or "
             "--symmetric"
         )
-    return Condition(down.name, down.down, down.up, assumptions=down.said)
+    up = down.down.scaled(share) if isinstance(down.down, Trace) else down.down * share
+    said = "the uplink is as fast as the downlink" if share == 1 else f"uplink = {share:g} x downlink"
+    return Condition(down.name, down.down, up, assumptions=(f"assumed: {said}",))
 
 
-def _found(names: Sequence[str], way: Direction) -> Iterator[Found]:
-    for name in names:
-        path = Path(name)
-        if path.is_dir():
-            yield from _in_folder(path, way)
-        elif name[:1].isdigit() and not path.exists():
-            rate = RATE.value(name)
-            yield Found(name, rate, None) if way == "down" else Found(name, None, rate)
-        else:
-            yield _read(path, way)
-
-
-def _in_folder(folder: Path, way: Direction) -> Iterator[Found]:
-    """Every trace in it; a pair of files NAME.down and NAME.up is one."""
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] != ".")
-    pairs = {file.with_suffix("") for file in files if file.suffix == ".down" and file.with_suffix(".up") in files}
-    paths = dict.fromkeys(path for file in files if (path := _one_of(file, pairs)) is not None)
-    if not paths:
-        raise ValueError(f"{folder} holds no trace; give a folder of trace files, or the files")
-    yield from (_read(path, way) for path in paths)
-
-
-def _one_of(file: Path, pairs: set[Path]) -> Path | None:
-    """The pair that it belongs to, or itself if it is the trace of a link."""
-    if file.suffix in (".down", ".up") and file.with_suffix("") in pairs:
-        return file.with_suffix("")
+def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], None]) -> Iterator[Found]:
+    place = find(name, os.environ.get("FEDLAPSE_DATA"))
+    if LIKE_A_RATE.fullmatch(name) and not there(place):
+        rate = _rate(name)
+        yield Found(name, rate, None) if way == "down" else Found(name, None, rate)
+        return
     try:
-        return file if recognise(file) not in DEVICES else None
-    except BadTrace:
-        return None  # a text about the traces, say; a file that is named is never passed over
+        gathered = gather(place, way, format)
+    except BadTrace as error:
+        raise ValueError(f"{error} with --from" if error.lacks == "format" else str(error)) from None
+    if gathered.passed:
+        tell(f"passed over in {name}: {summed(gathered.passed)}")
+    for each in gathered.recordings:
+        yield Found(each.path.name, each.traces.get("down"), each.traces.get("up"))
 
 
-def _read(path: Path, way: Direction) -> Found:
-    """Raises BadTrace, or ValueError for a trace that carries nothing at all."""
-    traces = {trace.direction: trace for trace in read(path)} if way == "down" else {"up": read(path, None, "up")[0]}
-    for trace in traces.values():
-        if not trace.mean > 0:
-            raise ValueError(f"{path} carries no byte {trace.direction}; nothing would ever arrive")
-    if way not in traces:
-        raise ValueError(f"{path} is an uplink; give it with --up")
-    said = ["achieved throughput: an upper bound of what others would get"] * any(
-        trace.kind == "achieved" for trace in traces.values()
-    )
-    if any(trace.latency is not None for trace in traces.values()):
-        said.append("the trace's latencies win over the link's")
-    return Found(path.name, traces.get("down"), traces.get("up"), tuple(said))
+def _rate(name: str) -> float:
+    try:
+        return RATE.value(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; nor is there such a file") from None
 
 
 def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
@@ -214,4 +212,4 @@ def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Dev
 @lru_cache(maxsize=1024)
 def _faster(profile: Profile, flops_per_s: float) -> Profile:
     """With a name of its own: equal names are priced as equal machines."""
-    return replace(profile, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)
+    return replace(profile.one_speed, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)

@@ -13,12 +13,12 @@ from emulator.summary import Spread, spread, to_target
 from emulator.targets import Target
 
 ALL = "all rounds"  # in place of a target, for a scenario that has none
-UNKNOWN = "not exact"
+UNKNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to a target, by seed: inf is never, None is not known, as the replay had stopped being exact."""
+    """Seconds to a target, by seed: inf is never, None is not known, as the replay ended before."""
 
     seeds: Mapping[int, float | None]
 
@@ -38,19 +38,18 @@ class Times:
         return math.inf if value is None else value
 
 
-def time_to(replayed: Replayed, target: Target | None, anyway: bool) -> float | None:
-    """When a run reached it, without one when it had played all its rounds; see Times."""
-    if target is not None:
-        found = to_target(replayed.rows, target)
-        if found is not None:
-            return found["time_s"]
-    if replayed.parting is not None and not anyway:
+def time_to(replayed: Replayed, target: Target | None, rounds: int) -> float | None:
+    """When a run of so many rounds reached it, without one when it had played them all; see Times."""
+    found = to_target(replayed.rows, target) if target is not None else None
+    if found is not None:
+        return found["time_s"]
+    if replayed.failure is not None or len(replayed.rows) < rounds:
         return None
     return math.inf if target is not None or not replayed.rows else float(replayed.rows[-1]["time_s"])
 
 
 @dataclass(frozen=True)
-class Told:
+class Result:
     """What is kept of one replay."""
 
     label: str
@@ -60,20 +59,40 @@ class Told:
     parting: Parting | None
     assumed: int
     failure: str | None
+    loops: int = 0  # of the recording that was repeated most
 
 
-def told(replayed: Replayed, targets: Sequence[Target], anyway: bool) -> Told:
-    """Its time to each target, and of a scenario without targets to its end."""
-    times = {target.name: time_to(replayed, target, anyway) for target in targets}
-    return Told(
+def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Result:
+    """Its time to each target, and of a scenario without targets to its end; `rounds` are those of the record."""
+    times = {target.name: time_to(replayed, target, rounds) for target in targets}
+    return Result(
         replayed.label,
         replayed.seed,
-        times or {ALL: time_to(replayed, None, anyway)},
+        times or {ALL: time_to(replayed, None, rounds)},
         float(replayed.rows[-1]["time_s"]) if replayed.rows else 0.0,
         replayed.parting,
         replayed.assumed,
         replayed.failure,
+        replayed.loops,
     )
+
+
+def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
+    """Of a replay that was not made: nothing."""
+    names = [target.name for target in targets] or [ALL]
+    return Result(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is to be said of one replay."""
+
+    label: str
+    seed: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}-s{self.seed} {self.text}"
 
 
 @dataclass(frozen=True)
@@ -83,8 +102,8 @@ class Finding:
     name: str
     assumptions: Sequence[str]
     times: Mapping[str, Mapping[str, Times]]  # by target, by label
-    partings: Sequence[str]  # where runs stop being exact
-    failures: Sequence[str]
+    partings: Sequence[Note]  # where replays stop being exact
+    failures: Sequence[Note]  # why they ended, where a run would have ended too
     assumed: int  # pieces that the record lacks
     loops: int  # of the trace that was repeated most
 
@@ -97,7 +116,7 @@ class Finding:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As JSON has it: null is never, "not exact" is not known."""
+        """As JSON has it: null is never."""
         return {
             "name": self.name,
             "assumptions": list(self.assumptions),
@@ -108,8 +127,8 @@ class Finding:
                 for target, of in self.times.items()
             },
             "order": {target: self.order(target) for target in self.times},
-            "not_exact": list(self.partings),
-            "failures": list(self.failures),
+            "not_exact": list(map(str, self.partings)),
+            "failures": list(map(str, self.failures)),
             "assumed": self.assumed,
             "loops": self.loops,
         }
@@ -119,7 +138,7 @@ def _plain(value: float | None) -> float | str | None:
     return UNKNOWN if value is None else None if value == math.inf else value
 
 
-def finding(name: str, assumptions: Sequence[str], replays: Sequence[Told], loops: int = 0) -> Finding:
+def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
     """Sums up the replays of all runs in one setting."""
     times: dict[str, dict[str, dict[int, float | None]]] = {}
     for each in replays:
@@ -129,11 +148,16 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Told], loop
         name,
         assumptions,
         {target: {label: Times(seeds) for label, seeds in of.items()} for target, of in times.items()},
-        [f"{r.label}-s{r.seed} from round {r.parting.round} on: {r.parting.why}" for r in replays if r.parting],
-        [r.failure for r in replays if r.failure],
+        [Note(r.label, r.seed, f"from round {r.parting.round} on: {r.parting.why}") for r in replays if r.parting],
+        [Note(r.label, r.seed, f"ends: {_short(r, r.failure)}") for r in replays if r.failure],
         sum(each.assumed for each in replays),
-        loops,
+        max((each.loops for each in replays), default=0),
     )
+
+
+def _short(replay: Result, failure: str) -> str:
+    """Without the name of the run."""
+    return failure.removeprefix(f"{replay.label}, seed {replay.seed}: ")
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:

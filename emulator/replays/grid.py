@@ -55,14 +55,18 @@ class Cell:
     ratio: float | None  # the runner-up's time over the winner's; None: it never gets there
     agree: bool  # whether each seed by itself has this winner
     times: Mapping[str, float | None]  # medians in s by label; None: never, or not known
-    exact: bool
+    exact: bool  # whether all of them are known
+    why: str = ""  # where a replay of this point stops being exact, or ends
 
     @property
     def plain(self) -> dict[str, Any]:
         return {**vars(self), "place": dict(self.place), "times": dict(self.times)}
 
 
-def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterator[tuple[dict[str, int], Condition]]:
+Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and what all devices' links are there
+
+
+def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterator[Point]:
     """A condition for each point, the last axis fastest."""
     for numbers in product(*(range(len(axis.values)) for axis in axes)):
         place = {axis.name: number for axis, number in zip(axes, numbers, strict=True)}
@@ -85,15 +89,16 @@ def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
     """Who wins at a point: by the median over seeds, and by how much."""
     times = found.times[target]
     exact = all(each.known for each in times.values())
+    why = next((str(note) for note in (*found.partings, *found.failures)), "")
     medians = {label: each.median if each.known else math.inf for label, each in times.items()}
     order = found.order(target)
     known = {label: None if value == math.inf else value for label, value in medians.items()}
     if order is None:
-        return Cell(place, None, None, None, True, known, exact)
+        return Cell(place, None, None, None, True, known, exact, why)
     winner, second = order[0], order[1] if len(order) > 1 else None
     ratio = medians[second] / medians[winner] if second and medians[second] < math.inf and medians[winner] else None
     agree = all(_first(found, target, seed) in (None, winner) for seed in times[winner].seeds)
-    return Cell(place, winner, second, ratio, agree, known, exact)
+    return Cell(place, winner, second, ratio, agree, known, exact, why)
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from emulator.record import Line, read_lines
 from emulator.tally import Bill
+from emulator.work import Duty, Pieces, Works
 
 Sizes = Mapping[str, int]  # bytes per kind and "frame"
-ORDERED = 6  # phases: of more, not every order is tried
 
 
 @dataclass
@@ -24,11 +23,7 @@ class Part:
     update: str | None = None  # digest of what it trained; None: it did not get so far
     up: Sizes | None = None
     refused: str | None = None
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Of its download."""
-        return frozenset(self.down or ()) - {"frame"}
+    duty: Duty | None = None  # what was asked of it
 
 
 @dataclass
@@ -65,6 +60,11 @@ class Script:
     def name(self) -> str:
         return f"{self.label}-s{self.seed}"
 
+    @cached_property
+    def tells_work(self) -> bool:
+        """Whether it says what work is, and not only what it took."""
+        return any(part.duty for written in self.rounds for part in written.parts.values())
+
     @property
     def cycles(self) -> bool:
         """Whether its data drift."""
@@ -77,7 +77,9 @@ def read_script(folder: Path) -> Script:
     if not label or not seed.isdecimal():
         raise ValueError(f"{folder} is no run's folder; its name must be LABEL-sSEED, as fedavg-s1")
     rows = list(read_lines(folder / "rounds.jsonl"))
-    rounds = _Reader(folder).read(read_lines(folder / "events.jsonl"))
+    path = folder / "work.jsonl"
+    works = Works(path, read_lines(path) if path.exists() else ())
+    rounds = _Reader(folder, works).read(read_lines(folder / "events.jsonl"))
     for written, row in zip(rounds, rows, strict=False):
         if row.get("round") != written.number or not written.closed:
             raise ValueError(f"{folder}: rounds.jsonl and events.jsonl are not of the same run; play it again")
@@ -90,12 +92,9 @@ def read_script(folder: Path) -> Script:
 class _Reader:
     """Takes one line of the timeline after the other."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, works: Works) -> None:
+        self.folder, self.works = folder, works
         self.rounds: list[Written] = []
-        self.started: dict[tuple[int, str], Line] = {}  # work under way, by round and who does it
-        self.interrupted: set[tuple[int, str]] = set()  # work that was cut
-        self.orders: dict[frozenset[str], tuple[str, ...]] = {}  # in which order these phases came
 
     def read(self, lines: Iterable[Line]) -> list[Written]:
         for number, line in enumerate(lines, 1):
@@ -124,47 +123,36 @@ class _Reader:
             self._device(written, written.parts[line["device"]], line)
 
     def _server(self, written: Written, line: Line) -> None:
-        key = (written.number, line["what"])
+        what = line["what"]
         if line["event"] == "server.start":
-            self.started[key] = line
-            written.server[line["what"]] = Served(self._bill(line, None))
+            written.server[what] = Served(_bill(line, self.works.server(what, written.number)))
         else:
-            written.server[line["what"]] = Served(self._bill(self.started.pop(key), line), line["model"])
+            written.server[what].model = line["model"]
 
     def _device(self, written: Written, part: Part, line: Line) -> None:
-        key = (written.number, line["device"])
         match line["event"]:
             case "down.start":
                 part.down = line["bytes"]
+                part.duty = self.works.device(line["device"], written.number)
             case "up.start":
                 part.up = line["bytes"]
-            case "compute.start" if key not in self.started:  # else it goes on with what it began
-                self.started[key] = line
-                part.bill = self._bill(line, None)
-            case "compute.cut":
-                self.interrupted.add(key)
+            case "compute.start" if part.bill is None:  # else it goes on with what it began
+                part.bill = _bill(line, part.duty.pieces if part.duty else ())
             case "compute.end":
-                begun, whole = self.started.pop(key), key not in self.interrupted
-                part.bill, part.update = self._bill(begun, line if whole else None), line["update"]
+                part.update = line["update"]
             case "refused":
                 part.refused = line["why"]
 
-    def _bill(self, start: Line, end: Line | None) -> Bill:
-        """Its phases in the order in which they were added up, so that their sum is the same to the last bit."""
-        seconds: dict[str, float] = start["seconds"]
-        order = self.orders.get(frozenset(seconds), tuple(seconds))
-        if end is not None and len(seconds) > 2 and not _adds_up(order, seconds, start, end):
-            tried = permutations(seconds) if len(seconds) <= ORDERED else ()
-            order = next((each for each in tried if _adds_up(each, seconds, start, end)), order)
-            self.orders[frozenset(seconds)] = order
-        return Bill(
-            {name: start["phases"][name] for name in order},
-            {name: seconds[name] for name in order},
-            jitter=start.get("jitter", {}),
-            throttled=start.get("throttled", 1.0),
-        )
 
-
-def _adds_up(order: Sequence[str], seconds: Mapping[str, float], start: Line, end: Line) -> bool:
-    total: Any = start["t"] + sum(seconds[name] for name in order)
-    return bool(total == end["t"])
+def _bill(line: Line, pieces: Pieces) -> Bill:
+    """Its phases in the order in which they were added up, so that their sum is the same to the last bit."""
+    order = dict.fromkeys(piece.phase for piece in pieces)
+    if order.keys() != line["seconds"].keys():  # the work of another round: in this one there was none to tell
+        order, pieces = dict.fromkeys(line["seconds"]), ()
+    return Bill(
+        {name: line["phases"][name] for name in order},
+        {name: line["seconds"][name] for name in order},
+        pieces,
+        jitter=line.get("jitter", {}),
+        throttled=line.get("throttled", 1.0),
+    )

@@ -1,21 +1,27 @@
-"""What became of the devices that were asked, and of the bytes that were sent."""
+"""What became of the devices that were asked, of their seconds, and of the bytes that were sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import altair as alt
 
 from emulator import units
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import Row, Runs
-from emulator.summary import round_bytes
+from emulator.summary import device_seconds, round_bytes
 
 FATES = {"counted": "#009E73", "late": "#E69F00", "lost": "#D55E00", "refused": "#7B3294"}
 BYTES = {"counted": "#009E73", "wasted": "#D55E00"}
+USES = {"useful": "#009E73", "wasted": "#D55E00", "idle": "#B5B5B5"}
+REASONS = 5  # kinds of refusals that are told
+Events = Callable[[str, int], Iterable[Mapping[str, Any]]]
 
 
-def devices(runs: Runs) -> Figure | None:
+def devices(runs: Runs, events: Events) -> Figure | None:
     """None if nobody was asked."""
     found = {label: {fate: float(_sum(seeds, fate)) for fate in FATES} for label, seeds in runs.items()}
     found = {label: fates for label, fates in found.items() if any(fates.values())}
@@ -23,9 +29,9 @@ def devices(runs: Runs) -> Figure | None:
         return None
     chart = _bars(found, FATES, "device-rounds, all seeds", 1.0)
     caption = (
-        "Device-rounds over all seeds: counted; late for the close; lost (went off); refused (their reply was not "
-        "sound)."
-    )
+        "Device-rounds over all seeds: counted; late for the close; lost (went off); refused (the device’s memory "
+        f"cannot hold the job, or its reply is not sound). {' '.join(refusals(runs, events))}"
+    ).rstrip()
     description = "What became of the devices that were asked, one stacked bar for each algorithm."
     return Figure(
         "devices",
@@ -35,6 +41,58 @@ def devices(runs: Runs) -> Figure | None:
         ("algorithm", *FATES),
         [(label, *(f"{number:,.0f}" for number in fates.values())) for label, fates in found.items()],
     )
+
+
+def refusals(runs: Runs, events: Events) -> Iterator[str]:
+    """A sentence on why devices were refused: reasons that differ in names and figures only are counted as one."""
+    told: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for why in _whys(runs, events):
+        kind = re.sub(r"[\d.]+(e[+-]?\d+)?", "#", why)
+        told[kind] += 1
+        first.setdefault(kind, why)
+    if told:
+        listed = [f"{number:,} × “{first[kind]}”" for kind, number in told.most_common(REASONS)]
+        rest = sum(told.values()) - sum(number for _, number in told.most_common(REASONS))
+        alike = " (figures are those of the first)" if len(told) < sum(told.values()) else ""
+        yield f"Refused{alike}: {'; '.join([*listed, *([f'{rest:,} for other reasons'] if rest else [])])}."
+
+
+def _whys(runs: Runs, events: Events) -> Iterator[str]:
+    """The reason of each refusal, without the device's name; events are read only where there is one."""
+    for label, seeds in runs.items():
+        for seed, rows in seeds.items():
+            if any(row["refused"] for row in rows):
+                said = (line for line in events(label, seed) if line["event"] == "refused")
+                yield from (str(line["why"]).removeprefix(f"{line['device']} refuses: ") for line in said)
+
+
+def usage(runs: Runs) -> Figure | None:
+    """None if the record does not tell seconds of devices."""
+    told = {label: device_seconds(seeds) for label, seeds in runs.items()}
+    found = {label: seconds for label, seconds in told.items() if seconds and any(seconds.values())}
+    if not found:
+        return None
+    unit = units.of_time(sum(seconds.values()) for seconds in found.values())
+    chart = _bars(found, USES, f"device-time, {unit.name}", unit.size)
+    caption = (
+        "The time of all devices that were asked, each from the opening of a round to its close; mean over seeds of "
+        "whole runs. Useful: receiving, computing or sending for a reply that counted. Wasted: the same for one that "
+        "did not count, or what had to be done again. Idle: waiting for the others to end, or off line."
+    )
+    return Figure(
+        "usage",
+        "Useful, wasted and idle time of devices",
+        caption,
+        dressed(chart, "usage", "Useful, wasted and idle time of devices, one stacked bar for each algorithm."),
+        ("algorithm", *(f"{use}, {unit.name}" for use in USES), "wasted, %", "idle, %"),
+        [(label, *map(unit.show, seconds.values()), *_shares(seconds)) for label, seconds in found.items()],
+    )
+
+
+def _shares(seconds: Mapping[str, float]) -> list[str]:
+    total = sum(seconds.values())
+    return [f"{100 * seconds[use] / total:.1f}" for use in ("wasted", "idle")]
 
 
 def wasted(runs: Runs) -> Figure | None:

@@ -29,7 +29,7 @@ def markdown(results: Sequence[Results]) -> str:
         ]
     to_targets = tables.to_targets(all_.summary, energy=True)
     parts += _table(to_targets) if to_targets.rows else []
-    parts += _table(tables.at_the_end(all_.summary))
+    parts += _table(tables.at_the_end(all_.summary, energy=True))
     for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
         parts += _table(shown) if shown.rows else []
     parts += [

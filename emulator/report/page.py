@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -25,7 +26,7 @@ SECTIONS = {  # heading of a part of the page: its charts
     "Accuracy": ("accuracy-time", "accuracy-rounds", "accuracy-bytes"),
     "Seconds": ("seconds", "rounds", "timeline"),
     "Bytes": ("bytes", "wasted"),
-    "Devices": ("devices",),
+    "Devices": ("devices", "usage"),
     "Penalties": ("leverage",),
     "Split": ("split",),
     "Map": ("map",),
@@ -57,7 +58,8 @@ def figures(all_: Comparison) -> list[Figure]:
         timeline.figure(runs, all_.events),
         payloads.figure(runs),
         fates.wasted(runs),
-        fates.devices(runs),
+        fates.devices(runs, all_.events),
+        fates.usage(runs),
         leverage.figure(runs),
         *_splits(all_),
         *_maps(all_),
@@ -75,7 +77,8 @@ def render(all_: Comparison) -> str:
         made_by=MADE_BY,
         sentences=[*_verdicts(all_), *critical.sentences(all_.runs), *_remarks(all_)],
         to_targets=tables.to_targets(all_.summary, energy=True),
-        at_the_end=tables.at_the_end(all_.summary),
+        at_the_end=tables.at_the_end(all_.summary, energy=True),
+        of_devices=tables.of_devices(all_.summary),
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
         warnings=tables.warnings(all_.summary),
@@ -92,6 +95,8 @@ def render(all_: Comparison) -> str:
 
 def command(results: Results) -> str:
     """How to get these results again from the scenario."""
+    if results.host.get("world") == "replay":
+        return shlex.join(map(str, results.host.get("command", ())))
     if results.host.get("world") != "sockets":
         return "fedlapse compare scenario.yaml"
     speedup = results.host.get("speedup", 1.0)
@@ -108,8 +113,14 @@ def _verdicts(all_: Comparison) -> Iterator[str]:
 
 
 def _remarks(all_: Comparison) -> Iterator[str]:
-    """What is to be said of links and is no warning."""
-    return (f"{said[0].upper()}{said[1:]}" for said in caveats.remarks(all_.summary.get("links", {})))
+    """What is to be said of links and is no warning; and of maps that are not shown."""
+    yield from (f"{said[0].upper()}{said[1:]}" for said in caveats.remarks(all_.summary.get("links", {})))
+    for one in all_.sources.values():
+        if (one.folder / "map.json").is_file():
+            from emulator.report import winners  # it takes a while to import
+
+            if winners.outdated(one.folder, one.summary.get("digest")):
+                yield "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:

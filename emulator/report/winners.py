@@ -16,7 +16,7 @@ from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.units import duration
 
-NOBODY, UNKNOWN = "nobody gets there", "not exact"
+NOBODY, UNKNOWN = "nobody gets there", "not known"
 GREY = {NOBODY: "#DDDDDD", UNKNOWN: "#AAAAAA"}
 STRONG = 2.0  # so many times as fast, and a cell has its full colour
 SIDE = 52  # of a cell, in pixels
@@ -34,7 +34,11 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     x, y = wide[0], wide[1] if len(wide) > 1 else None
     third = wide[2] if len(wide) > 2 else None
-    panels = [_panel(_at(cells, third, number), (x, y), labels, _over(third, number)) for number in _values(third)]
+    panels = [
+        _panel(here, (x, y), labels, _over(third, number))
+        for number in _values(third)
+        if (here := _at(cells, third, number))
+    ]
     chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
     description = f"Heat-map of the algorithm that reaches {target} first, over {' and '.join(a.title for a in wide)}."
     return Figure("map", f"{TITLE} to {target}", caption, _framed(chart, description))
@@ -52,10 +56,19 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
             return None
         axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
         names = [field.name for field in fields(Cell)]
-        cells = [Cell(**{name: each[name] for name in names}) for each in said["cells"]]
+        cells = [Cell(**{name: each[name] for name in names if name in each}) for each in said["cells"]]
         return figure(cells, axes, said["labels"], said["target"], caption(said["labels"], said["notes"]))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is not as `fedlapse map` writes it: {type(error).__name__} {error}") from None
+
+
+def outdated(folder: Path, digest: str | None) -> bool:
+    """Whether a map lies there that is of other results."""
+    path = folder / "map.json"
+    try:
+        return path.is_file() and json.loads(path.read_bytes()).get("digest") != digest
+    except (ValueError, AttributeError):
+        return False  # damaged, as `kept` says
 
 
 def page(shown: Figure, about: str) -> str:

@@ -1,4 +1,4 @@
-"""Our own CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`, each column but the first optional."""
+"""Our own CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`; one rate must be there, all but the time may lack."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(source: Source) -> tuple[Trace, ...]:
     latency = np.array(columns["latency_ms"]) / 1e3 if "latency_ms" in names else None
     loss = np.array(columns["loss"]) if "loss" in names else None
     traces = {
-        RATES[name]: _trace(source, times, np.array(columns[name]) * MBIT, RATES[name], kind, latency, loss)
+        RATES[name]: source.trace(times, np.array(columns[name]) * MBIT, RATES[name], kind, latency, loss)
         for name in rates
     }
     return tuple(traces[way] for way in RATES.values() if way in traces)
@@ -64,7 +64,7 @@ def _header(source: Source, line: int, row: str) -> list[str]:
     if len(set(names)) < len(names):
         raise source.bad(line, "a column is there twice")
     if not set(names) & set(RATES):
-        raise source.bad(line, "there is neither down_mbit_s nor up_mbit_s")
+        raise source.bad(line, "there is neither down_mbit_s nor up_mbit_s; a trace has a rate, one way at least")
     return names
 
 
@@ -93,21 +93,6 @@ def _body(source: Source, names: Sequence[str], rows: object) -> tuple[Floats, M
     if not ended:
         times.append(times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
     return np.array(times) - times[0], columns
-
-
-def _trace(
-    source: Source,
-    edges: Floats,
-    rates: Floats,
-    way: Direction,
-    kind: Kind,
-    latency: Floats | None,
-    loss: Floats | None,
-) -> Trace:
-    try:
-        return Trace(edges, rates, way, kind, source.name, latency, loss)
-    except ValueError as error:
-        raise source.bad(None, str(error).removeprefix(f"{source.name} ")) from None
 
 
 def written(traces: Sequence[Trace]) -> str:

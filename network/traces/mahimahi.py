@@ -26,7 +26,7 @@ def read(source: Source, direction: Direction) -> Trace:
     points = np.unique(np.concatenate([[0], at - 1, at]))
     rates = np.zeros(len(points) - 1)
     rates[np.searchsorted(points, at - 1)] = lines * (PACKET * 1000.0)
-    return Trace(points / 1000.0, rates, direction, "capacity", source.name)
+    return source.trace(points / 1000.0, rates, direction, "capacity")
 
 
 def _stamps(source: Source) -> npt.NDArray[np.int64]:

@@ -66,14 +66,7 @@ def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
     if not len(lasting):
         raise source.bad(None, "no time passes in it; two lines with different times are the least")
     edges = np.append(pairs.times[:1], pairs.times[lasting + 1]) - pairs.times[0]
-    return trace_from(source, edges * second, pairs.rates[lasting + 1] * rate)
-
-
-def trace_from(source: Source, edges: Floats, rates: Floats) -> Trace:
-    try:
-        return Trace(edges, rates, "down", "achieved", source.name)
-    except ValueError as error:
-        raise source.bad(None, str(error).removeprefix(f"{source.name} ")) from None
+    return source.trace(edges * second, pairs.rates[lasting + 1] * rate, "down", "achieved")
 
 
 def paired(pairs: Pairs) -> bool:

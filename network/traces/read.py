@@ -33,10 +33,10 @@ FORMATS = {
     "ucc": Format("achieved", True, ucc.read),
 }
 DEVICES = {
-    "fedscale-capacity": "network.traces.fedscale reads it",
-    "fedscale-behaviour": "devices.traces reads it",
-    "flash-speeds": "network.traces.flash reads it",
-    "flash-states": "devices.traces reads it",
+    "fedscale-capacity": "it has one rate for each device: give it as up_mbit_s and down_mbit_s",
+    "fedscale-behaviour": "`presence: {trace: FILE}` replays it",
+    "flash-speeds": "it has a mean rate for each user: give it as up_mbit_s and down_mbit_s, or as radio: wifi",
+    "flash-states": "`presence: {trace: FILE}` replays it",
 }
 
 
@@ -85,6 +85,8 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
     """The two files of a Mahimahi pair named by what they share."""
+    if not path.name:  # `.` or `/`
+        return None
     halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")
     try:
         return halves if not path.exists() and all(half.is_file() for half in halves) else None
@@ -96,7 +98,12 @@ def _way(name: str, direction: Direction | None) -> Direction:
     suffix = Path(name).suffix[1:]
     if suffix not in ("down", "up"):
         if direction is None:
-            raise bad(name, None, "is a Mahimahi file whose suffix is not .down or .up; its direction must be named")
+            raise bad(
+                name,
+                None,
+                "is a Mahimahi file whose suffix is not .down or .up; its direction must be named",
+                "direction",
+            )
         return direction
     if direction not in (None, suffix):
         raise bad(name, None, f"is asked for {direction}, and its suffix says {suffix}")
@@ -117,10 +124,11 @@ def _format(name: str, data: bytes) -> str:
     if re.fullmatch(r"[-+]?\d+", row):
         return "mahimahi"
     if not re.fullmatch(rf"{NUMBER}\s+{NUMBER}", row):
-        raise source.bad(line, f"{shown(row)} is the start of no known format: {', '.join([*FORMATS, *DEVICES])}")
+        known = ", ".join([*FORMATS, *DEVICES])
+        raise source.bad(line, f"{shown(row)} is the start of no known format: {known}", "trace")
     fitting = pensieve.sort_of(source)
     if len(fitting) > 1:
-        raise source.bad(None, f"could be {' or '.join(fitting)}; name its format")
+        raise source.bad(None, f"could be {' or '.join(fitting)}; name its format", "format")
     return fitting[0]
 
 
@@ -135,7 +143,7 @@ def _of_table(name: str, data: bytes) -> str:
         return "fedscale-behaviour"
     if isinstance(first, dict) and "messages" in first:
         return "flash-states"
-    raise bad(name, None, "is a mapping, and its first entry is of no known format")
+    raise bad(name, None, "is a mapping, and its first entry is of no known format", "trace")
 
 
 __all__ = ["DEVICES", "FORMATS", "BadTrace", "Format", "read", "recognise"]

@@ -6,21 +6,41 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from network.trace import Direction, Floats, Kind, Trace
 
 LARGEST = 256_000_000  # bytes of a file
+PIECES = 5_000_000  # of a trace: a second of computing and half a GB each million, roughly
 LONGEST = 1e10  # s, three centuries
 FASTEST = 1e9 * 1e6 / 8  # bytes/s: 1e9 Mbit/s
 PACKET = 1500  # bytes of one of Mahimahi's opportunities
 
 
+Lack = Literal["format", "direction", "trace"]
+
+
 class BadTrace(ValueError):  # noqa: N818 - said to a user
-    """A file that is not what it should be: one line that names the file, its line and the reason."""
+    """A file that is not what it should be: one line that names the file, its line and the reason.
+
+    `reason`: the same without the file's name.  `lacks`: of a file that is not damaged, what reading it takes: that its
+    format or direction is named; or that it were a trace at all.
+    """
+
+    reason = ""
+    lacks: Lack | None = None
 
 
-def bad(name: str, line: int | None, reason: str) -> BadTrace:
+def bad(name: str, line: int | None, reason: str, lacks: Lack | None = None) -> BadTrace:
     """The error, in one line whatever the file's name and content."""
-    where = f"{name}: line {line}: " if line is not None else f"{name}: "
-    return BadTrace("".join(c if c.isprintable() else repr(c)[1:-1] for c in where + reason))
+    why = _printable(f"line {line}: {reason}" if line is not None else reason)
+    error = BadTrace(f"{_printable(name)}: {why}")
+    error.reason, error.lacks = why, lacks
+    return error
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shown(cell: object) -> str:
@@ -77,8 +97,26 @@ class Source:
                 yield number, line
             start = end + 1
 
-    def bad(self, line: int | None, reason: str) -> BadTrace:
-        return bad(self.name, line, reason)
+    def bad(self, line: int | None, reason: str, lacks: Lack | None = None) -> BadTrace:
+        return bad(self.name, line, reason, lacks)
+
+    def trace(
+        self,
+        edges: Floats,
+        rates: Floats,
+        direction: Direction,
+        kind: Kind,
+        latency: Floats | None = None,
+        loss: Floats | None = None,
+        remark: str = "",
+    ) -> Trace:
+        """What the file holds (see Trace).  Raises BadTrace, also for more than PIECES rates."""
+        if len(rates) > PIECES:
+            raise self.bad(None, f"has {len(rates)} different moments; at most {PIECES} are replayed: cut it in parts")
+        try:
+            return Trace(edges, rates, direction, kind, self.name, latency, loss, remark=remark)
+        except ValueError as error:
+            raise self.bad(None, str(error).removeprefix(f"{self.name} ")) from None
 
     def number(self, line: int, cell: str, what: str, largest: float = math.inf) -> float:
         """A cell as a finite number that is at least 0 and at most `largest`.  Raises BadTrace."""

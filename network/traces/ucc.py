@@ -6,13 +6,14 @@ from array import array
 from datetime import datetime
 
 import numpy as np
+import numpy.typing as npt
 
-from network.trace import Trace
-from network.traces.pensieve import trace_from
+from network.trace import Floats, Trace
 from network.traces.source import FASTEST, Source, shown
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
+AROUND = (-1, 5)  # rows around a ping in which the download ends and begins anew (docs/traces.md)
 PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
 
 
@@ -33,6 +34,7 @@ def read(source: Source) -> Trace:
     stamp, rate, state = (names.index(name) for name in NEEDED)
     ping = names.index("PINGAVG") if "PINGAVG" in names else None
     times, rates, pings, held = array("d"), array("d"), array("d"), float("nan")
+    pinged = array("q")  # the numbers of the rates next to a ping
     for line, row in rows:
         cells = row.split(",")
         if len(cells) != len(names):
@@ -40,12 +42,13 @@ def read(source: Source) -> Trace:
         times.append(_second(source, line, cells[stamp], times))
         if ping is not None and cells[ping] not in ("", "-"):
             held = source.number(line, cells[ping], "PINGAVG", 1e7) / 2e3
+            pinged.append(len(rates))
         if cells[state] not in ("D", "I"):
             raise source.bad(line, f"the State is {shown(cells[state])}; it is D (downloading) or I (idle)")
         if cells[state] == "D":
             rates.append(source.number(line, cells[rate], "DL_bitrate", FASTEST * 8 / 1e3) * 1e3 / 8)
             pings.append(held)
-    return _evenly(source, times, rates, pings)
+    return _evenly(source, times, rates, pings, _remark(np.array(rates), np.array(pinged, dtype=np.intp)))
 
 
 def _second(source: Source, line: int, cell: str, before: array[float]) -> float:
@@ -58,7 +61,21 @@ def _second(source: Source, line: int, cell: str, before: array[float]) -> float
     return time
 
 
-def _evenly(source: Source, times: array[float], rates: array[float], pings: array[float]) -> Trace:
+def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
+    """That the logger ends its download to ping, and begins it anew: what it cost."""
+    near = np.zeros(len(rates), dtype=bool)
+    for row in pinged.tolist():
+        near[max(0, row + AROUND[0]) : row + AROUND[1]] = True
+    if not near.any() or near.all() or not rates[~near].mean() > 0:
+        return ""
+    part = rates[near].mean() / rates[~near].mean()
+    return (
+        f"the logger broke its download off to ping: {near.mean():.0%} of the seconds lie around a ping, with "
+        f"{part:.0%} of the rate of the others, and are replayed like them"
+    )
+
+
+def _evenly(source: Source, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:
     if not rates:
         raise source.bad(None, "has no row in State D")
     passing = np.diff(times)
@@ -68,8 +85,5 @@ def _evenly(source: Source, times: array[float], rates: array[float], pings: arr
     edges = np.arange(len(rates) + 1) * (seconds / len(times))
     latency = np.array(pings)
     known = latency[~np.isnan(latency)]
-    if not len(known):
-        return trace_from(source, edges, np.array(rates))
-    return Trace(
-        edges, np.array(rates), "down", "achieved", source.name, np.where(np.isnan(latency), known[0], latency)
-    )
+    held = np.where(np.isnan(latency), known[0], latency) if len(known) else None
+    return source.trace(edges, np.array(rates), "down", "achieved", held, remark=remark)

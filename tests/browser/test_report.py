@@ -33,7 +33,8 @@ def browser():
 
 def compared(folder, *words):
     """The page that `fedlapse compare quickstart` leaves."""
-    command = [sys.executable, "-m", "emulator", "compare", "quickstart", "--out", str(folder), "--quiet", *words]
+    quick = ("training.epochs=1", "training.batch=64", "--workers", "0", "--quiet")
+    command = [sys.executable, "-m", "emulator", "compare", "quickstart", "--out", str(folder), *quick, *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder.parent, env=environment, capture_output=True, text=True, check=False)
     assert (folder / "report.html").is_file(), done.stderr
@@ -42,12 +43,14 @@ def compared(folder, *words):
 
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
-    return compared(tmp_path_factory.mktemp("quickstart") / "out", "--rounds", "8")
+    """Six rounds of one epoch, with a target that they reach."""
+    targets = "rounds.targets=[{metric: accuracy, value: 0.1}]"
+    return compared(tmp_path_factory.mktemp("quickstart") / "out", "--rounds", "6", targets)
 
 
 @pytest.fixture(scope="module")
 def nothing_reached(tmp_path_factory):
-    return compared(tmp_path_factory.mktemp("nothing") / "out", "--rounds", "1")
+    return compared(tmp_path_factory.mktemp("nothing") / "out", "--rounds", "1", "--seed", "1")
 
 
 @pytest.fixture

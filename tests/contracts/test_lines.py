@@ -19,6 +19,7 @@ from aiohttp import web
 
 from devices.device import NEVER, profiles
 from emulator.attend import Attendant
+from emulator.bench import Bench
 from emulator.jobs import Run, Trained
 from emulator.line import LOST, Inbox, MemoryLine
 from emulator.protocol import Server
@@ -82,6 +83,9 @@ class Trains:
 
 class Costs:
     """Every training costs COMPUTE seconds."""
+
+    def duty(self, *_: Any) -> None:
+        """Nobody knows what else it asks."""
 
     def refusal(self, *_: Any) -> None:
         """Every device has memory enough."""
@@ -179,7 +183,8 @@ class Stage:
         link = Link(RATE, RATE, 0.0)
         traffic = Traffic(world, record, Link(1e6, 1e6, 0.0), {"a": link})
         costs: Any = Costs()
-        attendant = Attendant("a", Run("fedavg", 1), world, costs, record, {}, lambda _: False)
+        bench = Bench(world, record, Costs.study.fleet["a"].profile)
+        attendant = Attendant("a", Run("fedavg", 1), world, costs, bench, {}, lambda _: False)
         try:
             if self.kind == "memory":
                 memory = MemoryLine(world, traffic, attendant)

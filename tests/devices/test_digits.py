@@ -5,9 +5,8 @@ import pytest
 
 from devices.data.digits import digits
 
-pytestmark = pytest.mark.slow  # the first import of scikit-learn takes about a second
 
-
+@pytest.mark.slow  # the import of scikit-learn takes about a second
 def test_training_and_test_examples_are_together_the_digits_of_scikit_learn():
     from sklearn.datasets import load_digits
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from devices.jitter import factor, parameters
+from devices.jitter import factor, least, parameters
 
 
 def drawn(cv, steps, n=20_000):
@@ -16,6 +16,12 @@ def test_the_mean_is_one_and_the_variance_that_of_a_mean_of_steps(cv, steps):
     found, sd = drawn(cv, steps), cv / math.sqrt(steps)
     assert found.mean() == pytest.approx(1, abs=5 * sd / math.sqrt(len(found)))
     assert found.std() == pytest.approx(sd, rel=0.05)
+
+
+@pytest.mark.parametrize("cv", [0.0, 0.06, 0.5, 2.0])
+def test_nobody_draws_less_than_the_least(cv):
+    assert 0 < least(cv) <= min(drawn(cv, 1, 2000).min(), drawn(cv, 5, 200).min())
+    assert least(0.0) == 1
 
 
 def test_one_step_is_lognormal():

@@ -177,8 +177,17 @@ def test_a_renewal_without_sense_is_refused(wrong):
 
 def test_beyond_what_is_remembered_is_refused(monkeypatch):
     monkeypatch.setattr("devices.sessions.MOST", 50)
-    with pytest.raises(ValueError, match="drawn for 50 changes"):
+    with pytest.raises(ValueError, match=r"drawn for 50 comings and goings, which end at .* second 1e\+06 is asked"):
         Renewal(1, 10.0, 10.0).on(1e6)
+
+
+def test_the_pace_of_sessions_is_what_is_counted():
+    rates = Diurnal(1, tuple(float(hour % 5) for hour in HOURS), tuple(float(hour % 3) for hour in HOURS))
+    for model in (Renewal(1, 300.0, 900.0), night(1), rates):
+        last = 0.0
+        for _ in range(4000):
+            last = model.next_off(last) if model.on(last) else model.next_on(last)
+        assert 4000 / last == pytest.approx(model.pace, rel=0.06)
 
 
 # ---- diurnal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import replace
@@ -17,14 +16,7 @@ from algorithms.algorithm import Phase
 from algorithms.cost import Meter
 from algorithms.models import build, cross_entropy
 from devices.device import POSITION, Device, Profile, profiles, read_profiles
-from devices.sources import (
-    ANCHORS,
-    benchmark_name,
-    fedscale_seconds,
-    scores,
-    speed_of,
-    speed_of_inference,
-)
+from devices.sources import ANCHORS, scores, speed_of
 
 PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
 CLASSES = replace(PLAIN, conv_flops_per_s=2e9, dense_flops_per_s=4e9, recurrent_flops_per_s=5e8)
@@ -194,32 +186,12 @@ def test_scores_without_sense_are_refused(score, anchors):
         speed_of(score, anchors)
 
 
-def test_fedscales_formula():
-    # its README: 3 x batch x steps x computation / 1000; client 1 of the sample has 153 ms
-    assert fedscale_seconds(153.0, batch=20, steps=5) == pytest.approx(45.9)
-
-
-def test_a_forward_pass_of_so_many_flops_in_milliseconds_is_a_speed():
-    assert speed_of_inference(200, 3e8) == pytest.approx(1.5e9)
-    with pytest.raises(ValueError, match="positive"):
-        speed_of_inference(0, 3e8)
-
-
 @pytest.mark.parametrize("text", ["{", "3", '[{"Model": "a"}]', '{"a": "fast"}', '{"a": -1}', '{"a": null}'])
 def test_a_file_without_scores_is_refused_by_name(tmp_path, text):
     file = tmp_path / "table.json"
     file.write_text(text)
     with pytest.raises(ValueError, match="table.json"):
         scores(file)
-
-
-def test_an_unknown_phone_is_refused(tmp_path):
-    file = tmp_path / "names.json"
-    file.write_text(json.dumps({"CPH1909": "unknown", "RMX1941": "Realme C2"}))
-    assert benchmark_name(file, "RMX1941") == "Realme C2"
-    for model in ("CPH1909", "nobody"):
-        with pytest.raises(ValueError, match=model):
-            benchmark_name(file, model)
 
 
 def test_flashs_tables_are_read():

@@ -14,7 +14,9 @@ from scenarios.load import parse
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHORT = {"compare": ["--workers", "0", "-q"], "run": ["--workers", "0", "-q"]}
+HERE = ["--workers", "0", "-q"]
+SHORT = {name: [*HERE, "training.epochs=1", "training.batch=64"] for name in ("compare", "run")}
+BARE = [*HERE, "--rounds", "1", "--seed", "1", "evaluate.every=0", "rounds.targets=[]", "--out", "o"]
 KINDS = {"console", "yaml", "python", "text", "bibtex"}
 
 pytestmark = pytest.mark.slow
@@ -34,7 +36,7 @@ def test_every_block_of_the_readme_has_a_kind_that_is_tested():
 
 
 def test_the_readme_runs_as_it_is_read(fedlapse, tmp_path):
-    """Files are written, then commands run in the folder that holds them; cut to one round of one seed."""
+    """Files are written, then commands run in the folder that holds them; cut to one round of one epoch and seed."""
     ran = []
     for kind, body in blocks(README):
         named = re.search(r"^# (\S+\.(?:yaml|py))$", body, re.MULTILINE)
@@ -78,7 +80,7 @@ def test_strength_0_of_the_readmes_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp
     text = next(body for kind, body in blocks(README) if kind == "python")
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     both = 'algorithms=[fedavg, {"mine:Mine": {strength: 0.0}, name: zero}, {"mine:Mine": {strength: 5.0}, name: five}]'
-    done = fedlapse("compare", both, *SHORT["compare"], "--rounds", "1", "--seed", "1", "--out", "o")
+    done = fedlapse("compare", both, *BARE)
     assert done.returncode == 0, done.stderr
     models = {name: (tmp_path / "o" / f"{name}-s1" / "final.safetensors").read_bytes() for name in ("fedavg", "zero")}
     assert models["zero"] == models["fedavg"]
@@ -124,7 +126,7 @@ def test_an_algorithm_of_the_docs_does_something_and_can_be_switched_off(path, o
         if kind == "python":
             (tmp_path / re.search(r"^# (\S+\.py)$", body, re.MULTILINE)[1]).write_text(body, encoding="utf-8")
     both = f'algorithms=[fedavg, {{"{path}": {off}, name: off}}, {{"{path}": {{}}, name: on}}]'
-    done = fedlapse("compare", both, *SHORT["compare"], "--rounds", "1", "--seed", "1", "--out", "o")
+    done = fedlapse("compare", both, *BARE)
     assert done.returncode == 0, done.stderr
     models = {
         name: (tmp_path / "o" / f"{name}-s1" / "final.safetensors").read_bytes() for name in ("fedavg", "off", "on")

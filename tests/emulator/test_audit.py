@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,16 @@ def second_round() -> Lines:
     ]
 
 
+WATTS = {"a": [1.0, 4.0, 2.0], "b": [2.0, 8.0, 1.0], "c": None}  # idle, computing, radio; nobody knows those of c
+
+
+def spent(joules: dict[str, float | None], **devices: list[float]) -> Body:
+    """Useful, wasted and idle seconds of each device."""
+    sums = {use: sum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
+    watts = {name: WATTS[name] for name in devices}
+    return {"seconds": {**sums, "devices": devices}, "joules": joules, "watts": copy.deepcopy(watts)}
+
+
 def row(round: int, time: float, path: Body, **values: Any) -> Body:
     critical = {"device": "a", "setup_s": 0.0, "compute_s": {"fit": 2.0}, **path}
     critical |= {"down_s": {"weights": 0.9, "frame": 0.1}, "up_s": {"weights": 0.45, "frame": 0.05}}
@@ -118,8 +129,12 @@ def rows() -> Lines:
             lost=1,
             refused=0,
             wasted_bytes=100 + 25,
-            seconds={"useful": 1 + 2 + 0.5, "wasted": (1 + 2.5) + 0.25, "idle": 0.5 + 0.5 + 3.75},
-            joules={"a": 3.0, "b": 4.0, "c": None},
+            **spent(
+                {"a": 0.5 * 1 + 2 * 4 + 1.5 * 2, "b": 0.5 * 2 + 2.5 * 8 + 1 * 1, "c": None},
+                a=[1 + 2 + 0.5, 0.0, 0.5],
+                b=[0.0, 1 + 2.5, 0.5],
+                c=[0.0, 0.25, 3.75],
+            ),
         ),
         row(
             1,
@@ -131,8 +146,12 @@ def rows() -> Lines:
             lost=1,
             refused=1,
             wasted_bytes=(100 + 25) + (100 + 50),
-            seconds={"useful": 3.5, "wasted": 5.25 + 3.5, "idle": 1.75 + 0 + 1.75},
-            joules={"a": 3.0, "b": 4.0, "c": None},
+            **spent(
+                {"a": 1.75 * 1 + 2 * 4 + 1.5 * 2, "b": 4 * 8 + 1.25 * 1, "c": None},
+                a=[3.5, 0.0, 1.75],
+                b=[0.0, 1 + 4 + 0.25, 0.0],
+                c=[0.0, 3.5, 1.75],
+            ),
         ),
     ]
 
@@ -221,8 +240,8 @@ def too_few() -> tuple[Lines, Lines]:
     failed: Body = {"asked": 1, "counted": 0, "refused": 0, "failed": True}
     slow: Body = {"bytes": {"down": {"cut": 50}, "up": {}}, "late": 1, "lost": 0, "flops": 0.0, "wasted_bytes": 50}
     away: Body = {"bytes": {"down": {}, "up": {}}, "late": 0, "lost": 1, "flops": 500.0, "wasted_bytes": 0}
-    slow |= {"seconds": {"useful": 0.0, "wasted": 0.5, "idle": 0.0}, "joules": {"a": 1.0}}
-    away |= {"seconds": {"useful": 0.0, "wasted": 0.0, "idle": 0.5}, "joules": {"a": 1.0}}
+    slow |= spent({"a": 0.5 * 2}, a=[0.0, 0.5, 0.0])
+    away |= spent({"a": 0.5 * 1}, a=[0.0, 0.0, 0.5])
     paths = {"wait_s": 0.5}, {"wait_s": 0.0, "server_s": {"sum": 0.5}}
     return lines, [
         {"round": 0, "time_s": 0.5, "critical": nothing | paths[0]} | failed | slow,
@@ -239,6 +258,21 @@ def test_a_failed_round_must_not_change_the_model(verdict: Judge) -> None:
     find(lines, "open", 1)["model"] = "m1"
 
     assert names("I8", verdict(lines))
+
+
+def test_of_a_failed_round_nothing_is_of_use(verdict: Judge) -> None:
+    """`a` was heard, but two had to be."""
+    lines = first_round()[:-2]
+    find(lines, "close", 0)["reason"] = "too_few"
+    told = rows()[0]
+    told |= {"time_s": 4.0, "failed": True, "flops": told["flops"] - 250, "wasted_bytes": (100 + 50) + 100 + 25}
+    told["critical"] |= {"server_s": {"sum": 0.5}}
+    as_useful = copy.deepcopy(told)
+    told |= spent(told["joules"], a=[0.0, 3.5, 0.5], b=[0.0, 3.5, 0.5], c=[0.0, 0.25, 3.75])
+
+    assert verdict(lines, [told]) == []
+    assert names("I5", verdict(lines, [as_useful]))
+    assert names("I5", verdict(lines, [told | {"wasted_bytes": 125}]))
 
 
 def finishing() -> tuple[Lines, Lines]:
@@ -265,7 +299,7 @@ def finishing() -> tuple[Lines, Lines]:
     ]
     sizes = {"down": {"frame": 20, "weights": 180}, "up": {"frame": 10, "weights": 90}}
     late = {"asked": 2, "late": 1, "lost": 0, "bytes": sizes, "flops": 4750.0, "wasted_bytes": 150}
-    late |= {"seconds": {"useful": 3.5, "wasted": 1 + 4 + 0.5, "idle": 0.5 + 0.5}, "joules": {"a": 3.0, "b": 4.0}}
+    late |= spent({"a": 11.5, "b": 0.5 * 2 + 4 * 8 + 1.5 * 1}, a=[3.5, 0.0, 0.5], b=[0.0, 1 + 4 + 0.5, 0.5])
     return lines, [rows()[0] | late]
 
 
@@ -360,16 +394,20 @@ def test_no_line_can_stand_twice(verdict: Judge, where: tuple[int, int]) -> None
     assert verdict(*record)
 
 
-def numbers(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
+Place = tuple[str | int, ...]
+
+
+def numbers(value: object, path: Place = ()) -> Iterator[Place]:
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from numbers(inner, (*path, key))
     elif type(value) in (int, float):
         yield path
 
 
-def changed(body: Body, path: tuple[str, ...], change: str) -> None:
+def changed(whole_body: Body, path: Place, change: str) -> None:
     *way, last = path
+    body: Any = whole_body
     for key in way:
         body = body[key]
     whole = isinstance(body[last], int)
@@ -377,13 +415,7 @@ def changed(body: Body, path: tuple[str, ...], change: str) -> None:
     body[last] = 3 * body[last] + 1 if change == "much more" else body[last] + steps[change]
 
 
-NUMBERS = [
-    (file, place, path, change)
-    for file, lines in enumerate((events(), rows()))
-    for place, body in enumerate(lines)
-    for path in numbers(body)
-    for change in ("less", "more", "much more")
-]
+CHANGES = ("less", "more", "much more")
 FREE = {  # what no law fixes: (line, field) -> changes, and why
     ("1 refused c", "t"): ("more",),  # the server may look at a reply later
     ("0 down.start c", "bytes"): ("less", "more", "much more"),  # it was cut: any announcement of as many bytes fits
@@ -391,24 +423,24 @@ FREE = {  # what no law fixes: (line, field) -> changes, and why
     # c computes but once, and work that is bound by memory takes longer than FLOPs / rate
     ("1 compute.start c", "rate"): ("more", "much more"),
     ("0 on c", "t"): ("less", "more"),  # it may come back at any time while it is not needed
-    ("row *", "accuracy"): ("less", "more", "much more"),  # the audit does not train,
-    ("row *", "joules"): ("less", "more", "much more"),  # and the record does not say what a device draws
+    ("row *", "accuracy"): ("less", "more", "much more"),  # the audit does not train
 }
 
 
-def is_free(body: Body, path: tuple[str, ...], change: str) -> bool:
+def is_free(body: Body, path: Place, change: str) -> bool:
     kind = "row *" if "event" not in body else ""
-    return any(change in FREE.get((name, path[0]), ()) for name in (name_of(body), kind))
+    return any(change in FREE.get((name, str(path[0])), ()) for name in (name_of(body), kind))
 
 
-@pytest.mark.parametrize(("file", "place", "path", "change"), NUMBERS)
-def test_no_number_can_be_changed(verdict: Judge, file: int, place: int, path: tuple[str, ...], change: str) -> None:
-    record = (events(), rows())
-    body = record[file][place]
-    free = is_free(body, path, change)
-    changed(body, path, change)
-
-    assert bool(verdict(*record)) != free
+@pytest.mark.parametrize("where", EVENTS_AND_ROWS, ids=label)
+def test_no_number_can_be_changed(verdict: Judge, where: tuple[int, int]) -> None:
+    file, place = where
+    for path, change in product(numbers((events(), rows())[file][place]), CHANGES):
+        record = (events(), rows())
+        body = record[file][place]
+        free = is_free(body, path, change)
+        changed(body, path, change)
+        assert bool(verdict(*record)) != free, f"{path}: {change}"
 
 
 @pytest.mark.parametrize("place", range(len(events()) - 1))
@@ -542,9 +574,39 @@ PLANTED: dict[str, tuple[str, Edit]] = {
         "rows",
         lambda _, r: r[1]["critical"].update(compute_s={"fit": 2.5}, wait_s=2.0),
     ),
+    "a device idles less than it did, and another as much more": (
+        "I5",
+        lambda _, r: change(r[0], a=[0, 0, -0.25], b=[0, 0, 0.25]),
+    ),
+    "what one device wasted is said of another": (
+        "I5",
+        lambda _, r: change(r[0], b=[0, -0.25, 0], c=[0, 0.25, 0]),
+    ),
+    "a device was useful while it idled": (
+        "I5",
+        lambda _, r: change(r[0], a=[0.25, 0, -0.25]),
+    ),
+    "seconds of a device are left out": ("I5", lambda _, r: r[0]["seconds"]["devices"].pop("c")),
+    "a device draws more than its watts": ("I5", lambda _, r: r[0]["joules"].update(a=11.6)),
+    "a device draws as if it computed all the time": ("I5", lambda _, r: r[0]["joules"].update(a=4.0 * 4)),
+    "joules are told of a device whose watts nobody knows": ("I5", lambda _, r: r[0]["joules"].update(c=1.0)),
+    "joules of a device with known watts are not told": ("I5", lambda _, r: r[0]["joules"].update(a=None)),
+    "a device changes its watts": (
+        "I6",
+        lambda _, r: (r[1]["watts"].update(a=[2.0, 8.0, 4.0]), r[1]["joules"].update(a=2 * 12.75)),
+    ),
     "the path waits less than nothing": ("rows", lambda _, r: r[1]["critical"].update(setup_s=3.0, wait_s=-0.5)),
     "the path is too long": ("rows", lambda _, r: r[1]["critical"].update(wait_s=2.6)),
 }
+
+
+def change(row: Body, **more: list[float]) -> None:
+    """Other useful, wasted and idle seconds of devices; the sums over all follow."""
+    held = row["seconds"]["devices"]
+    held |= {name: [a + b for a, b in zip(held[name], each, strict=True)] for name, each in more.items()}
+    row["seconds"] |= {
+        use: sum(each[n] for each in held.values()) for n, use in enumerate(("useful", "wasted", "idle"))
+    }
 
 
 def swap(lines: Lines, one: Body, other: Body) -> None:
@@ -575,20 +637,20 @@ def test_a_fault_says_where_and_what(verdict: Judge) -> None:
 
 WRONG: list[object] = [True, -1, 1e300, "x", [1], {"x": -1}]
 ANY_WORDS = {("compute.end", "update"), ("refused", "why"), ("server.end", "model")}  # digests: see the chain above
-KEYS = [(place, key) for place, body in enumerate(events()) for key in body]
+PLACES = pytest.mark.parametrize("place", range(len(events())), ids=[name_of(body) for body in events()])
 
 
-@pytest.mark.parametrize(("place", "key"), KEYS)
-def test_a_line_without_a_key_is_a_fault_of_form(verdict: Judge, place: int, key: str) -> None:
-    lines = events()
-    del lines[place][key]
+@PLACES
+def test_a_line_without_a_key_is_a_fault_of_form(verdict: Judge, place: int) -> None:
+    for key in events()[place]:
+        lines = events()
+        del lines[place][key]
+        assert any(f"line {place + 1}:" in fault for fault in names("form", verdict(lines, rows()))), key
 
-    assert any(f"line {place + 1}:" in fault for fault in names("form", verdict(lines, rows())))
 
-
-@pytest.mark.parametrize(("place", "key"), KEYS)
-def test_a_value_of_another_kind_is_a_fault(verdict: Judge, place: int, key: str) -> None:
-    for wrong in WRONG:
+@PLACES
+def test_a_value_of_another_kind_is_a_fault(verdict: Judge, place: int) -> None:
+    for key, wrong in product(events()[place], WRONG):
         if wrong == "x" and (name_of(events()[place]).split()[1], key) in ANY_WORDS:
             continue
         lines = events()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from devices.device import read_profiles
+from emulator.commands import calibrate
 from emulator.commands.calibrate import Kernel, Measured, csv_lines, rates
 
 FOUND = Measured(conv=50e9, dense=40e9, recurrent=20e9, bytes_per_s=10e9, overhead=1e-4)
@@ -74,5 +76,18 @@ def test_as_yaml_it_is_a_group_of_the_fleet(fedlapse):
     assert group.speed_gflop_s == said["speed_gflop_s"] > 0
 
 
-def test_a_name_that_breaks_the_line_is_refused(fedlapse):
-    assert fedlapse("calibrate", "--name", "a,b").returncode == 2
+@pytest.mark.parametrize("name", ["a,b", "mine\n", "a\nb", "", "my board", "-x", 'a"b', "x" * 81])
+def test_a_name_that_no_scenario_could_use_is_refused(fedlapse, name):
+    assert fedlapse("calibrate", f"--name={name}").returncode == 2
+
+
+@pytest.mark.parametrize("strict", [0, 2])
+def test_measuring_leaves_torch_as_it_was(monkeypatch, strict):
+    monkeypatch.setattr(calibrate, "_measure", lambda seconds, clock: FOUND)
+    before, threads = torch.get_deterministic_debug_mode(), torch.get_num_threads()
+    torch.set_deterministic_debug_mode(strict)
+    try:
+        assert calibrate.measure(0.1) is FOUND
+        assert (torch.get_deterministic_debug_mode(), torch.get_num_threads()) == (strict, threads)
+    finally:
+        torch.set_deterministic_debug_mode(before)

@@ -1,5 +1,7 @@
 """Deadlines that nobody can meet, by hand.  At 8 Mbit/s a byte takes 1 µs."""
 
+import math
+
 import pytest
 
 from emulator.costs import Costs
@@ -107,3 +109,14 @@ def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
     assert checked(seconds + 1e-6, **fleet)
     with pytest.raises(BadScenario):
         checked(seconds - 1e-6, **fleet)
+
+
+def test_batches_that_vary_may_make_a_round_shorter_than_its_mean():
+    """Of a lognormal with cv 0.5, mu is -ln(1.25) / 2 and sigma the root of ln(1.25): seven of it below."""
+    seconds = alone(study := checked(None, fleet=FLEET[:1]), "pi-4-0", 1e6)
+    work = Costs(study, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
+    fleet = [{**FLEET[0], "jitter": 0.5}]
+    shortest = seconds - work * (1 - math.exp(-math.log(1.25) / 2 - 7 * math.sqrt(math.log(1.25))))
+    assert checked(shortest + 1e-6, fleet=fleet)
+    with pytest.raises(BadScenario, match="even on pi-4-0"):
+        checked(shortest - 1e-6, fleet=fleet)

@@ -7,8 +7,7 @@ three round trips carry 15, 30 and 60 kB, and the last 45 kB take 45 ms at the l
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from devices.device import Device, profiles
+from devices.presence import Presence
 from emulator.audit import EVENTS, MAY_HAVE
-from emulator.record import Record, read_lines
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
 from emulator.world import Call, Lost
@@ -29,6 +29,8 @@ from network.tcp import Tcp
 from network.trace import Trace
 from scenarios import machines, wiring
 from scenarios.load import build
+from tests.emulator import transfers
+from tests.emulator.transfers import Main, lines
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 RTT, RISE, FLAT = 0.1, 0.345, 0.15  # s; the message with slow start and without
@@ -39,32 +41,11 @@ MESSAGE = {"weights": 144_000, "frame": 800}
 MB = {"weights": 999_000, "frame": 1_000}
 close = pytest.approx
 
-Main = Callable[[VirtualWorld, Traffic], Coroutine[Any, Any, Any]]
-
 
 def played(
-    folder: Path,
-    links: Mapping[str, Link],
-    main: Main,
-    server: Link = SERVER,
-    topology: Topology | None = None,
-    place: float = 0.0,
+    folder: Path, links: Mapping[str, Link], main: Main, server: Link = SERVER, place: float = 0.0, **traffic: Any
 ) -> Any:
-    async def conducted() -> Any:
-        nobody: Any = None
-        world = VirtualWorld(nobody)
-        record = Record(folder, world.now)
-        record.open(0, sorted(links), "m")
-        try:
-            return await world.run(main(world, Traffic(world, record, server, links, topology, lambda _: place)))
-        finally:
-            record.shut()
-
-    return asyncio.run(conducted())
-
-
-def lines(folder: Path, event: str) -> list[dict[str, Any]]:
-    return [line for line in read_lines(folder / "events.jsonl") if line["event"] == event]
+    return transfers.played(folder, server, links, main, place=lambda _: place, **traffic)
 
 
 async def took(world: VirtualWorld, traffic: Traffic, way: Any, device: str = "a", sizes: Any = MESSAGE) -> float:
@@ -141,6 +122,58 @@ def test_a_connection_that_was_cut_opens_anew(tmp_path: Path, why: str) -> None:
         return [first, await took(world, traffic, "down")]
 
     assert played(tmp_path, {"a": LINK}, main) == close([3 * RTT + RISE] * 2)
+
+
+def test_a_full_server_is_shared_as_simgrid_would(tmp_path: Path) -> None:
+    """The two flights of network/test_tcp.py, worked out there by hand: 10 Mbit/s at 10 and 100 ms, a server of 1."""
+    lv08 = Tcp(model="lv08")
+    links = {name: Link(1.25e6, 1.25e6, latency, tcp=lv08) for name, latency in (("near", 0.01), ("far", 0.1))}
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> list[Any]:
+        both = (took(world, traffic, "down", name, {"weights": 125_000}) for name in ("near", "far"))
+        return await world.together(both)
+
+    server = Link(125_000.0, 125_000.0, 0.0, tcp=lv08)
+    assert played(tmp_path, links, main, server=server) == close([1.21257, 2.38347], abs=1e-5)
+    longer = {"near": 500_000, "far": 125_000}
+
+    async def unequal(world: VirtualWorld, traffic: Traffic) -> list[Any]:
+        both = (took(world, traffic, "down", name, {"weights": nbytes}) for name, nbytes in longer.items())
+        return await world.together(both)
+
+    penalty = {name: links[name].latency + 20537 / 1.25e6 + 20537 / 125_000 for name in links}
+    far = penalty["near"] / sum(penalty.values()) * 0.97 / 1.05 * 125_000
+    assert played(tmp_path / "longer", links, unequal, server=server)[1] == close(1.301 + 125_000 / far, abs=1e-5)
+
+
+def phone(*off: tuple[float, float], wakeup: float = 0.0) -> dict[str, Device]:
+    return {"a": Device("a", replace(profiles()["phone-mid"], wakeup_s=wakeup), Presence(off))}
+
+
+@pytest.mark.parametrize(("off", "trips"), [((1.0, 2.0), 2.5), ((5.0, 6.0), 0.5)])
+def test_who_was_away_between_two_messages_opens_anew(tmp_path: Path, off: tuple[float, float], trips: float) -> None:
+    """The second message is sent at second 3, to a server that has heard nothing of the absence."""
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> float:
+        await took(world, traffic, "down")
+        await world.sleep(3.0 - world.now())
+        return await took(world, traffic, "up")
+
+    assert played(tmp_path, {"a": LINK}, main, fleet=phone(off)) == close(trips * RTT + RISE)
+
+
+@pytest.mark.parametrize(("cut", "seconds"), [(0.1, 1.3), (0.5, 1.0)])
+def test_a_radio_that_was_cut_while_it_woke_up_has_to_wake_up_again(tmp_path: Path, cut: float, seconds: float) -> None:
+    """It takes 0.3 s, and sleeps again after 10 s; the megabyte itself takes one second."""
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> float:
+        flight = traffic.launch("down", Call("a", 0), MB, None)
+        await world.sleep(cut)
+        flight.abort("closed")
+        await world.sleep(1.0)
+        return await took(world, traffic, "down", sizes=MB)
+
+    assert played(tmp_path, {"a": Link(1e6, 1e6, 0.0)}, main, server=WIDE, fleet=phone(wakeup=0.3)) == close(seconds)
 
 
 def test_who_goes_off_line_while_it_computes_opens_anew(tmp_path: Path) -> None:
@@ -379,7 +412,7 @@ def test_simgrids_documented_transfer_takes_its_time_from_a_scenario_on(tmp_path
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         return [await took(world, traffic, way, "pi-4-0", {"weights": 100_000}) for way in ("down", "up")]
 
-    found = played(tmp_path, links, main, server, wiring.topology(scenario))
+    found = played(tmp_path, links, main, server, topology=wiring.topology(scenario))
     assert found == close([0.996079] * 2, abs=5e-7)
 
 

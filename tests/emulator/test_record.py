@@ -136,7 +136,8 @@ def test_a_trip_adds_up_what_its_lines_say(tmp_path: Path) -> None:
     record.shut()
     assert trip.down is not None
     assert (trip.down.seconds, trip.down.moved, trip.nbytes) == (2.0, 100, 100)
-    assert (trip.compute_seconds, trip.compute_share, trip.flops) == (2.0, 0.25, 200.0)
+    [stint] = trip.work
+    assert (stint.seconds, stint.share, trip.flops) == (2.0, 0.25, 200.0)
 
 
 def test_what_happens_at_one_instant_has_one_time(tmp_path: Path) -> None:

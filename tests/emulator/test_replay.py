@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -6,10 +7,11 @@ from devices.device import Device, profiles
 from emulator.quantities import RATE, SECONDS, SIZE, SPEED
 from emulator.replay import Parting, Replayed
 from emulator.replays.bare import Setting
-from emulator.replays.conditions import Condition, Uplink, links_from, loops
-from emulator.replays.findings import ALL, Finding, Times, finding, flips, time_to, told
+from emulator.replays.conditions import Condition, Uplink, at_speed, links_from
+from emulator.replays.findings import ALL, Finding, Times, finding, flips, result_of, time_to
 from emulator.replays.script import read_script
 from emulator.targets import Target
+from network.flow import Shared
 from network.link import Link
 from network.tcp import Tcp
 from network.trace import Trace
@@ -17,13 +19,13 @@ from network.trace import Trace
 GOAL = Target("accuracy", 0.5)
 
 
-def replayed(*rows, parting=None, label="fedavg", seed=1):
+def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
     """A replay whose rounds end at these times with these accuracies."""
     made = [
         {"round": number, "time_s": at, "accuracy": accuracy, "bytes": {"down": {}, "up": {}}}
         for number, (at, accuracy) in enumerate(rows)
     ]
-    return Replayed(label, seed, made, parting, 0, None)
+    return Replayed(label, seed, made, parting, 0, failure)
 
 
 @pytest.mark.parametrize(
@@ -70,21 +72,34 @@ def test_what_is_no_range_is_refused(text):
 
 
 def test_the_time_to_a_target_is_that_of_its_round():
-    assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, anyway=False) == 7.0
+    assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, 2) == 7.0
 
 
 def test_a_target_that_is_not_reached_is_never():
-    assert time_to(replayed((3.0, 0.4)), GOAL, anyway=False) == math.inf
+    assert time_to(replayed((3.0, 0.4)), GOAL, 1) == math.inf
 
 
-def test_a_target_beyond_the_parting_is_not_known_and_one_before_it_is():
-    parting = Parting(1, "counts a, not b")
-    assert time_to(replayed((3.0, 0.4), parting=parting), GOAL, anyway=False) is None
-    assert time_to(replayed((3.0, 0.6), parting=parting), GOAL, anyway=False) == 3.0
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"parting": Parting(1, "counts a, not b")},
+        {"failure": "3 rounds in a row had fewer than min_replies"},
+        {},  # the record does not say what is sent in round 1: not even --anyway goes on
+    ],
+)
+def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_is(ended):
+    """Of two rounds only the first was replayed."""
+    assert time_to(replayed((3.0, 0.4), **ended), GOAL, 2) is None
+    assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == 3.0
+    assert time_to(replayed((3.0, None), **ended), None, 2) is None
+
+
+def test_a_replay_that_went_on_after_its_parting_is_whole():
+    assert time_to(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), None, 2) == 7.0
 
 
 def test_without_a_target_the_end_counts():
-    assert told(replayed((3.0, None), (5.0, None)), [], anyway=False).times == {ALL: 5.0}
+    assert result_of(replayed((3.0, None), (5.0, None)), [], 2).times == {ALL: 5.0}
 
 
 def found(name: str, **seconds: float | None) -> Finding:
@@ -106,9 +121,9 @@ def test_who_never_gets_there_is_the_last():
 
 
 def test_a_median_needs_every_seed():
-    both = [told(replayed((at, 0.6), seed=seed), [GOAL], False) for seed, at in ((1, 4.0), (2, 6.0))]
+    both = [result_of(replayed((at, 0.6), seed=seed), [GOAL], 1) for seed, at in ((1, 4.0), (2, 6.0))]
     assert finding("s", (), both).times["accuracy 0.5"]["fedavg"].median == 5.0
-    lost = told(replayed(seed=3, parting=Parting(0, "")), [GOAL], False)
+    lost = result_of(replayed(seed=3, parting=Parting(0, "")), [GOAL], 1)
     assert not finding("s", (), [*both, lost]).times["accuracy 0.5"]["fedavg"].known
 
 
@@ -126,7 +141,7 @@ def test_a_downlink_alone_is_refused(tmp_path):
 
 def test_an_uplink_alone_is_no_downlink(tmp_path):
     path = written(tmp_path, "time_s,up_mbit_s\n0,8\n1,16\n2,\n")
-    with pytest.raises(ValueError, match="give it with --up"):
+    with pytest.raises(ValueError, match="no trace of the direction down, only up"):
         list(links_from([path], Uplink()))
 
 
@@ -135,6 +150,19 @@ def test_a_log_of_downloads_is_no_uplink(tmp_path):
     path.write_text("0.5 2.0\n1.0 3.0\n1.7 1.0\n")
     with pytest.raises(ValueError, match="nothing about an uplink"):
         list(links_from([], Uplink([str(path)])))
+
+
+def test_a_share_of_the_downlink_is_for_those_without_an_uplink(tmp_path):
+    """A folder with a log of downloads and a pair: the pair keeps what was recorded."""
+    (tmp_path / "log").write_text("0.5 2.0\n1.0 3.0\n1.7 1.0\n")
+    (tmp_path / "lte.down").write_text("1\n2\n")
+    (tmp_path / "lte.up").write_text("4\n")
+    log, pair = links_from([str(tmp_path)], Uplink(ratio=0.5))
+    assert (log.up.mean, log.assumptions) == (log.down.mean / 2, ("assumed: uplink = 0.5 x downlink",))
+    assert (pair.up.mean, pair.assumptions) == (
+        375e3,
+        ("the uplink is the recorded one, and --up-ratio is not used",),
+    )
 
 
 @pytest.mark.parametrize(("uplink", "share"), [(Uplink(ratio=0.2), 0.2), (Uplink(symmetric=True), 1.0)])
@@ -159,12 +187,47 @@ def test_a_trace_that_carries_nothing_is_refused(tmp_path):
         list(links_from([path], Uplink()))
 
 
-def test_a_folder_passes_over_what_is_no_trace_but_not_over_all(tmp_path):
+def test_a_folder_passes_over_what_is_no_trace_and_says_so_but_not_over_all(tmp_path):
     (tmp_path / "README").write_text("about the traces\n")
-    with pytest.raises(ValueError, match="holds no trace"):
+    with pytest.raises(ValueError, match=r"holds no downlink trace: passed over README \(of no known format\)"):
         list(links_from([str(tmp_path)], Uplink(symmetric=True)))
     written(tmp_path, "time_s,down_mbit_s\n0,8\n2,\n")
-    assert [each.name for each in links_from([str(tmp_path)], Uplink(symmetric=True))] == ["trace.csv"]
+    (tmp_path / "damaged.csv").write_text("time_s,down_mbit_s\n0,x\n2,\n")
+    told: list[str] = []
+    made = links_from([str(tmp_path)], Uplink(symmetric=True), tell=told.append)
+    assert [each.name for each in made] == ["trace.csv"]
+    (passed,) = told
+    assert passed.startswith(f"passed over in {tmp_path}: README (of no known format), damaged.csv (line 2: ")
+
+
+def test_a_format_that_content_leaves_open_is_asked_for_and_taken(tmp_path):
+    (tmp_path / "log").write_text("0 1\n1 1\n2 3\n3 3\n")
+    for place in (tmp_path / "log", tmp_path):
+        with pytest.raises(ValueError, match="could be pensieve or oboe; name its format with --from"):
+            list(links_from([str(place)], Uplink(symmetric=True)))
+        (made,) = links_from([str(place)], Uplink(symmetric=True), "oboe")
+        assert made.down.peak == 3e3 / 8
+    with pytest.raises(ValueError, match="no such format; did you mean oboe"):
+        list(links_from([str(tmp_path)], Uplink(symmetric=True), "obo"))
+
+
+def test_traces_are_looked_for_in_the_data_folder_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDLAPSE_DATA", str(tmp_path))
+    written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n2,,\n")
+    assert [each.name for each in links_from(["trace.csv"], Uplink())] == ["trace.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("5g_trace_15", "5g_trace_15: there is no such file"),
+        ("10_walks", "10_walks: there is no such file"),
+        ("5Mbps", "no rate; write it as 100Mbit/s .*; nor is there such a file"),
+    ],
+)
+def test_a_file_that_is_not_there_is_no_bad_rate(name, said):
+    with pytest.raises(ValueError, match=said):
+        list(links_from([name], Uplink(symmetric=True)))
 
 
 def test_a_rate_is_a_link_that_never_changes():
@@ -188,14 +251,46 @@ def test_a_recorded_link_keeps_its_model_and_leaves_its_cell(tmp_path):
     assert Condition("slow", down=5.0).link(before).via == "cell"
 
 
-def test_the_most_repeated_trace_is_counted(tmp_path):
-    """100 s of trace in 1,000 s start over 10 times, wherever they begin."""
-    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n50,16,8\n100,,\n")
-    (condition,) = links_from([path], Uplink())
+def base(*links):
+    """A setting of devices with these links, where there is a cell."""
     server = Device("server", profiles()["workstation"])
-    base = Setting("base", {}, {"a": Link(1.0, 1.0, 0.0), "b": Link(1.0, 1.0, 0.0)}, server, Link(1.0, 1.0, 0.0))
-    assert loops(condition.setting(base), 1, 1000.0) == 10
-    assert loops(base, 1, 1000.0) == 0
+    cell = {"cell": Shared(1.0, None, False)}
+    named = dict(zip("abc", links, strict=False))
+    return Setting("base", {}, named, server, Link(1.0, 1.0, 0.0), {"down": cell, "up": cell})
+
+
+def test_a_cell_that_is_left_out_is_an_assumption(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n100,,\n")
+    (traced,) = links_from([path], Uplink())
+    within, alone = Link(1.0, 1.0, 0.0, via="cell"), Link(1.0, 1.0, 0.0)
+    (said,) = traced.about(base(within, alone))
+    assert said == "a recorded link has its share of a cell inside, so it is not behind cell"
+    assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(within)) == ()
+
+
+def test_recorded_latencies_are_told_unless_another_is_said(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s,latency_ms\n0,8,4,70\n100,,,\n")
+    (traced,) = links_from([path], Uplink())
+    assert traced.about(base()) == ("the trace's latencies win over the link's",)
+    assert replace(traced, latency=0.04).about(base()) == ()
+    assert replace(traced, latency=0.04).link(Link(1.0, 1.0, 0.1)).mean_latency == 0.04
+
+
+@pytest.mark.parametrize("kind", ["conv", "recurrent"])
+def test_at_one_speed_every_kind_of_layer_is_as_fast(kind):
+    """1 GFLOP at 1 GFLOP/s is a second, also on a profile with speeds by kind of layer."""
+    phone = Device("phone", profiles()["pixel-4"])
+    (made,) = at_speed({"phone": phone}, 1e9).values()
+    took = made.seconds(1e9, 0.0, 1, **{kind: 1e9}) - made.seconds(0.0, 0.0, 1)
+    assert took == pytest.approx(1.0)
+    assert phone.seconds(1e9, 0.0, 1, **{kind: 1e9}) - phone.seconds(0.0, 0.0, 1) != pytest.approx(1.0)
+
+
+def test_of_all_runs_the_most_repeated_recording_is_told():
+    both = [
+        result_of(replace(replayed((5.0, 0.6), seed=seed), loops=loops), [GOAL], 1) for seed, loops in ((1, 3), (2, 7))
+    ]
+    assert finding("s", (), both).loops == 7
 
 
 def test_a_record_that_is_none_is_told_in_a_line(tmp_path):

@@ -1,11 +1,13 @@
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from emulator.replays.conditions import Condition
-from emulator.replays.findings import Finding, Times
+from emulator.replays.findings import Finding, Note, Times
 from emulator.replays.grid import Axis, Cell, cell, conditions, frontier
+from emulator.report import page as report
 from emulator.report import winners
 
 
@@ -64,6 +66,13 @@ def test_a_cell_that_is_not_exact_has_no_winner():
     assert (made.winner, made.exact) == (None, False)
 
 
+def test_a_cell_knows_why_it_is_not_exact():
+    note = Note("x", 2, "from round 3 on: counts not a")
+    beyond = Finding("here", (), {"t": {"x": Times({2: None})}}, (note,), (), 0, 0)
+    assert cell({}, beyond, "t").why == "x-s2 from round 3 on: counts not a"
+    assert cell({}, found(x=[2.0], y=[6.0]), "t").why == ""
+
+
 def test_the_frontier_runs_between_different_winners_only():
     cells = [at(0, 0, "x"), at(1, 0, "y"), at(0, 1, "x"), at(1, 1, "x")]
     # right of (0, 0), and above (1, 0)
@@ -88,12 +97,15 @@ def test_the_map_is_a_chart_with_a_line_between_winners():
 
 
 def test_a_third_range_is_a_panel_for_each_value():
-    _, _, figure = drawn(("speed", (1e9, 2e9, 4e9)))
-    assert [panel["title"] for panel in figure.chart.to_dict()["vconcat"]] == [
-        "speed, GFLOP/s: 1",
-        "speed, GFLOP/s: 2",
-        "speed, GFLOP/s: 4",
-    ]
+    _, _, figure = drawn(("speed", (1e9, 4e9)))
+    assert [panel.title for panel in figure.chart.vconcat] == ["speed, GFLOP/s: 1", "speed, GFLOP/s: 4"]
+
+
+def test_a_map_that_was_broken_off_has_the_panels_that_were_begun():
+    cells, axes, _ = drawn(("speed", (1e9, 4e9)))
+    begun = [each for each in cells if each.place["speed"] == 0]
+    figure = winners.figure(begun, axes, ["fedcl", "fedcurv"], "accuracy 0.9", "")
+    assert figure.chart.title == "speed, GFLOP/s: 1"
 
 
 def test_a_map_that_was_kept_is_drawn_again(tmp_path):
@@ -109,9 +121,23 @@ def test_a_map_that_was_kept_is_drawn_again(tmp_path):
     (tmp_path / "map.json").write_text(json.dumps(said))
     again = winners.kept(tmp_path)
     assert again.chart.to_dict() == figure.chart.to_dict()
+    assert winners.kept(tmp_path, "another") is None
     (tmp_path / "map.json").write_text("{}")
     with pytest.raises(ValueError, match="is not as `fedlapse map` writes it"):
         winners.kept(tmp_path)
+
+
+def test_a_map_of_other_results_is_not_shown_and_that_is_said(tmp_path):
+    def remarks(digest):
+        one = SimpleNamespace(folder=tmp_path, summary={"digest": digest})
+        return list(report._remarks(SimpleNamespace(summary={}, sources={"a": one})))
+
+    assert remarks("new") == []
+    (tmp_path / "map.json").write_text('{"digest": "old"}')
+    assert remarks("old") == []
+    assert remarks("new") == [
+        "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
+    ]
 
 
 @pytest.mark.slow

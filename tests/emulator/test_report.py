@@ -44,6 +44,7 @@ def row(number, accuracy, asked=2, length=4.0, **more):
         "lost": 0,
         "refused": 0,
         "wasted_bytes": 600,
+        "seconds": {"useful": 3.0, "wasted": 1.0, "idle": 4.0},
         "leverage": {"median": 0.0, "p99": 0.1, "max": 1.0, "step": 0.1},
         "critical": {
             "device": "phone-mid-1",
@@ -185,7 +186,7 @@ def test_bytes_by_kind_are_all_bytes():
 def test_counted_and_wasted_bytes_are_all_bytes():
     figure = fates.wasted(RUNS)
     assert [line[:3] for line in figure.rows] == [("fedavg", "8.0", "2.4"), ("mine", "8.0", "2.4")]  # kB, 4 rounds
-    assert fates.devices(RUNS).rows[0] == ("fedavg", "4", "4", "0", "0")
+    assert fates.devices(RUNS, lambda _label, _seed: ()).rows[0] == ("fedavg", "4", "4", "0", "0")
 
 
 def test_leverage_is_the_median_over_seeds():
@@ -279,15 +280,18 @@ def test_folders_of_one_name_are_numbered(make, tmp_path):
 @pytest.mark.slow
 def test_equal_results_give_equal_pages_and_nothing_is_loaded(make):
     divided = {"classes": 2, "seeds": {"1": {"devices": {"phone-mid-1": [3, 0], "phone-mid-2": [0, 5]}}}}
-    results = make(RUNS, divided=divided, host={"real_seconds": 77.125, "versions": {"torch": "9.9"}})
+    drawn = {"fedavg": {1: curve(0.5, 0.9, joules={"phone-mid-1": 1234.5})}, "mine": RUNS["mine"]}
+    results = make(drawn, divided=divided, host={"real_seconds": 77.125, "versions": {"torch": "9.9"}})
     text = page([results])
     assert text == page([read(results.folder)])
     reader = Open(body(text))
     assert reader.loaded == []
     assert len(set(reader.ids)) == len(reader.ids)
-    assert reader.tags.count("figure") == 11 == len(charts([results]))
+    assert reader.tags.count("figure") == 12 == len(charts([results]))
     assert "77.125" not in text
     assert "torch 9.9" in text
+    assert "Useful, wasted and idle time of devices" in text
+    assert '<th scope="row">phone-mid-1</th><td class="">2.47</td><td class="">–</td>' in text  # kJ of two rounds
     assert 'http-equiv="Content-Security-Policy" content="default-src \'none\'' in text
 
 

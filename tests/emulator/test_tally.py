@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.tally import CUT, Bill, Transfer, Trip, bytes_by_kind, critical
+from emulator.tally import CUT, Bill, Stint, Transfer, Trip, bytes_by_kind, critical
+from emulator.tally import seconds as told_of
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 amounts = st.floats(0.0, 1e5)
@@ -54,8 +55,8 @@ def test_a_trip_that_never_began_took_nothing() -> None:
 
 def test_of_work_that_was_cut_the_part_that_was_done_counts() -> None:
     bill = Bill({"train": 600.0, "fisher": 200.0}, {"train": 6.0, "fisher": 2.0})
-    assert Trip(bill=bill, compute_share=0.25).flops == 200.0
-    assert Trip(bill=bill, compute_share=1.0).flops == 800.0
+    assert Trip(work=[Stint(bill, 0.0, 2.0, 0.25)]).flops == 200.0
+    assert Trip(work=[Stint(bill, 0.0, 2.0, 0.25), Stint(bill.part(0.75), 5.0, 11.0, 1.0)]).flops == 800.0
 
 
 def test_a_phase_that_comes_twice_is_one_entry_of_a_bill() -> None:
@@ -74,13 +75,15 @@ def test_the_seconds_of_a_transfer_are_split_in_proportion_to_bytes() -> None:
 
 def test_an_overrun_stretches_all_phases_alike() -> None:
     bill = Bill({"train": 1.0, "fisher": 1.0}, {"train": 3.0, "fisher": 1.0})
-    assert Trip(bill=bill, compute_seconds=6.0).compute_by_phase() == pytest.approx({"train": 4.5, "fisher": 1.5})
+    trip = Trip(work=[Stint(bill, 1.0, 7.0)])
+    assert trip.compute_by_phase() == pytest.approx({"train": 4.5, "fisher": 1.5})
 
 
 def test_the_critical_path_of_a_round_by_hand() -> None:
     """2 s of server, 1 s down, 4 s of training, 3 s up, and 0.5 s that nobody used."""
     bill = Bill({"train": 1.0}, {"train": 4.0})
-    trip = Trip(whole({"weights": 10}, 1.0), whole({"weights": 30, "fisher": 60}, 3.0), bill, 0.0, 4.0, 1.0)
+    work = [Stint(bill, 0.0, 4.0, 1.0)]
+    trip = Trip(whole({"weights": 10}, 1.0), whole({"weights": 30, "fisher": 60}, 3.0), work)
     server = [Bill({}, {"omega": 1.5}), Bill({}, {"combine": 0.5})]
     assert critical("pi", trip, server, 10.5) == {
         "device": "pi",
@@ -110,7 +113,7 @@ def test_the_parts_of_the_critical_path_sum_to_the_length_of_the_round(
     server: list[dict[str, float]],
     more: float,
 ) -> None:
-    trip = Trip(whole(down, times[0]), whole(up, times[1]), Bill({}, work), 0.0, times[2], 1.0)
+    trip = Trip(whole(down, times[0]), whole(up, times[1]), [Stint(Bill({}, work), 0.0, times[2], 1.0)])
     length = sum(times) + sum(sum(bill.values()) for bill in server) + more
     path = critical("a", trip, [Bill({}, bill) for bill in server], length)
     assert total(path) == pytest.approx(length, rel=1e-9, abs=1e-9)
@@ -122,21 +125,35 @@ spans = st.tuples(st.floats(0.0, 10.0), st.booleans(), st.booleans())
 
 
 @few
-@given(pieces=st.lists(spans, max_size=4), counted=st.booleans(), closed=st.floats(0.0, 60.0), opened=st.floats(0, 9))
+@given(pieces=st.lists(spans, max_size=4), counts=st.booleans(), closed=st.floats(0.0, 60.0), opened=st.floats(0, 9))
 def test_useful_wasted_and_idle_seconds_are_all_there_are(
-    pieces: list[tuple[float, bool, bool]], counted: bool, closed: float, opened: float
+    pieces: list[tuple[float, bool, bool]], counts: bool, closed: float, opened: float
 ) -> None:
     """Pieces of work and transfers, one after the other with a second between; some of them in vain."""
     trip, t, busy, vain = Trip(), opened, 0.0, 0.0
     for length, work, again in pieces:
         if work:
-            trip.worked.append(Trip(bill=Bill({}, {"fit": 1.0}), compute_start=t, compute_seconds=length))
-            trip.worked[-1].compute_vain = again
+            trip.work.append(Stint(Bill({}, {"fit": 1.0}), t, t + length, vain=again))
         else:
-            trip.earlier.append(("down", Transfer(t, {}, length, vain=again)))
+            trip.earlier.append(("down", Transfer(t, {}, t + length, vain=again)))
         t, busy, vain = t + length + 1, busy + length, vain + length * again
     end = max(opened + closed, t - 1 if pieces else 0.0)
-    used = trip.usage(counted, opened, opened + closed)
-    assert used.useful == pytest.approx(busy - vain if counted else 0.0, abs=1e-9)
+    used = trip.usage(counts, opened, opened + closed)
+    assert used.useful == pytest.approx(busy - vain if counts else 0.0, abs=1e-9)
+    assert used.idle == pytest.approx(max(0, len(pieces) - 1) + end - (t - 1 if pieces else opened), abs=1e-9)
     assert used.useful + used.wasted + used.idle == pytest.approx(end - opened, abs=1e-9)
     assert used.computing + used.sending + used.idle == pytest.approx(end - opened, abs=1e-9)
+
+
+def test_idle_seconds_are_the_gaps_and_not_what_is_left_over() -> None:
+    """What overlaps is not hidden: here 4 s of computing begin 1 s before a download of 3 s has ended."""
+    trip = Trip(down=Transfer(1.0, {}, 4.0), work=[Stint(Bill({}, {"fit": 4.0}), 3.0, 7.0)])
+    assert trip.usage(True, 0.0, 10.0).idle == 1.0 - 1.0 + 3.0
+
+
+def test_seconds_are_told_of_each_device_and_summed() -> None:
+    """`a` downloads for 1 s and computes for 2; `b`, of no use, goes off after 0.5 s of its download."""
+    a = Trip(down=Transfer(0.0, {}, 1.0), work=[Stint(Bill({}, {"fit": 2.0}), 1.0, 3.0)])
+    b = Trip(down=Transfer(0.0, {}, 0.5))
+    told = told_of({"a": a.usage(True, 0.0, 4.0), "b": b.usage(False, 0.0, 4.0)})
+    assert told == {"useful": 3.0, "wasted": 0.5, "idle": 4.5, "devices": {"a": [3.0, 0.0, 1.0], "b": [0.0, 0.5, 3.5]}}

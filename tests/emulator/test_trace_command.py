@@ -16,6 +16,7 @@ from network.traces.read import read
 HILLS = "time_s,down_mbit_s\n0,8\n10,0\n15,16\n20,\n"
 # 1 MB/s for 10 s, then nothing for 10 s
 HALF = "time_s,up_mbit_s\n0,8\n10,0\n20,\n"
+IDEAL = ("--model", "ideal")
 
 
 @pytest.fixture
@@ -46,6 +47,16 @@ def test_info_tells_what_a_trace_holds(fedlapse, file):
     assert (told["latency_ms"], told["step_s"]) == (None, 1)
 
 
+def test_info_warns_of_what_a_logger_did(fedlapse, file):
+    """UCC's logger pings about every 14 s: of 20 rows those from one before the ping to four after it, at a tenth."""
+    rates = [800.0 if 9 <= n < 15 else 8000.0 for n in range(20)]
+    rows = [f"2019.12.16_11.49.{n:02},{rate},D,{90 if n == 10 else '-'}" for n, rate in enumerate(rates)]
+    path = file("Timestamp,DL_bitrate,State,PINGAVG\n" + "\n".join(rows))
+    (told,) = json.loads(fedlapse("trace", "info", path, "--format", "json").stdout)["traces"]
+    assert "30% of the seconds lie around a ping, with 10% of the rate of the others" in told["remark"]
+    assert "30% of the seconds" in " ".join(fedlapse("trace", "info", path).stdout.split())
+
+
 def test_info_draws_a_sparkline(fedlapse, file):
     done = fedlapse("trace", "info", file(HILLS))
     assert done.returncode == 0
@@ -65,6 +76,7 @@ def test_info_shows_the_others_beside_a_bad_file(fedlapse, file):
 
 def test_info_says_that_a_file_is_missing(fedlapse):
     one_line(fedlapse("trace", "info", "nowhere.csv"), "nowhere.csv: there is no such file")
+    one_line(fedlapse("trace", "info", "."), ".: is not a file")
 
 
 def test_info_reads_a_file_as_it_is_told_to(fedlapse, file):
@@ -112,6 +124,18 @@ def test_both_directions_become_a_pair_and_come_back(fedlapse, file, tmp_path):
     assert fedlapse("trace", "convert", "pair", "back.csv").returncode == 0
     down, up = read(tmp_path / "back.csv")
     assert (down.carried(0, 1), up.carried(0, 1)) == pytest.approx((1.5e6, 1.5e5))
+
+
+def test_a_pair_of_which_one_is_longer_is_cut_to_the_shorter(fedlapse, file, tmp_path):
+    """As Mahimahi's own recordings are, by seconds: 1500 bytes a ms for 1 s down, and every other ms for 1.5 s up."""
+    file("\n".join(map(str, range(1, 1001))), "drive.down")
+    file("\n".join(map(str, range(2, 1501, 2))), "drive.up")
+    done = fedlapse("trace", "convert", "drive", "drive.csv")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "lost: the last 0.5 of 1.5 s up, as the other way ends there"
+    down, up = read(tmp_path / "drive.csv")
+    assert (down.period, up.period) == (1, 1)
+    assert (down.carried(0, 1), up.carried(0, 1)) == pytest.approx((1.5e6, 0.75e6))
 
 
 def test_our_own_csv_keeps_all(fedlapse, file, tmp_path):
@@ -194,7 +218,7 @@ def sent(fedlapse, *arguments):
 
 
 def test_transfer_starts_again_and_again(fedlapse, file):
-    link = sent(fedlapse, file(HALF), "--bytes", "2MB", "--every", "5s")
+    link = sent(fedlapse, file(HALF), "--bytes", "2MB", "--every", "5s", *IDEAL)
     # from 0 and 5 s at full rate; from 10 and 15 s after the outage, 2 s into the loop
     assert [one["taken_s"] for one in link["transfers"]] == pytest.approx([2, 2, 12, 7])
     assert (link["min_s"], link["median_s"], link["max_s"], link["mean_s"]) == pytest.approx((2, 4.5, 12, 5.75))
@@ -210,17 +234,18 @@ def test_transfers_over_a_dead_link_never_end(fedlapse, file):
 
 
 def test_ideal_is_latency_then_bytes_at_the_rate(fedlapse, file):
-    link = sent(fedlapse, file("time_s,up_mbit_s\n0,8\n5,\n"), "--bytes", "2MB", "--latency", "50ms")
+    link = sent(fedlapse, file("time_s,up_mbit_s\n0,8\n5,\n"), "--bytes", "2MB", "--latency", "50ms", *IDEAL)
     assert link["median_s"] == pytest.approx(0.05 + 2)
 
 
 def test_the_files_latency_is_used_when_none_is_given(fedlapse, file):
-    link = sent(fedlapse, file("time_s,up_mbit_s,latency_ms\n0,8,100\n5,,\n"), "--bytes", "2MB")
+    link = sent(fedlapse, file("time_s,up_mbit_s,latency_ms\n0,8,100\n5,,\n"), "--bytes", "2MB", *IDEAL)
     assert link["median_s"] == pytest.approx(0.1 + 2)
 
 
 def test_tcp_over_a_capacity_carries_headers(fedlapse, file):
-    link = sent(fedlapse, file("time_s,up_mbit_s\n0,8\n5,\n"), "--bytes", "2MB", "--model", "tcp")
+    """And tcp is the default, as of scenarios."""
+    link = sent(fedlapse, file("time_s,up_mbit_s\n0,8\n5,\n"), "--bytes", "2MB")
     assert link["median_s"] == pytest.approx((2e6 + 52 * math.ceil(2e6 / 1448)) / 1e6)
 
 
@@ -236,7 +261,7 @@ def test_a_link_that_loses_all_never_ends_under_tcp(fedlapse, file):
 
 
 def test_transfer_is_told_as_a_table(fedlapse, file):
-    done = fedlapse("trace", "transfer", file(HALF), "--bytes", "2MB", "--every", "5s")
+    done = fedlapse("trace", "transfer", file(HALF), "--bytes", "2MB", "--every", "5s", *IDEAL)
     row = next(line for line in done.stdout.splitlines() if line.startswith("up ")).split()
     assert row == ["up", "4", "2.0", "2.0", "4.5", "8.2", "11.2", "12.0", "5.8", "4.0", "0"]
     assert "2 of 4 ran over the trace's end" in done.stdout

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,35 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.record import Record, read_lines
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
 from emulator.world import Call, Lost
+from network import fluid
+from network.bottleneck import Bottleneck
+from network.flow import Shared
 from network.link import Link
+from network.tree import Tree
+from tests.emulator.transfers import lines, played
 
 few = settings(max_examples=15, deadline=None, derandomize=True)
 WIDE = Link(1e15, 1e15, 0.0)
 MB = {"weights": 999_000, "frame": 1_000}  # 1 MB = 1e6 bytes
-
-Main = Callable[[VirtualWorld, Traffic], Coroutine[Any, Any, Any]]
-
-
-def played(folder: Path, server: Link, links: Mapping[str, Link], main: Main, when_off: str = "lose") -> Any:
-    async def conducted() -> Any:
-        nobody: Any = None
-        world = VirtualWorld(nobody)
-        record = Record(folder, world.now)
-        record.open(0, sorted(links), "m")
-        try:
-            return await world.run(main(world, Traffic(world, record, server, links, when_off=when_off)))
-        finally:
-            record.shut()
-
-    return asyncio.run(conducted())
-
-
-def lines(folder: Path, event: str) -> list[dict[str, Any]]:
-    return [line for line in read_lines(folder / "events.jsonl") if line["event"] == event]
 
 
 async def sent(
@@ -222,7 +205,9 @@ def test_what_resumes_sends_each_byte_once_and_takes_the_absences_longer(
     tmp_path_factory: pytest.TempPathFactory, absences: list[tuple[float, float]], nbytes: int
 ) -> None:
     folder, links = tmp_path_factory.mktemp("run"), {"a": Link(1e6, 1e6, 0.0)}
-    landed = played(folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), "resume")
+    landed = played(
+        folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), when_off="resume"
+    )
     cuts, starts = lines(folder, "down.cut"), lines(folder, "down.start")
     reached = [sum(cut["bytes"] for cut in cuts[:number]) for number in range(len(starts))]
     assert [start.get("from", 0) for start in starts] == reached
@@ -238,7 +223,9 @@ def test_what_restarts_takes_its_whole_time_after_the_last_absence(
     tmp_path_factory: pytest.TempPathFactory, absences: list[tuple[float, float]], nbytes: int
 ) -> None:
     folder, links = tmp_path_factory.mktemp("run"), {"a": Link(1e6, 1e6, 0.0)}
-    landed = played(folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), "restart")
+    landed = played(
+        folder, WIDE, links, lambda w, t: interrupted(w, t, {"weights": nbytes}, absences), when_off="restart"
+    )
     last = lines(folder, "down.start")[-1]
     assert "from" not in last
     assert landed == pytest.approx(last["t"] + nbytes / 1e6, abs=1e-9)
@@ -252,4 +239,34 @@ def test_who_resumes_shares_the_link_with_others_as_if_it_had_just_come(tmp_path
         both = [interrupted(world, traffic, MB, [(0.5, 0.75)]), sent(world, traffic, "b", MB)]
         return await world.together(both)
 
-    assert played(tmp_path, Link(1e6, 1e6, 0.0), links, main, "resume") == pytest.approx([2.0, 1.25])
+    assert played(tmp_path, Link(1e6, 1e6, 0.0), links, main, when_off="resume") == pytest.approx([2.0, 1.25])
+
+
+@pytest.mark.parametrize(("engine", "seconds"), [(Bottleneck, 40 / 3), (Tree, 20)])
+def test_messages_that_start_at_one_instant_are_one_solution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, seconds: float
+) -> None:
+    """However many there are; and one more, of what is left, when all have ended together."""
+    solve = "_solve" if engine is Bottleneck else "_plan"
+    solved, original = [], getattr(engine, solve)
+    monkeypatch.setattr(engine, solve, lambda self: solved.append(self) or original(self))
+    shared = {"down": {"cell": Shared(1e6)}} if engine is Tree else {}
+    links = {f"d{k}": Link(1e6, 1e6, 0.0, via="cell" if shared else None) for k in range(20)}
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> float:
+        return max(await world.together([sent(world, traffic, device, MB) for device in links]))
+
+    assert played(tmp_path, Link(1.5e6, 1.5e6, 0.0), links, main, topology=shared) == pytest.approx(seconds)
+    assert 1 <= len(solved) <= 2
+
+
+def test_to_see_how_far_a_message_is_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real clock is asked a hundred times a second, for each message."""
+    monkeypatch.setattr(fluid.copy, "deepcopy", lambda *_: pytest.fail("the fluid was copied"))
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> int:
+        flight = traffic.launch("down", Call("a", 0), MB, None)
+        await world.sleep(0.25)
+        return flight.carried()
+
+    assert played(tmp_path, WIDE, {"a": Link(1e6, 1e6, 0.0)}, main) == 250_000

@@ -106,7 +106,7 @@ def test_below_five_seeds_there_are_values_and_no_ranking() -> None:
 def test_k_of_n_is_said_with_how_long_the_others_were_played() -> None:
     text = said(a=[until(40), never(131)], b=[never(90), never(80)])
     assert "by a in 40.0 s (1 of 2 seeds within 131 s; 40 % of it upload)" in text
-    assert "by b never (0 of 2 seeds within 80.0 s to 90.0 s)" in text
+    assert "never by b (0 of 2 seeds within 80.0 s to 90.0 s)" in text
 
 
 def test_the_hardest_target_that_somebody_reached_is_spoken_of() -> None:
@@ -132,7 +132,7 @@ def test_nobody_reached_it() -> None:
 
 def test_a_run_that_was_stopped_before_its_first_round_is_no_obstacle() -> None:
     assert said(a=[[], []], b=[[]]) == "Not a single round was played."
-    assert "by b never (0 of 1 seed within 0.0 s)" in said(a=[until(10)], b=[[]])
+    assert "never by b (0 of 1 seed within 0.0 s)" in said(a=[until(10)], b=[[]])
     five = said(a=[until(10)] * 5, b=[[]] * 5)
     assert "against b (0 of 5 seeds within 0.0 s) no ratio is known: too few seeds of both got there" in five
 
@@ -144,7 +144,7 @@ def test_without_a_target_the_sentence_says_how_to_set_one() -> None:
 def test_a_label_that_most_seeds_of_never_got_there_is_not_ranked() -> None:
     text = said(a=[until(10), until(20), never(50), never(50), never(50)], b=[never(60)] * 5)
     assert text.startswith("accuracy 0.85 was reached by a in 10.0 s, 20.0 s (2 of 5 seeds within 50.0 s;")
-    assert text.endswith("by b never (0 of 5 seeds within 60.0 s). No ranking: most seeds never got there.")
+    assert text.endswith("never by b (0 of 5 seeds within 60.0 s). No ranking: most seeds never got there.")
 
 
 def test_the_share_is_of_the_rounds_up_to_the_target_and_of_the_seeds_that_got_there() -> None:

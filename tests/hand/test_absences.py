@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 NEAR = {"rel": 1e-9, "abs": 1e-9}
+HOT = {"profile": "phone-mid", "throttling": True, "overhead_ms": 6000}  # each of two dozen steps takes 6 s
+S, T = profiles()["phone-mid"].throttle.sustained, profiles()["phone-mid"].throttle.heating
 
 
 def alone(off=(), profile="pi-4", **keys):
@@ -28,6 +30,12 @@ def plain(play):
     run = play(fleet=alone(), rounds={"max": 1})
     down, up = (sum(run.of(f"{way}.start")[0]["bytes"].values()) / 1e6 for way in ("down", "up"))
     return down, sum(run.of("compute.start")[0]["seconds"].values()), up, run.rounds[0]["time_s"]
+
+
+def spent(*seconds):
+    """Useful, wasted, idle: of the one device, and so of all."""
+    near = [pytest.approx(each, **NEAR) for each in seconds]
+    return {**dict(zip(("useful", "wasted", "idle"), near, strict=True)), "devices": {"pi-4-0": near}}
 
 
 def absent(play, off, **rounds):
@@ -43,7 +51,7 @@ def test_a_download_that_resumes_goes_on_from_the_byte_reached(play, plain):
     assert run.rounds[0]["time_s"] == pytest.approx(plain[3] + 0.375, **NEAR)
     assert run.rounds[0]["bytes"]["down"] == first["bytes"]
     assert run.rounds[0]["wasted_bytes"] == 0
-    assert run.rounds[0]["seconds"] == pytest.approx({"useful": sum(plain[:3]), "wasted": 0, "idle": 0.375}, **NEAR)
+    assert run.rounds[0]["seconds"] == spent(sum(plain[:3]), 0, 0.375)
 
 
 def test_an_upload_that_restarts_sends_what_it_had_sent_once_more(play, plain):
@@ -56,7 +64,7 @@ def test_an_upload_that_restarts_sends_what_it_had_sent_once_more(play, plain):
     assert "from" not in run.of("up.start")[1]
     assert row["time_s"] == pytest.approx(plain[3] + 1.0, **NEAR)  # all from the beginning, a second later
     assert (row["counted"], row["wasted_bytes"], row["bytes"]["up"]["cut"]) == (1, cut["bytes"], cut["bytes"])
-    assert row["seconds"] == pytest.approx({"useful": sum(plain[:3]), "wasted": 0.125, "idle": 0.875}, **NEAR)
+    assert row["seconds"] == spent(sum(plain[:3]), 0.125, 0.875)
 
 
 def test_work_that_pauses_goes_on_with_exactly_what_was_left(play, plain):
@@ -68,7 +76,7 @@ def test_work_that_pauses_goes_on_with_exactly_what_was_left(play, plain):
     assert rest["seconds"]["train"] == pytest.approx(3 / 4 * first["seconds"]["train"], **NEAR)
     assert rest["phases"]["train"] == pytest.approx(3 / 4 * first["phases"]["train"], **NEAR)
     assert row["time_s"] == pytest.approx(plain[3] + 2.0, **NEAR)
-    assert row["seconds"] == pytest.approx({"useful": sum(plain[:3]), "wasted": 0, "idle": 2.0}, **NEAR)
+    assert row["seconds"] == spent(sum(plain[:3]), 0, 2.0)
     assert row["critical"]["wait_s"] == pytest.approx(2.0, **NEAR)
 
 
@@ -79,8 +87,7 @@ def test_work_that_restarts_is_done_once_more(play, plain):
     first, again = run.of("compute.start")
     assert again["seconds"] == first["seconds"]
     assert run.rounds[0]["time_s"] == pytest.approx(plain[3] + 2.0 + train / 4, **NEAR)
-    expected = {"useful": sum(plain[:3]), "wasted": train / 4, "idle": 2.0}
-    assert run.rounds[0]["seconds"] == pytest.approx(expected, **NEAR)
+    assert run.rounds[0]["seconds"] == spent(sum(plain[:3]), train / 4, 2.0)
 
 
 def test_several_absences_in_one_piece_of_work_leave_its_sum(play, plain):
@@ -115,7 +122,7 @@ def test_who_is_away_at_the_deadline_is_late_and_does_nothing_when_it_is_back(pl
     assert (row["late"], row["lost"], row["time_s"]) == (1, 0, 1.0)
     assert len(run.of("down.start", round=0)) == 1
     assert row["wasted_bytes"] == 125_000
-    assert row["seconds"] == pytest.approx({"useful": 0, "wasted": 0.125, "idle": 0.875})
+    assert row["seconds"] == spent(0, 0.125, 0.875)
 
 
 def test_a_straggler_that_may_finish_goes_on_after_the_close(play):
@@ -133,11 +140,12 @@ def test_joules_are_power_times_seconds(play, plain):
     expected = power.idle * 0.375 + power.compute * train + power.radio * (down + up)
     assert power.idle > 0
     assert run.rounds[0]["joules"] == {"pi-4-0": pytest.approx(expected, rel=1e-9)}
+    assert run.rounds[0]["watts"] == {"pi-4-0": [power.idle, power.compute, power.radio]}
 
 
-def test_a_device_that_heats_up_takes_longer_each_round_and_its_rest_cools_it(play, plain):
-    run = play(fleet=alone(profile="phone-mid", throttling=True), training={"epochs": 40}, rounds={"max": 2})
-    cold = play(fleet=alone(profile="phone-mid"), training={"epochs": 40}, rounds={"max": 1})
+def test_a_device_that_heats_up_takes_longer_each_round_and_its_rest_cools_it(play):
+    run = play(fleet=alone(**HOT), rounds={"max": 2})
+    cold = play(fleet=alone(**HOT | {"throttling": False}), rounds={"max": 1})
     work = sum(cold.of("compute.start")[0]["seconds"].values())
     throttle, heat = profiles()["phone-mid"].throttle, COLD
     for start in run.of("compute.start"):
@@ -145,6 +153,83 @@ def test_a_device_that_heats_up_takes_longer_each_round_and_its_rest_cools_it(pl
         assert sum(start["seconds"].values()) == pytest.approx(seconds, rel=1e-9)
         assert start["throttled"] == pytest.approx(seconds / work, rel=1e-9)
     assert run.of("compute.start")[1]["throttled"] > run.of("compute.start")[0]["throttled"] > 1
+
+
+def done_cold(seconds, level):
+    """Seconds at full speed that so many do under load, from a level of heat on: the integral of the speed
+
+    1 - (1 - S) h(x), where the heat is h(x) = 1 - (1 - level) exp(-x / T).
+    """
+    return S * seconds + (1 - S) * (1 - level) * T * (1 - math.exp(-seconds / T))
+
+
+@pytest.fixture(scope="module")
+def hot(play):
+    """A round of more than two minutes of work on a device that heats up: (when it begins, when it ends)."""
+    run = play(fleet=alone(**HOT), rounds={"max": 1})
+    [start], [end] = run.of("compute.start"), run.of("compute.end")
+    assert start["throttled"] > 1.1
+    return start["t"], end["t"]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_pause_that_takes_no_time_changes_nothing_for_a_device_that_heats_up(play, hot, share):
+    began, ended = hot
+    gone = began + share * (ended - began)
+    run = play(fleet=alone([[gone, gone + 1e-6]], **HOT), rounds={"max": 1, "when_off": "pause"})
+    assert len(run.of("compute.start")) == 2
+    assert run.of("compute.end")[0]["t"] == pytest.approx(ended, abs=2e-6)
+
+
+def test_a_pause_cools_a_device_down_and_loses_nothing_of_what_it_did_while_it_was_colder(play, hot):
+    began, ended = hot
+    work = done_cold(ended - began, 0.0)
+    first, rest = 60.0, 100.0
+    gone = began + first
+    run = play(fleet=alone([[gone, gone + rest]], **HOT), rounds={"max": 1, "when_off": "pause"})
+    [cut], [end] = run.of("compute.cut"), run.of("compute.end")
+    level = (1 - math.exp(-first / T)) * math.exp(-rest / T)
+    last = end["t"] - (gone + rest)
+    assert done_cold(first, 0.0) + done_cold(last, level) == pytest.approx(work, rel=1e-9)
+    assert cut["done"] == pytest.approx(done_cold(first, 0.0) / work, rel=1e-9)
+    assert cut["done"] > 1.05 * cut["seconds"] / (ended - began)
+    [begun, _] = run.of("compute.start")
+    flops = sum(begun["phases"].values()) + sum(line["flops"] for line in run.of("server.start"))
+    assert run.rounds[0]["flops"] == pytest.approx(flops, rel=1e-12)  # each FLOP once
+
+
+def test_work_that_restarts_on_a_warm_device_is_all_of_it(play, hot):
+    began, ended = hot
+    first, rest = 60.0, 100.0
+    off = [[began + first, began + first + rest]]
+    run = play(fleet=alone(off, **HOT), rounds={"max": 1, "when_off": "restart"})
+    level = (1 - math.exp(-first / T)) * math.exp(-rest / T)
+    [end] = run.of("compute.end")
+    assert done_cold(end["t"] - off[0][1], level) == pytest.approx(done_cold(ended - began, 0.0), rel=1e-9)
+
+
+def test_of_work_that_a_close_cuts_the_flops_that_were_done_count(play, hot):
+    began, ended = hot
+    run = play(fleet=alone(**HOT), rounds={"max": 1, "deadline_s": began + 60.0})
+    share = done_cold(60.0, 0.0) / done_cold(ended - began, 0.0)
+    assert run.of("compute.cut")[0]["done"] == pytest.approx(share, rel=1e-9)
+    assert run.rounds[0]["flops"] == pytest.approx(share * sum(run.of("compute.start")[0]["phases"].values()), rel=1e-9)
+
+
+def test_without_heat_a_cut_does_not_say_what_its_seconds_say(play, plain):
+    run = absent(play, [[plain[0] + plain[1] / 4, 5.0]], when_off="pause")
+    assert "done" not in run.of("compute.cut")[0]
+
+
+def test_of_a_failed_round_nothing_is_of_use_though_somebody_was_heard(play, plain):
+    """Two of two must be heard; one is gone before it has its request."""
+    run = play(fleet=[*alone(), *alone([[0.125, math.inf]], name="gone")], rounds={"max": 1, "min_replies": 2})
+    row, ends = run.rounds[0], [line["t"] for line in run.events if line["event"].endswith(".end")]
+    assert (row["failed"], row["counted"], row["lost"], row["time_s"]) == (True, 1, 1, ends[-1])
+    assert row["seconds"]["devices"]["pi-4-0"] == pytest.approx([0.0, ends[-1], 0.0], **NEAR)
+    assert row["seconds"]["devices"]["gone-0"] == pytest.approx([0.0, 0.125, ends[-1] - 0.125], **NEAR)
+    assert row["seconds"]["useful"] == 0
+    assert row["wasted_bytes"] == sum(sum(kinds.values()) for kinds in row["bytes"].values()) > 2 * 212_000
 
 
 def test_a_radio_wakes_up_after_ten_idle_seconds_and_not_sooner(play):
@@ -162,7 +247,7 @@ def test_a_radio_wakes_up_after_ten_idle_seconds_and_not_sooner(play):
 def test_jitter_is_a_factor_of_each_device_and_round_and_the_same_each_time(play):
     def factors(seed=1, cv=0.5):
         fleet = [{"profile": "pi-4", "count": 2, "link": LINK, "jitter": cv}]
-        starts = play(seed=seed, fleet=fleet, rounds={"max": 2}).of("compute.start")
+        starts = play(seed=seed, fleet=fleet, rounds={"max": 2}, evaluate={"every": 0}).of("compute.start")
         return {(line["device"], line["round"]): line["jitter"]["train"] for line in starts}
 
     first = factors()

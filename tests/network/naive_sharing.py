@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -54,13 +54,12 @@ class Steps:
             nbytes, begin = nbytes - rate * (until - begin), until
         return begin
 
-
-class Foreseen(Steps):
-    """Knows its changes many at a time, too."""
-
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
         place = bisect_right(self.times, t)
         return np.array(self.times[place : place + count]), np.array(self.values[place : place + count])
+
+    def under(self, ceiling: float) -> Steps:
+        return Steps(self.times, tuple(min(value, ceiling) for value in self.values))
 
 
 class Opening(NamedTuple):
@@ -174,39 +173,3 @@ class Naive:
     def _of(capacity: float | Rate, t: float) -> Fraction | float:
         now = value(capacity, t)
         return Fraction(now) if now < math.inf else math.inf
-
-
-def on_air(
-    bounds: Mapping[int, float],
-    weights: Mapping[int, float],
-    radios: Mapping[int, float],
-    places: Mapping[int, str | None],
-    shared: Mapping[str, Shared],
-    capacity: float,
-) -> dict[int, float]:
-    """One root above links of airtime and others, by two nested bisections: each shares what the root lets through."""
-
-    def inside(level: float) -> dict[int, float]:
-        least = {flow: min(bound, weights[flow] * level) for flow, bound in bounds.items()}
-        for name, link in shared.items():
-            cost = {f: 1 / radios[f] if link.airtime else 1.0 for f in bounds if places[f] == name}
-            times = {f: least[f] * cost[f] for f in cost}
-            height = bisect(lambda x, times=times: capped(times, x), value(link.capacity, 0.0))  # type: ignore[misc]
-            least |= {f: min(least[f], weights[f] * height / cost[f]) for f in cost}
-        return least
-
-    def capped(times: Mapping[int, float], height: float) -> float:
-        return sum(min(time, weights[f] * height) for f, time in times.items())
-
-    return inside(bisect(lambda level: sum(inside(level).values()), capacity))
-
-
-def bisect(used: Callable[[float], float], capacity: float) -> float:
-    """The highest level at which at most the capacity is used; very high if it is never."""
-    low, high = 0.0, 1e15
-    if used(high) <= capacity:
-        return high
-    for _ in range(120):
-        middle = (low + high) / 2
-        low, high = (middle, high) if used(middle) <= capacity else (low, middle)
-    return low

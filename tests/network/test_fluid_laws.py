@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from network.flow import Shared
 from network.rate import Rate
+from network.trace import Trace
 from tests.network.naive_cases import (
     acting,
     agrees_with_the_definition,
@@ -111,6 +112,8 @@ def test_more_capacity_never_makes_a_single_flow_later_on_trees(
         def times(rate: float | Rate) -> float | Rate:
             if isinstance(rate, Steps):
                 return Steps(rate.times, tuple(each * factor for each in rate.values))
+            if isinstance(rate, Trace):
+                return rate.scaled(factor)
             return value(rate, 0.0) * factor
 
         wider = {name: link._replace(capacity=times(link.capacity)) for name, link in shared.items()}

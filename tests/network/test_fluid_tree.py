@@ -7,11 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
+from network.course import Course
 from network.flow import Shared
 from network.fluid import Fluid
+from network.ramp import Ramp
 from network.rate import Constant, Rate
+from network.tree import Tree
 from tests.network.naive_cases import play
-from tests.network.naive_sharing import Opening, Steps
+from tests.network.naive_sharing import Floats, Opening, Steps
 
 MB = 1e6  # bytes
 
@@ -76,6 +79,65 @@ def test_a_server_whose_rate_varies_is_shared_at_each_instant() -> None:
     assert play([Opening(0, 7, 100.0), Opening(0, 8, 100.0)], Steps((0.0, 1.0), (10.0, 2.0)), {})[0] == {0: 3.0, 1: 3.5}
     assert fluid.rates(0.0) == {"a": 5.0, "b": 5.0}
     assert fluid.rates(1.0) == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("shared", [{}, {"cell": Shared(10.0), "mast": Shared(11.0, "cell")}])
+def test_slow_start_leaves_its_share_to_others_and_waits_for_nothing(shared: dict[str, Shared]) -> None:
+    """By hand (network.md §1): windows of 1, 2, 4 ... bytes every half second are 2, 4, 8 ... bytes/s.
+
+    Of 10 bytes/s the other has 8, then 6, and from the third round trip on both have 5.  12 bytes end at 2 s, by when
+    the slow one has carried 1 + 2 + 5; its last 10 have the link alone.  Round trips above 5 bytes/s are no events.
+    """
+    fluid, looks = Fluid(1e9 if shared else 10.0, shared), []
+    via = "mast" if shared else None
+    fluid.open(0.0, "fast", 12.0, 100.0, via=via)
+    fluid.open(0.0, "slow", 18.0, Ramp(Constant(100.0), 0.0, 0.5, 1.0), via=via)
+
+    for t, slow, fast in ((0.0, 2.0, 8.0), (0.5, 4.0, 6.0), (1.0, 5.0, 5.0), (1.5, 5.0, 5.0)):
+        assert fluid.rates(t) == {"fast": fast, "slow": slow}
+    while (due := fluid.next_finish()) < math.inf:
+        looks.append((due, fluid.advance(due)))
+    assert [look for look in looks if look[1]] == [(2.0, ["fast"]), (3.0, ["slow"])]
+    assert shared or [due for due, _ in looks] == [0.5, 1.0, 2.0, 3.0]
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each plan of a tree was made."""
+    made: list[float] = []
+    plan = Tree._plan
+
+    def counted(tree: Tree) -> Course:
+        made.append(tree._now)
+        return plan(tree)
+
+    monkeypatch.setattr(Tree, "_plan", counted)
+    return made
+
+
+def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[float]) -> None:
+    """Four flows of 1 byte/s on links that carry 4 or more: two end, one is closed, and nobody looks anew."""
+    wide = Steps((0.0, 0.5), (5.0, 4.0))
+    fluid = Fluid(wide, {"cell": Shared(wide)})
+    for flow, nbytes in enumerate((1.0, 2.0, 9.0, 3.0)):
+        fluid.open(0.0, flow, nbytes, 1.0, via="cell")
+
+    assert fluid.advance(1.0) == [0]
+    assert fluid.advance(2.0) == [1]
+    assert fluid.close(2.5, 2) == 2.5
+    assert fluid.next_finish() == 3.0
+    assert fluid.advance(3.0) == [3]
+    assert plans == [0.0]
+
+
+def test_many_openings_at_one_instant_are_one_plan_of_a_tree(plans: list[float]) -> None:
+    fluid = Fluid(10.0, {"cell": Shared(5.0)})
+    for flow in range(50):
+        fluid.open(3.0, flow, 1.0, 1.0, via="cell")
+    fluid.next_finish()
+    fluid.next_finish()
+
+    assert plans == [3.0]
 
 
 @pytest.mark.parametrize("n", [1, 3, 7, 10])
@@ -161,6 +223,10 @@ class Counted(Steps):
     def change(self, t: float) -> float:
         Counted.asked += 1
         return math.inf if t >= self.times[-1] else self.times[math.floor(t * 1000) + 1]
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        Counted.asked += 1
+        return super().ahead(t, count)
 
     def at(self, t: float) -> float:
         return self.values[min(math.floor(t * 1000), len(self.values) - 1)]

@@ -55,8 +55,8 @@ def test_the_means_of_a_recording_are_over_time() -> None:
 
 
 def test_a_link_repeats_with_its_shorter_recording() -> None:
-    assert Link(trace(name="up", period=2), trace(name="here/down"), 0.0).repeats == (2.0, "up")
-    assert Link(1.0, trace(name="here/down"), 0.0).repeats == (4.0, "down")
+    assert Link(trace(period=2), trace(), 0.0).repeats == 2.0
+    assert Link(1.0, trace(), 0.0).repeats == 4.0
 
 
 def test_a_latency_that_is_said_replaces_recorded_ones_and_nothing_else() -> None:
@@ -66,6 +66,23 @@ def test_a_latency_that_is_said_replaces_recorded_ones_and_nothing_else() -> Non
     assert (made.down.rates == link.down.rates).all()
     assert made.down.loss is not None
     assert link.at(0.03).down is made.down  # a thousand devices share it
+
+
+@pytest.mark.parametrize(
+    ("up", "seconds"), [(1e6, [0.1, 0.02]), (trace([0.3, 0.2]), [0.3, 0.2]), (trace(), [0.1, 0.02])]
+)
+def test_an_upload_has_the_latency_that_was_recorded_of_downloads_unless_it_has_its_own(up, seconds) -> None:
+    """The path is one: a ping goes both ways (ucc.py halves it)."""
+    link = Link(up, trace([0.1, 0.02]), 0.0)
+    assert [link.passage("up", 1, t).delay for t in (0.0, 2.0)] == seconds
+    open_ = Connection(0.0, Sender(1e9, 0.0), Sender(1e9, 0.0))
+    assert link.at_best("up", 1, 0.0, open_).delay == min(seconds)
+
+
+def test_a_link_with_a_latency_recorded_up_alone_has_it_down_too() -> None:
+    link = Link(trace([0.1, 0.02]), 1e6, 0.5)
+    assert [link.passage("down", 1, t).delay for t in (0.0, 2.0)] == [0.1, 0.02]
+    assert link.mean_latency == pytest.approx(0.04)
 
 
 def test_at_best_a_recorded_latency_and_loss_are_the_least() -> None:

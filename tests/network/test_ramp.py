@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from network.ramp import Clipped, Ramp, Scaled, bounded
+from network.ramp import Ramp, Scaled
 from network.rate import Constant, Rate
+from network.trace import Floats, Trace
 
 few = settings(max_examples=40, deadline=None)
 SEGMENT = 1500  # bytes
@@ -23,7 +26,7 @@ class Steps:
 
     rates: list[float]
     length: float
-    asked: dict[str, int] = field(default_factory=lambda: {"at": 0, "change": 0, "finish": 0})
+    asked: Counter[str] = field(default_factory=Counter, compare=False)
 
     @property
     def peak(self) -> float:
@@ -61,6 +64,16 @@ class Steps:
         rate = self.rates[self._step(t)]
         return t + nbytes / rate if rate else (t if nbytes == 0 else math.inf)
 
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        self.asked["ahead"] += 1
+        times = []
+        while len(times) < count and (t := self.change(t)) < math.inf:
+            times.append(t)
+        return np.array(times), np.array([self.at(time) for time in times])
+
+    def under(self, ceiling: float) -> Steps:
+        return Steps([min(rate, ceiling) for rate in self.rates], self.length)
+
 
 def closed_sum(rate: float, rtt: float, initial: int, growth: float, nbytes: float) -> float:
     """t_slowstart of network.md §1, literally."""
@@ -79,7 +92,7 @@ steps = st.builds(
 )
 ramps = st.builds(
     Ramp,
-    steps,
+    st.one_of(steps, steps, st.sampled_from([2e4, 8e5]).map(Constant)),
     begin=st.floats(0, 2),
     rtt=st.floats(0.005, 0.5),
     window=st.integers(1, 64).map(lambda n: n * SEGMENT),
@@ -210,7 +223,7 @@ def test_slow_start_makes_nobody_faster_and_costs_at_most_its_round_trips(ramp: 
 def test_after_the_ramp_no_sample_of_the_link_is_asked_for() -> None:
     link = Steps([1e6, 2e6] * 500, 0.1)
     ramp = Ramp(link, 0.0, 0.1, 15_000)
-    link.asked.update(at=0, change=0)
+    link.asked.clear()
 
     assert ramp.finish(0.0, 100e6) > 60
     assert link.asked["finish"] == 1
@@ -246,30 +259,61 @@ def test_a_ramp_grows(growth: float) -> None:
         Ramp(Constant(1.0), 0.0, 1.0, 1.0, growth)
 
 
-# --- ceilings and factors -----------------------------------------------------------------------------------
+# --- what comes, ceilings and factors -------------------------------------------------------------------------
+
+
+def comes(rate: Rate, t: float, count: int) -> None:
+    """`ahead` says what `at` does: at each of its instants, and between them; fewer than asked for are all."""
+    times, values = rate.ahead(t, count)
+
+    assert len(times) <= count
+    assert all(a < b for a, b in pairwise([t, *times.tolist()]))
+    assert values.tolist() == [rate.at(time) for time in times.tolist()]
+    edges = [t, *times.tolist(), *([times[-1] + 10 if len(times) else t + 10] if len(times) < count else [])]
+    for since, until in pairwise(edges):
+        assert all(rate.at(since + part / 8 * (until - since)) == rate.at(since) for part in range(8))
 
 
 @few
-@given(steps, st.floats(1e3, 4e6), st.floats(0, 5), st.floats(0, 5))
-def test_a_clipped_rate_is_the_smaller_of_two(link: Steps, ceiling: float, begin: float, length: float) -> None:
-    low = Steps([min(rate, ceiling) for rate in link.rates], link.length)
-    clipped = Clipped(link, ceiling)
-
-    assert clipped.peak == low.peak
-    assert clipped.at(begin) == low.at(begin)
-    assert clipped.carried(begin, begin + length) == pytest.approx(low.carried(begin, begin + length), rel=1e-9)
-    for nbytes in (0.0, 1e5, 1e7):
-        assert clipped.finish(begin, nbytes) == pytest.approx(low.finish(begin, nbytes), rel=1e-9)
-    assert begin < clipped.change(begin) <= low.change(begin)
+@given(ramps, st.floats(0, 5), st.integers(1, 12), st.sampled_from([0.5, 0.97]))
+def test_what_comes_is_known_in_and_after_the_ramp(ramp: Ramp, t: float, count: int, factor: float) -> None:
+    comes(ramp, t, count)
+    comes(Scaled(ramp, factor), t, count)
 
 
-def test_a_clipped_rate_that_stops_for_ever_never_finishes() -> None:
-    assert Clipped(Steps([1e6, 0.0], 1.0), 5e5).finish(0.0, 1e6) == math.inf
+def test_after_the_ramp_the_link_is_asked_once_for_all_that_comes() -> None:
+    link = Steps([1e6, 2e6] * 500, 0.1)
+    ramp = Ramp(link, 0.0, 0.1, 15_000)
+    link.asked.clear()
+
+    ramp.ahead(ramp.end, 64)
+
+    assert link.asked["ahead"] == 1
+    assert link.asked["at"] + link.asked["change"] == 2 * 64, "as the link itself would"
 
 
-def test_a_clipped_rate_survives_a_last_step_without_rate() -> None:
-    assert Clipped(Steps([1e6, 0.0], 1.0), 5e5).finish(0.0, 5e5) == pytest.approx(1.0)
-    assert Clipped(Steps([1e6, 0.0], 1.0), 5e5).finish(0.0, 6e5) == math.inf
+@few
+@given(ramps, st.floats(1e3, 4e6), st.floats(0, 5), st.floats(0, 5), st.sampled_from([0.5, 2.0]))
+def test_under_a_ceiling_it_is_the_smaller_of_two(
+    ramp: Ramp, ceiling: float, begin: float, length: float, factor: float
+) -> None:
+    for rate in (ramp, Scaled(ramp, factor)):
+        low = rate.under(ceiling)
+        assert low.peak == pytest.approx(min(rate.peak, ceiling))
+        for part in range(8):
+            t = begin + part / 8 * length
+            assert low.at(t) == pytest.approx(min(rate.at(t), ceiling), rel=1e-12)
+        assert low.carried(begin, begin + length) == pytest.approx(
+            brute(low, begin, begin + length), rel=1e-9, abs=1e-3
+        )
+
+
+def test_a_ceiling_that_binds_nowhere_leaves_the_rate_as_it_is() -> None:
+    trace = Trace(np.array([0.0, 1.0, 2.0]), np.array([2e6, 6e6]), "down", "capacity")
+    for rate in (Constant(6e6), trace, Scaled(Constant(12e6), 0.5), Ramp(trace, 0.0, 0.1, 15_000)):
+        assert rate.under(6e6) is rate
+        assert rate.under(5e6) is not rate
+    assert Constant(3.0).under(2.0) == Constant(2.0)
 
 
 @few
@@ -281,20 +325,3 @@ def test_a_scaled_rate_is_so_many_times_the_rate(link: Steps, factor: float, beg
     assert (scaled.peak, scaled.at(begin), scaled.change(begin)) == (many.peak, many.at(begin), many.change(begin))
     assert scaled.carried(begin, begin + length) == pytest.approx(many.carried(begin, begin + length), rel=1e-9)
     assert scaled.finish(begin, 1e5) == pytest.approx(many.finish(begin, 1e5), rel=1e-9)
-    assert scaled.under(3e5).at(begin) == pytest.approx(min(many.at(begin), 3e5))
-
-
-def test_a_ceiling_that_binds_nowhere_leaves_the_rate_as_it_is() -> None:
-    link = Steps([1e6, 2e6], 1.0)
-
-    assert bounded(link, 2e6) is link
-    assert bounded(Constant(3.0), 2.0) == Constant(2.0)
-    assert bounded(link, 1.5e6) == Clipped(link, 1.5e6)
-
-
-def test_a_rate_that_knows_itself_under_a_ceiling_is_asked() -> None:
-    class Known(Steps):
-        def under(self, ceiling: float) -> Rate:
-            return Constant(ceiling)
-
-    assert bounded(Known([1e6, 2e6], 1.0), 1.5e6) == Constant(1.5e6)

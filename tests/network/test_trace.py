@@ -309,3 +309,34 @@ def test_what_lies_ahead_is_what_change_and_at_say(t: float) -> None:
 def test_a_trace_that_never_changes_has_nothing_ahead() -> None:
     times, rates = Trace(np.array([0.0, 1]), np.array([2.0]), "down", "capacity").ahead(0.0, 5)
     assert (len(times), len(rates)) == (0, 0)
+
+
+# --- parts and derived traces
+
+
+def test_until_an_instant_it_is_the_file_up_to_there() -> None:
+    whole = trace_of([2, 3], [10, 20], latency=np.array([0.1, 0.2]))
+    part = whole.until(4.0)
+    assert (part.edges.tolist(), part.rates.tolist()) == ([0, 2, 4], [10, 20])
+    assert part.latency is not None
+    assert part.latency.tolist() == [0.1, 0.2]
+    assert whole.until(2.0).rates.tolist() == [10]
+    assert whole.until(9.0).period == 5
+
+
+def test_derived_traces_are_made_once_and_keep_their_place_and_latencies() -> None:
+    whole = trace_of([2, 3], [10, 20], latency=np.array([0.1, 0.2]))
+    first, second = whole.starting(1).under(15), whole.starting(3).without_latency.under(15)
+    assert first._steps is second._steps
+    assert (first.offset, second.offset, second.latency) == (1, 3, None)
+    assert first.latency is whole.latency
+    assert first.at(2.0) == 15
+
+
+def test_derived_traces_are_remembered_up_to_so_many_pieces(monkeypatch) -> None:
+    monkeypatch.setattr("network.trace.KEPT", 5)
+    whole = [trace_of([1, 1], [10, 20]) for _ in range(3)]
+    made = [each.scaled(2)._steps for each in whole]
+    assert whole[2].scaled(2)._steps is made[2]
+    assert whole[1].scaled(2)._steps is made[1]
+    assert whole[0].scaled(2)._steps is not made[0]  # it was the oldest of six pieces

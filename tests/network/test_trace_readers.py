@@ -217,6 +217,45 @@ def test_what_describes_devices_is_no_trace_of_a_link(file) -> None:
     assert recognise(file('{"a": {"messages": ""}}')) == "flash-states"
 
 
+# --- what files look like that were not made by hand: byte-order marks, CRLF, blank lines, all columns of a log
+
+UCC_HEADER = (
+    "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP,RSRQ,SNR,CQI,RSSI,DL_bitrate,UL_bitrate,"
+    "State,PINGAVG,PINGMIN,PINGMAX,PINGSTDEV,PINGLOSS,CELLHEX,NODEHEX,LACHEX,RAWCELLID,NRxRSRP,NRxRSRQ\n"
+)
+UCC_ROW = "2019.12.16_{},-8.39,51.89,0,B,2,5G,-95,-12,4.0,10,-79,{},36,D,{},-,-,-,-,A4,B1,9C,1,-101,-12\n"
+FILES = {  # text, mean in Mbit/s and seconds, by hand
+    "csv": ("time_s,down_mbit_s\n0,8\n1,16\n2,\n", 12.0, 2.0),
+    "mahimahi": ("1\n2\n2\n4\n", 12.0, 0.004),
+    "pensieve": ("0.0\t9.0\n0.5\t4.0\n1.5\t7.0\n", 6.0, 1.5),
+    "sigcomm21": ("0 9.0\n1 4.0\n2 7.0\n3 7.0\n", 6.0, 3.0),
+    "oboe": ("28.0 1500.0\n1028.0 1500.0\n1028.0 4500.0\n3028.0 4500.0\n", 3.5, 3.0),
+    "ucc": (
+        UCC_HEADER + UCC_ROW.format("11.49.59", 1000, "-") + UCC_ROW.format("11.50.01", 3000, "90.5"),
+        2.0,
+        2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("format", FILES)
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+def test_a_file_is_read_as_it_comes(file, format, bom, end) -> None:
+    text, mean, seconds = FILES[format]
+    path = file(bom + text.replace("\n", end).encode(), "sample.down")
+    assert recognise(path) == format
+    trace = one(path, direction="down")
+    assert (mbit(trace.mean), trace.period) == (pytest.approx(mean), pytest.approx(seconds))
+
+
+def test_a_trace_of_more_pieces_than_can_be_replayed_is_refused(file, monkeypatch) -> None:
+    monkeypatch.setattr("network.traces.source.PIECES", 3)
+    for text in ("time_s,up_mbit_s\n0,1\n1,2\n2,3\n3,4\n", "0 1\n1 2\n2 3\n3 4\n4 5\n", "1\n3\n6\n9\n"):
+        with pytest.raises(BadTrace, match=r"x.up|trace: has \d different moments; at most 3 are replayed"):
+            read(file(text, "x.up" if text[1] == "\n" else "trace"))
+
+
 # --- real samples
 
 

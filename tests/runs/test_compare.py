@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,23 +14,16 @@ pytestmark = pytest.mark.slow
 SAME = ("events.jsonl", "rounds.jsonl", "final.safetensors")
 
 
-def fedlapse_alone(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "emulator", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
-    )
-
-
 def files(out):
     """Everything that equal runs must share; host.json is the one file that may differ."""
     paths = [path for path in out.rglob("*") if path.is_file() and path.name != "host.json"]
     return {str(path.relative_to(out)): path.read_bytes() for path in paths}
 
 
-def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
+def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(fedlapse, tmp_path):
     for workers in ("1", "2"):
-        done = fedlapse_alone(
-            *("compare", "quickstart", "--rounds", "3", "--workers", workers, "--out", workers, "--quiet"), cwd=tmp_path
-        )
+        changes = ("training.epochs=1", "--rounds", "2")
+        done = fedlapse("compare", "quickstart", *changes, "--workers", workers, "--out", workers, "--quiet")
         assert done.returncode == 0, done.stderr
     one, two = files(tmp_path / "1"), files(tmp_path / "2")
     assert one.keys() == two.keys()
@@ -42,18 +33,18 @@ def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(tmp_path):
     assert [audit_run(folder) for folder in run_folders(tmp_path / "1")] == [[]] * 8
 
 
-def test_run_and_audit_speak_of_the_same_folder(tmp_path):
-    arguments = ("run", "quickstart", "--algorithm", "fedprox", "--rounds", "2", "--seed", "7", "--workers", "0")
-    done = fedlapse_alone(*arguments, "--out", "out", cwd=tmp_path)
+def test_run_and_audit_speak_of_the_same_folder(fedlapse, tmp_path):
+    arguments = ("run", "quickstart", "training.epochs=1", "--algorithm", "fedprox", "--rounds", "2", "--seed", "7")
+    done = fedlapse(*arguments, "--workers", "0", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "results: out" in done.stdout
     assert done.stderr.count("round") >= 2  # progress
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"].keys() == {"fedprox"}
-    audited = fedlapse_alone("audit", "out", cwd=tmp_path)
+    audited = fedlapse("audit", "out")
     assert audited.returncode == 0
     assert "1 of 1 records obey the laws" in audited.stdout
     spoil(tmp_path / "out" / "fedprox-s7" / "rounds.jsonl")
-    spoiled = fedlapse_alone("audit", "out/fedprox-s7", cwd=tmp_path)
+    spoiled = fedlapse("audit", "out/fedprox-s7")
     assert spoiled.returncode == 1
     assert "✗" in spoiled.stdout
 

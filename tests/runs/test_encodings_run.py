@@ -139,7 +139,7 @@ def test_workers_and_sockets_give_the_same_models_and_accounts(tmp_path: Path) -
         real = asyncio.run(run_sockets(study, run, conduct, pool, tmp_path / "sockets"))
     inline = asyncio.run(run_virtual(study, run, conduct, Inline(study), tmp_path / "inline"))
     assert [audit_run(tmp_path / name) for name in ("workers", "sockets", "inline")] == [[]] * 3
-    for file in FILES:
+    for file in (*FILES, "work.jsonl"):
         assert (tmp_path / "workers" / file).read_bytes() == (tmp_path / "inline" / file).read_bytes()
     assert (tmp_path / "sockets" / FILES[2]).read_bytes() == (tmp_path / "inline" / FILES[2]).read_bytes()
     assert [row["bytes"] for row in real.rows] == [row["bytes"] for row in inline.rows]

@@ -1,4 +1,6 @@
-"""Five thousand scenarios thrown at `fedlapse check`: a plan or a short message, never a traceback.
+"""Scenarios thrown at `fedlapse check`: a plan or a short message, never a traceback.
+
+FEDLAPSE_FUZZ=10000 throws so many of them, and is for a night; always they are the same.
 
 They are made in four ways: from the JSON schema that editors use, by putting hostile values into a scenario that
 is right, as raw text, and as changes on the command line.  What was found is kept in tests/scenarios/test_found.py.
@@ -8,6 +10,7 @@ import contextlib
 import copy
 import io
 import json
+import os
 import re
 import socket
 import time
@@ -30,6 +33,14 @@ from scenarios.describe import json_schema
 
 pytestmark = pytest.mark.slow
 
+ALL = int(os.environ.get("FEDLAPSE_FUZZ", "900"))  # scenarios, about
+
+
+def scaled(count):
+    """Of ALL, what stands for so many of 5,000."""
+    return max(10, round(count * ALL / 5000))
+
+
 PARTS = {
     "seeds": 30,
     "training": 40,
@@ -44,9 +55,17 @@ PARTS = {
     "algorithms": 200,
     "expect": 180,
 }
-# Of which few get through to a plan.
-HARD = {"fleet": 1, "topology": 1, "algorithms": 2, "expect": 1, "data": 20, "rounds": 20}
-HOSTILE, TEXTS, CHANGES, LINKS = 1400, 1600, 1200, 100
+PARTS = {part: scaled(count) for part, count in PARTS.items()}
+# Of which few get through to a plan; of some not one in a hundred.
+HARD = {
+    "fleet": 1,
+    "topology": 0,
+    "algorithms": PARTS["algorithms"] // 200,
+    "expect": 1,
+    "data": PARTS["data"] // 10,
+    "rounds": PARTS["rounds"] // 10,
+}
+HOSTILE, TEXTS, CHANGES, LINKS = map(scaled, (1350, 1450, 1200, 130))
 SECONDS = 20  # that one of them may take on a slow and busy machine; most take some hundredths
 LINES, COLUMNS = 61, 310  # of a message: twenty faults, each with its line and caret
 GOOD = {
@@ -64,15 +83,35 @@ GOOD = {
             "name": "phones",
             "profile": "phone-mid",
             "link": {"up_mbit_s": 2, "down_mbit_s": {"choice": [1, 2]}},
-            "presence": {"off": [[60, 90]]},
+            "presence": {
+                "off": [[60, 90]],
+                "renewal": {"mean_on_s": 1800, "mean_off_s": 600, "cv_on": 1.5},
+                "night": True,
+                "diurnal": {"arrive": [20] * 24, "leave": [1] * 24},
+                "needs": ["charging"],
+                "hour": 22.5,
+            },
+            "jitter": 0.1,
+            "throttling": True,
+            "wakeup": True,
             "speed_gflop_s": {"lognormal": {"median": 2, "sigma": 0.5}},
         },
+        {"name": "walkers", "profile": "phone-low", "link": {"trace": {"down": "walk.csv"}, "latency_ms": 9}},
+        {"name": "home", "profile": "pi-4", "link": {"up_mbit_s": 2, "down_mbit_s": 8, "via": ["ap", "cell"]}},
+        {"name": "drivers", "profile": "phone-low", "link": {"radio": "3g-driving"}},
     ],
+    "network": {"model": "tcp", "congestion": "cubic", "tls": 1},
+    "topology": {
+        "ap": {"airtime": True, "behind": "dsl"},
+        "dsl": {"up_mbit_s": 3, "down_mbit_s": 9},
+        "cell": {"trace": {"down": ["walk.csv"], "up_ratio": 0.5, "up_source": "a guess"}},
+    },
     "algorithms": ["fedavg", {"fedcl": {"strength": 0.5}, "name": "mine"}],
     "expect": [{"label": "fedavg", "reach": 0.9}],
 }
-LITTLE = GOOD | {"rounds": {"max": 1}, "algorithms": ["fedavg"]}
-assert sum(PARTS.values()) + HOSTILE + TEXTS + CHANGES >= 5000
+LITTLE = GOOD | {"rounds": {"max": 1}, "algorithms": ["fedavg"], "fleet": GOOD["fleet"][:2]}
+assert sum(PARTS.values()) + HOSTILE + TEXTS + CHANGES + LINKS >= ALL
+TRACE = "time_s,down_mbit_s,up_mbit_s,latency_ms\n0,12,6,20\n0.4,3,2,50\n0.9,0,0,50\n1.1,20,9,30\n1.6,,,\n"
 
 
 def more(elements):
@@ -129,6 +168,7 @@ def shooting(monkeypatch, tmp_path):
         raise OSError("no network here")
 
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "walk.csv").write_text(TRACE)
     monkeypatch.delenv("FEDLAPSE_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(socket.socket, "connect", offline)
@@ -176,7 +216,11 @@ def schema_of(part):
     known["Links"]["required"] = ["up_mbit_s", "down_mbit_s"]  # next to nothing that is drawn is a file, or a radio
     for key in ("trace", "radio", "via"):
         del known["Links"]["properties"][key]
-    known["Presence"]["properties"] = {"off": known["Presence"]["properties"]["off"]}
+    for part_of_links in ("Link", "Shared"):
+        known[part_of_links]["required"] = ["up_mbit_s", "down_mbit_s"]
+        for key in ("trace", "radio"):
+            known[part_of_links]["properties"].pop(key)
+    del known["Presence"]["properties"]["trace"]
     known["Expect"]["properties"]["label"] = {"enum": ["fedavg", "mine", ""]}
     known["Data"]["properties"]["set"] = {"enum": ["digits", "digits", "mnist", "json:loads", "x"]}
     whole["properties"]["fleet"]["maxItems"] = 2
@@ -185,14 +229,26 @@ def schema_of(part):
     return {**whole["properties"][part], "definitions": known}
 
 
+DRAWS = ("Draw", "Lognormal", "Uniform")
+
+
 def test_links_of_any_kind_are_planned_or_refused_in_words(shooting):
-    known = json_schema(own=False)["definitions"]
+    every = json_schema(own=False)["definitions"]
+    known = {name: every[name] for name in ("Links", "Shared", "Link", "Traces", "Recorded", *DRAWS)}
+
+    def of(part):
+        return st.tuples(st.just(part), from_schema(known[part] | {"definitions": known}))
 
     @thrown(LINKS)
-    @given(from_schema(known["Links"] | {"definitions": known}))
-    def throw(link):
-        fleet = [{"profile": "pi-4", "count": 2, "link": link}]
-        shooting.throw(LITTLE | {"fleet": fleet, "topology": {"ap": {"airtime": True}}}, format=Format.json)
+    @given(st.one_of([of(part) for part in ("Links", "Shared", "Link")]))
+    def throw(said):
+        part, link = said
+        places = {
+            "Links": {"fleet": [{"profile": "pi-4", "count": 2, "link": link}], "topology": {"ap": {"airtime": True}}},
+            "Shared": {"topology": {**GOOD["topology"], "cell": link}},
+            "Link": {"server": {"link": link}},
+        }
+        shooting.throw(LITTLE | places[part], format=Format.json)
 
     throw()
     assert shooting.thrown >= LINKS
@@ -238,6 +294,7 @@ WORDS = st.sampled_from(
             "a b:c",
             ".:x",
         ),
+        *("walk.csv", "lte-driving", "cell", "ap", "csv"),
         *("devices.data.digits:digits", "dirichlet", "iid", "finish", "validation", "personalised", "constructor"),
     ]
 )

@@ -17,7 +17,17 @@ pytestmark = pytest.mark.slow
 
 def quickstart(**rounds):
     raw = load("quickstart").model_dump(mode="json")
-    return raw | {"seeds": [1], "rounds": raw["rounds"] | {"targets": []} | rounds, "evaluate": {"every": 0}}
+    return raw | {"seeds": [2], "rounds": raw["rounds"] | {"targets": []} | rounds, "evaluate": {"every": 0}}
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    """A worker that has trained before: torch's first step takes a second.  Links and presence are not its concern."""
+    study = study_of(small())
+    with Processes(study, 1) as worker:
+        conduct, folder = Conduct.of(small(rounds={"max": 1, "fraction": 1.0})), tmp_path_factory.mktemp("warm")
+        asyncio.run(run_virtual(study, Run("fedavg", 1), conduct, worker, folder / "fedavg-s1"))
+        yield worker
 
 
 def both(scenario, label, folder, pool, study):
@@ -32,7 +42,8 @@ def both(scenario, label, folder, pool, study):
 
 
 def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time(tmp_path, capsys):
-    scenario = build(quickstart(max=4))
+    """Two rounds: in the second Fisher sums go down too, and of seed 2 two are asked again, who use what they kept."""
+    scenario = build(quickstart(max=2))
     study, labels = study_of(scenario), ("fedcl-n10", "fedcurv")
 
     async def played(pool):
@@ -51,6 +62,8 @@ def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time
                 f"\nself-consistency of {label}: sockets {took:.2f} s, virtual {predicted:.2f} s, "
                 f"{took / predicted - 1:+.2%}, {len(real.overruns)} overruns"
             )
+        asked = [line["asked"] for line in read_lines(folders[0] / "events.jsonl") if line["event"] == "open"]
+        assert set(asked[0]) & set(asked[1])
         for mine, theirs in zip(real.rows, virtual.rows, strict=True):
             assert mine["bytes"] == theirs["bytes"]
             assert mine["flops"] == theirs["flops"]
@@ -61,15 +74,13 @@ def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"rounds": {"max": 3, "fraction": 1.0, "deadline_s": 1.8}}, "deadline"),
-        ({"rounds": {"max": 3, "fraction": 0.5, "ask": 4}}, "first"),
+        ({"rounds": {"max": 2, "fraction": 1.0, "deadline_s": 1.8}}, "deadline"),
+        ({"rounds": {"max": 2, "fraction": 0.5, "ask": 4}}, "first"),
         ({"rounds": {"max": 3, "fraction": 1.0, "deadline_s": 1.8, "stragglers": "finish"}}, "deadline"),
     ],
 )
-def test_deadlines_and_the_first_k_leave_a_clean_record(tmp_path, changes, reason):
-    scenario = small(**changes)
-    study = study_of(scenario)
-    outcome = over_sockets(study, Conduct.of(scenario), tmp_path)
+def test_deadlines_and_the_first_k_leave_a_clean_record(pool, tmp_path, changes, reason):
+    outcome = over_sockets(small(**changes), pool, tmp_path)
     assert audit_run(tmp_path / "fedavg-s1") == []
     closes = [line for line in read_lines(tmp_path / "fedavg-s1" / "events.jsonl") if line["event"] == "close"]
     assert reason in {line["reason"] for line in closes}
@@ -78,10 +89,9 @@ def test_deadlines_and_the_first_k_leave_a_clean_record(tmp_path, changes, reaso
 
 
 @pytest.mark.parametrize("off", [0.1, 0.4, 0.9])
-def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean_record(tmp_path, off):
-    scenario = small(presence={"off": [[off, off + 1.0]]}, rounds={"max": 3, "fraction": 1.0})
-    study = study_of(scenario)
-    outcome = over_sockets(study, Conduct.of(scenario), tmp_path)
+def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean_record(pool, tmp_path, off):
+    scenario = small(presence={"off": [[off, off + 1.0]]}, rounds={"max": 2, "fraction": 1.0})
+    outcome = over_sockets(scenario, pool, tmp_path)
     assert audit_run(tmp_path / "fedavg-s1") == []
     assert outcome.rows[0]["lost"] == 2
     lines = list(read_lines(tmp_path / "fedavg-s1" / "events.jsonl"))
@@ -89,10 +99,10 @@ def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean
 
 
 @pytest.mark.parametrize("off", [0.1, 0.4, 0.9])
-def test_over_sockets_too_an_absence_puts_off_what_may_go_on(tmp_path, off):
+def test_over_sockets_too_an_absence_puts_off_what_may_go_on(pool, tmp_path, off):
     rounds = {"max": 1, "fraction": 1.0, "when_off": "pause", "transfers": "resume"}
     scenario = small(presence={"off": [[off, off + 1.0]]}, rounds=rounds)
-    outcome = over_sockets(study_of(scenario), Conduct.of(scenario), tmp_path)
+    outcome = over_sockets(scenario, pool, tmp_path)
     assert audit_run(tmp_path / "fedavg-s1") == []
     assert (outcome.rows[0]["counted"], outcome.rows[0]["lost"]) == (4, 0)
     lines = list(read_lines(tmp_path / "fedavg-s1" / "events.jsonl"))
@@ -102,11 +112,22 @@ def test_over_sockets_too_an_absence_puts_off_what_may_go_on(tmp_path, off):
     assert outcome.rows[0]["wasted_bytes"] == 0
 
 
-def over_sockets(study, conduct, folder):
-    """The run over sockets, on a worker that has trained before: torch's first step takes a second."""
-    with Processes(study, 1) as pool:
-        asyncio.run(run_virtual(study, Run("fedavg", 1), conduct, pool, folder / "warm"))
-        return asyncio.run(run_sockets(study, Run("fedavg", 1), conduct, pool, folder / "fedavg-s1"))
+def test_over_sockets_too_a_device_that_is_too_small_refuses_by_name(pool, tmp_path):
+    scenario = small(rounds={"max": 1, "fraction": 1.0})
+    phones, pis = scenario.fleet
+    fleet = (phones, pis.model_copy(update={"memory_mb": 0.5}))
+    outcome = over_sockets(scenario.model_copy(update={"fleet": fleet}), pool, tmp_path)
+    assert audit_run(tmp_path / "fedavg-s1") == []
+    assert (outcome.rows[0]["counted"], outcome.rows[0]["refused"]) == (2, 2)
+    lines = list(read_lines(tmp_path / "fedavg-s1" / "events.jsonl"))
+    assert {line["device"][:4] for line in lines if line["event"] == "refused" and "refuses: " in line["why"]} == {
+        "pi-4"
+    }
+
+
+def over_sockets(scenario, pool, folder):
+    run, conduct = Run("fedavg", 1), Conduct.of(scenario)
+    return asyncio.run(run_sockets(study_of(scenario), run, conduct, pool, folder / "fedavg-s1"))
 
 
 def small(presence=None, **changes):

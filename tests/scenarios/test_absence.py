@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from pydantic import ValidationError
@@ -10,6 +11,9 @@ from pydantic import ValidationError
 from scenarios.absence import presence
 from scenarios.faults import BadScenario
 from scenarios.hardware import Diurnal, Presence, Renewal
+from scenarios.load import build
+from scenarios.machines import fleet
+from tests.conftest import SMALL, merged
 
 DAY, HOUR = 86400.0, 3600.0
 STATES = [  # one day: locked and on wifi from 20 o'clock, charging from 22 to 23
@@ -100,3 +104,77 @@ def test_a_log_that_is_none_is_one_line_with_file_and_reason(tmp_path, text, rea
 def test_rates_that_change_nothing_are_refused():
     with pytest.raises(ValidationError, match="nothing ever changes"):
         Diurnal(arrive=(0.0,) * 24, leave=(1.0,) * 24)
+
+
+def test_kinds_that_must_hold_together_are_drawn_independently():
+    """Each kind alone has half of the devices on line, so two have a quarter; 4 sigma of 400 draws are 0.087."""
+    flat = Diurnal(arrive=(0.5,) * 24, leave=(0.5,) * 24)
+    said = Presence(renewal=Renewal(mean_on_s=600, mean_off_s=600), diurnal=flat)
+    on = [presence(f"a-{number}", said, 0).on(0.0) for number in range(400)]
+    assert sum(on) / 400 == pytest.approx(0.25, abs=0.09)
+
+
+def test_night_and_rates_of_ones_own_are_drawn_independently():
+    """Of 20 in 21 by night, at rates (0.05, 1) half are left after 0.65 hours; by the others half of all."""
+    flat = Diurnal(arrive=(0.5,) * 24, leave=(0.5,) * 24)
+    on = [presence(f"a-{number}", Presence(night=True, diurnal=flat, hour=7.65), 0).on(0.0) for number in range(400)]
+    night = 1 / 21 + 19 / 21 * math.exp(-1.05 * 0.65)
+    assert sum(on) / 400 == pytest.approx(0.5 * night, abs=0.09)
+
+
+QUICK = {"renewal": {"mean_on_s": 1, "mean_off_s": 1}}
+DRIFTING = {"max": 12, "per_cycle": 6, "cycle_s": 1e8}
+
+
+@pytest.mark.parametrize(
+    ("said", "rounds", "reason"),
+    [
+        (
+            {"off": [[0, 1e9]], **QUICK},
+            {},
+            r"off ends at second 1e\+09, and until then each device comes and goes 1e\+09 times",
+        ),
+        (QUICK, DRIFTING, r"rounds.cycle_s leads to second 1e\+08, and .* 1e\+08 times; it must be 1e\+05 at most"),
+        ({"off": [[0, 1e8]], "diurnal": {"arrive": [500] * 24, "leave": [500] * 24}}, {}, "1.4e\\+07 times"),
+    ],
+)
+def test_sessions_that_would_be_drawn_for_years_are_refused_in_a_line(said, rounds, reason):
+    group = {**SMALL["fleet"][0], "presence": said}
+    with pytest.raises(BadScenario, match=reason) as bad:
+        build(merged(SMALL, {"fleet": [group], "rounds": rounds}))
+    assert "\n" not in str(bad.value)
+    slow = {"renewal": {"mean_on_s": 1e5, "mean_off_s": 1e5}}
+    build(merged(SMALL, {"fleet": [{**group, "presence": {**slow, "off": [[0, 1e9]]}}], "rounds": rounds}))
+
+
+def test_the_larger_the_fleet_the_sooner_is_it_too_much():
+    def group(count):
+        sessions = {"off": [[0, 50_000]], "renewal": {"mean_on_s": 1, "mean_off_s": 1}}
+        return merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "count": count, "presence": sessions}]})
+
+    build(group(10))
+    with pytest.raises(BadScenario, match=r"5e\+04 times; it must be 2e\+04 at most"):
+        build(group(1000))
+
+
+def test_a_log_that_goes_on_for_more_sessions_than_are_drawn_is_refused(tmp_path):
+    (tmp_path / "log").write_text(json.dumps({"a": {"active": [0], "inactive": [5], "finish_time": 1e9}}))
+    said = Presence(trace=str(tmp_path / "log"), renewal=Renewal(mean_on_s=1, mean_off_s=1))
+    with pytest.raises(BadScenario, match=r"log repeats after 1e\+09 s; until then each device comes and goes"):
+        presence("a-0", said, 0)
+
+
+def test_kinds_that_never_meet_as_far_as_they_are_drawn_are_refused(monkeypatch):
+    monkeypatch.setattr("devices.sessions.MOST", 50)
+    sessions = {"off": [[0, 100]], **QUICK}
+    with pytest.raises(BadScenario, match="phone-mid-0 is not found on line: presence is drawn for 50"):
+        fleet(build(merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "presence": sessions}]})))
+
+
+@pytest.mark.slow
+def test_a_run_that_outlasts_what_is_drawn_ends_in_a_line(play, monkeypatch):
+    """In sessions of a second a device that begins again each time never ends its work."""
+    monkeypatch.setattr("devices.sessions.MOST", 100)
+    group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
+    run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "restart"})
+    assert run.outcome.failure.startswith("fedavg, seed 1: presence is drawn for 100 comings and goings")

@@ -7,8 +7,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from scenarios import links
 from scenarios.describe import json_schema
-from scenarios.load import shipped
+from scenarios.load import build, shipped
 
 SCHEMA = json_schema(own=False)
 
@@ -78,3 +79,30 @@ def test_every_field_has_a_description_and_an_example():
     bare = [path for path, spec in fields(SCHEMA) if not spec.get("description") or not spec.get("examples")]
     assert bare == []
     assert "its class says what it does" not in json.dumps(SCHEMA)  # each option of ours has its line
+
+
+FLEET = [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]
+FAST = {"up_mbit_s": 9, "down_mbit_s": 9}
+STATIONS = {"home-wifi": {"airtime": True}, "backhaul": FAST}
+PLACES = {  # where a part of links stands in a scenario
+    links.Transport: lambda said: {"network": said},
+    links.Links: lambda said: {"fleet": [{"profile": "pi-4", "link": said}], "topology": STATIONS},
+    links.Link: lambda said: {"server": {"link": said}},
+    links.Shared: lambda said: {"topology": {**STATIONS, "a": said}},
+    links.Recorded: lambda said: {"topology": {"a": {"trace": {"down": "x", **said}}}},
+    links.Traces: lambda said: {"fleet": [{"profile": "pi-4", "link": {"trace": {"down": "x", **said}}}]},
+}
+WITH = {"up_source": {"up_ratio": 0.2}, "trace": {}, "radio": {}, "airtime": {}}  # what goes with a key
+EXAMPLES = [
+    (part, name, example)
+    for part in PLACES
+    for name, field in part.model_fields.items()
+    for example in field.examples or ()
+]
+
+
+@pytest.mark.parametrize(("part", "key", "example"), EXAMPLES)
+def test_examples_of_links_are_accepted(part, key, example):
+    base = FAST if part in (links.Links, links.Link, links.Shared) else {}
+    said = {**WITH.get(key, base), key: example}
+    assert build({"name": "t", "fleet": FLEET, **PLACES[part](said)})

@@ -1,5 +1,6 @@
 """Fleets of any size: what is made of a device is the same whenever it is made, and only those asked are made."""
 
+import asyncio
 import json
 import math
 import pickle
@@ -13,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+from algorithms.fedprox import FedProx
 from devices import shards
 from devices.data.babble import babble
 from devices.data.digits import digits
+from emulator import protocol
 from emulator.audit import audit_run
 from emulator.commands.play import Settings, play_scenario
 from emulator.jobs import Run
@@ -273,11 +276,55 @@ def test_a_fleet_that_may_be_off_is_looked_through_and_remembered(made):
     assert made["devices"] == EACH + 1
 
 
+def called(scenario, label="fedavg", ask=20):
+    """A server of the scenario's fleet at second 0, which asks so many."""
+    world = Mock(now=Mock(return_value=0.0))
+    server = Server(world, study_of(scenario), Run(label, 1), Mock(ask=ask), Mock(), Mock(), Mock())
+    return server, lambda number: asyncio.run(server._cohort(number))
+
+
+AWAY = {"presence": {"off": [[0, 5]]}}
+
+
+def test_of_a_large_fleet_any_of_those_on_line_and_idle_are_as_likely_to_be_asked(monkeypatch):
+    """A third is off line; of the others 100 rounds ask 20 each: 200 of every tenth part."""
+    monkeypatch.setattr(protocol, "EACH", 5)
+    server, ask = called(large(group(1000, name="on"), group(437, name="off", **AWAY)))
+    busy = ["on-007", "on-992"]
+    server.stragglers = dict.fromkeys(busy)
+    cohorts = [ask(number) for number in range(100)]
+    assert all(len(set(names)) == 20 and list(names) == sorted(names) for names in cohorts)
+    asked = [name for names in cohorts for name in names]
+    assert all(name.startswith("on-") and name not in busy for name in asked)
+    parts = np.bincount([int(name[3:]) // 100 for name in asked], minlength=10)
+    assert ((parts - 200) ** 2 / 200).sum() < 27.9  # of chi squared with 9 degrees, 0.1 % are above
+    assert cohorts == [ask(number) for number in range(100)]
+
+
+def test_a_large_fleet_is_looked_through_as_far_as_it_must_be(made, monkeypatch):
+    _, ask = called(large(group(90_000, name="on"), group(10_000, name="off", **AWAY)))
+    before = made["devices"]
+    assert len(ask(0)) == 20
+    assert made["devices"] - before < 60
+    monkeypatch.setattr(protocol, "EACH", 5)
+    _, ask = called(large(group(7, name="on"), group(40, name="off", **AWAY)))
+    assert ask(0) == [f"on-{number}" for number in range(7)]
+
+
+def test_an_algorithm_that_chooses_by_itself_is_told_all_who_are_on_line(monkeypatch):
+    monkeypatch.setattr(protocol, "EACH", 5)
+    monkeypatch.setattr(FedProx, "cohort", lambda self, round, names, count, seed: names)
+    said = {"algorithms": ["fedprox", "fedyogi"]}
+    scenario = large(group(30, name="on"), group(40, name="off", **AWAY), **said)
+    assert [len(called(scenario, label)[1](0)) for label in ("fedprox", "fedyogi")] == [30, 20]
+
+
 @pytest.mark.slow
 def test_a_run_of_a_hundred_thousand_makes_those_who_stand_for_it_and_those_asked(made, tmp_path):
-    scenario = large(group(100_000), rounds={"max": 3, "fraction": 0.0002, "deadline_s": 600})
+    sessions = {"renewal": {"mean_on_s": 1800, "mean_off_s": 1800}}
+    scenario = large(group(100_000, presence=sessions), rounds={"max": 3, "fraction": 0.0002, "deadline_s": 600})
     assert play_scenario(scenario, Settings(workers=0, out=tmp_path / "out", quiet=True)) == 0
-    assert made["devices"] <= SOME + 3 * 20
+    assert made["devices"] <= SOME + 3 * 20 * 3  # every other one is off line
     assert made["links"] <= SOME + 3 * 20
     assert audit_run(tmp_path / "out" / "fedavg-s1") == []
     told = json.loads((tmp_path / "out" / "split.json").read_text())["seeds"]["1"]

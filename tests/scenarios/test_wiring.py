@@ -148,8 +148,17 @@ def test_a_file_with_both_directions_is_the_whole_link(here):
 def test_a_downlink_needs_an_uplink_and_says_how(here):
     here(walk_csv=DOWN)
     said = refused({"trace": {"down": "walk.csv"}})
-    assert "walk.csv is a downlink only" in said
+    assert "walk.csv: is a downlink only" in said
     assert all(way in said for way in ("up_mbit_s", "trace.up", "up_ratio", "symmetric"))
+
+
+def test_a_column_of_zeros_is_no_uplink(here):
+    """It ended in a division by zero."""
+    here(still_csv="time_s,down_mbit_s,up_mbit_s\n0,8,0\n5,,\n")
+    assert "still.csv: is a downlink only" in refused({"trace": {"down": "still.csv"}})
+    assert "still.csv: carries no byte up" in refused({"trace": {"down": "still.csv", "up": "still.csv"}})
+    (link,) = links({"trace": {"down": "still.csv", "up_ratio": 0.5}})
+    assert link.rate("up").at(0) == 0.5e6
 
 
 @pytest.mark.parametrize(
@@ -179,7 +188,7 @@ def test_a_log_of_downloads_is_no_uplink(here, log):
     """network.md §4: no downlink file is used as an uplink in silence."""
     here(log=LOGS[log], walk_csv=DOWN)
     assert "log of downloads: it says nothing about an uplink" in refused({"trace": {"down": "walk.csv", "up": "log"}})
-    assert "log is a downlink only" in refused({"trace": {"down": "log"}})
+    assert "log: is a downlink only" in refused({"trace": {"down": "log"}})
 
 
 def test_a_downlink_only_log_is_achieved_throughput_and_so_is_its_part(here):
@@ -206,7 +215,7 @@ def test_a_mahimahi_pair_goes_by_its_stem_and_in_a_folder(here):
 
 def test_half_of_a_pair_by_its_own_name_is_that_half(here):
     here(lte_down="1\n2\n", lte_up="2\n")
-    assert "lte.down is a downlink only" in refused({"trace": {"down": "lte.down"}})
+    assert "lte.down: is a downlink only" in refused({"trace": {"down": "lte.down"}})
     (link,) = links({"trace": {"down": "lte.down", "up": "lte.up"}})
     assert link.up.mean == 0.75e6
 
@@ -385,7 +394,13 @@ LINK = "fleet:\n  - {profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1%s}}\n"
     ("topology", "link", "at", "message"),
     [
         ("a: {airtime: true, up_mbit_s: 3}", "", "{airtime", "topology.a: of airtime there is one second a second"),
-        ("a: {up_mbit_s: 3}", "", "{up_", "topology.a: it needs up_mbit_s and down_mbit_s, or airtime"),
+        ("a: {up_mbit_s: 3}", "", "{up_", "topology.a: a link needs up_mbit_s and down_mbit_s, or trace, or radio"),
+        ("a: {airtime: true, trace: {down: x}}", "", "{airtime", "topology.a: of airtime there is one second a second"),
+        ("a: {trace: {down: x}, down_mbit_s: 3}", "", "{trace", "topology.a: trace.down gives the downlink"),
+        ("a: {trace: {down: x, capacity: cell}}", "", "capacity", "unknown key 'capacity'"),
+        ("a: {trace: {down: x, up_source: y}}", "", "{down", "up_source says where up_ratio is from"),
+        ("a: {trace: {down: x, format: mahimai}}", "", "mahimai", "topology.a.trace.format: there is no format"),
+        ("a: {radio: lte}", "", "lte}", "topology.a.radio: there is no radio 'lte'"),
         ("a: {airtime: true, behind: b}", "", "b}", "topology.a.behind: there is no 'b'"),
         ("dsl: {up_mbit_s: 1, down_mbit_s: 1}, a: {airtime: true, behind: dssl}", "", "dssl", "did you mean dsl?"),
         (
@@ -454,3 +469,84 @@ def test_achieved_throughput_is_never_shared(here, up):
     said = {"down": "other.csv" if up else "walk.csv", **up, "capacity": "cell"}
     assert "cannot be shared" in refused({"trace": said, "via": "cell"}, topology=topology)
     assert links({"trace": {key: value for key, value in said.items() if key != "capacity"}})[0].varies
+
+
+# --- recordings of what is shared
+
+
+BEHIND = {"up_mbit_s": 8, "down_mbit_s": 16, "via": "cell"}
+
+
+def shared(cell, **changes):
+    """What a cell is, each way."""
+    made = wiring.topology(scenario(BEHIND, topology={"cell": cell, "dsl": TREE["dsl"]}, **changes))
+    return made["down"]["cell"], made["up"]["cell"]
+
+
+def test_a_cell_may_be_recorded(here):
+    here(cell_csv=BOTH, other_csv=DOWN)
+    down, up = shared({"trace": {"down": "cell.csv"}, "behind": "dsl"})
+    assert [down.capacity.at(t) for t in (0, 15, 20)] == [1e6, 2e6, 1e6]
+    assert [up.capacity.at(t) for t in (0, 15)] == [0.5e6, 1e6]
+    assert (down.parent, down.airtime) == ("dsl", False)
+    _, up = shared({"trace": {"down": "other.csv", "up_ratio": 0.5}})
+    assert up.capacity.at(0) == 0.5e6
+    assert shared({"trace": {"down": "other.csv"}, "up_mbit_s": 2})[1] == Shared(0.25e6)
+
+
+def test_a_cell_begins_in_each_seed_at_a_place_of_its_own(here):
+    here(cell_csv=BOTH)
+    down, up = shared({"trace": {"down": "cell.csv"}})
+    assert [each.starting(0.75).capacity.offset for each in (down, up)] == [15, 15]
+    assert Shared(5.0, "dsl").starting(0.75) == Shared(5.0, "dsl")
+
+
+def test_of_several_recordings_a_cell_has_one_that_stays(here):
+    here(**{f"c{n}_csv": f"time_s,down_mbit_s,up_mbit_s\n0,{n},{n}\n5,,\n" for n in (1, 2, 3)})
+    said = {"trace": {"down": ["c1.csv", "c2.csv", "c3.csv"]}}
+    peaks = {shared(said, fleet_seed=seed)[0].capacity.peak for seed in range(12)}
+    assert peaks == {125e3, 250e3, 375e3}
+    assert shared(said)[0].capacity.name == shared(said)[0].capacity.name
+
+
+def test_a_generated_cell_is_its_preset(here):
+    down, up = shared({"radio": "lte-driving"})
+    assert (down.capacity.period, up.capacity.direction) == (3600, "up")
+
+
+def test_the_servers_link_may_be_recorded_or_generated(here):
+    """Its `down` is what devices upload into."""
+    here(backhaul_csv=BOTH)
+    _, link = machines.server(scenario(server={"link": {"trace": {"down": "backhaul.csv"}, "latency_ms": 20}}))
+    assert (link.rate("down").at(0), link.rate("up").at(0), link.latency) == (1e6, 0.5e6, 0.02)
+    assert machines.server(scenario(server={"link": {"radio": "satellite-leo"}}))[1].down.period == 3600
+    assert "server.link.radio" in told(f"name: t\n{LINK % ''}server: {{link: {{radio: wify}}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"down": "log.csv"}, "log.csv: is throughput that one transfer had, an upper bound that cannot be shared"),
+        ({"down": "down.csv"}, "down.csv: is a downlink only; give up_mbit_s, or trace.up"),
+        ({"down": "nowhere.csv"}, "nowhere.csv: there is no such file"),
+        ({"down": "down.csv", "up": "down.csv"}, "down.csv: holds no trace of the direction up"),
+    ],
+)
+def test_what_cannot_be_shared_is_told_with_the_name_of_the_link(here, said, message):
+    here(log_csv=ACHIEVED, down_csv=DOWN)
+    for where, changes in (
+        ("topology.cell", {"topology": {"cell": {"trace": said}}}),
+        ("server.link", {"server": {"link": {"trace": said}}}),
+    ):
+        with pytest.raises(BadScenario) as caught:
+            wiring.topology(scenario(**changes)), machines.server(scenario(**changes))
+        assert str(caught.value).startswith(f"{where}: {message}")
+        assert "\n" not in str(caught.value)
+
+
+def test_phones_behind_a_recorded_cell_say_what_their_radio_can(here):
+    """A recording of the cell on each of them, too, would count it twice."""
+    here(cell_csv=BOTH)
+    said = {"trace": {"down": "cell.csv", "capacity": "cell"}, "via": "cell"}
+    message = refused(said, topology={"cell": {"trace": {"down": "cell.csv"}}})
+    assert "cell is recorded already; give up_mbit_s and down_mbit_s" in message

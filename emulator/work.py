@@ -1,0 +1,167 @@
+"""Work, whatever machine does it, and how a run's record says it: what a replay prices on other devices.
+
+work.jsonl, one object a line with sorted keys:
+
+    {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions], ...]}    each kind once, numbered from 0
+    {device, round, work, examples, held}      what is asked of a device from this round on, until another line says so
+    {server: request|combine, round, work}     and what the server does
+
+`flops` are those of all steps; `floats`, and of its FLOPs those in convolutions and in recurrent layers, and
+`positions`, are one step's (devices/device.py).  `held` are bytes that live at once on the device: one that has fewer
+refuses.  Phases are in the order in which they are added up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from devices.device import Device
+
+Said = TypeVar("Said")
+
+MOST = 1e24  # of anything: more is no work that anybody has recorded
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A phase of some work: FLOPs in all, training steps, and what each step is."""
+
+    phase: str
+    flops: float  # of all steps
+    steps: int
+    floats: float = 0.0  # that a step moves
+    conv: float = 0.0  # of a step's FLOPs
+    recurrent: float = 0.0
+    positions: float = 0.0  # of recurrent layers, one after another
+
+    def seconds(self, device: Device) -> float:
+        """What it takes there.  Raises ValueError for counts that no work has."""
+        each = self.flops / max(1, self.steps)
+        return device.seconds(each, self.floats, self.steps, self.conv, self.recurrent, self.positions)
+
+
+Pieces = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What a round asks of a device."""
+
+    pieces: Pieces
+    examples: int
+    held: int  # bytes at once
+
+    @property
+    def phases(self) -> frozenset[str]:
+        return frozenset(piece.phase for piece in self.pieces)
+
+    def refusal(self, label: str, memory: int) -> str | None:
+        """Why a device with so many bytes cannot do it; None if it can."""
+        if self.held <= memory:
+            return None
+        of = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
+        return f"{of}, it has {memory / 1e6:.4g} MB"
+
+
+class Ledger:
+    """The lines of work.jsonl, as a run comes by them."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Pieces, int] = {}
+        self.last: dict[tuple[str, str], Duty | Pieces] = {}  # of each device, and of each half of the server's work
+
+    def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
+        """What is new about what this round asks of a device."""
+        if self.last.get(("device", name)) != duty:
+            self.last["device", name] = duty
+            yield from self._kind(duty.pieces)
+            said = {"work": self.numbers[duty.pieces], "examples": duty.examples, "held": duty.held}
+            yield {"device": name, "round": round, **said}
+
+    def server(self, what: str, round: int, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
+        """What is new about the server's work."""
+        if self.last.get(("server", what)) != pieces:
+            self.last["server", what] = pieces
+            yield from self._kind(pieces)
+            yield {"server": what, "round": round, "work": self.numbers[pieces]}
+
+    def _kind(self, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
+        if pieces not in self.numbers:
+            self.numbers[pieces] = len(self.numbers)
+            yield {"work": self.numbers[pieces], "pieces": [astuple(piece) for piece in pieces]}
+
+
+class Works:
+    """What work.jsonl says of a run.  Raises ValueError, naming file and line, for what no run writes."""
+
+    def __init__(self, path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+        self.kinds: list[Pieces] = []
+        self.asked: dict[str, list[tuple[int, Duty]]] = {}  # by device: from which round on
+        self.served: dict[str, list[tuple[int, Pieces]]] = {}
+        for number, line in enumerate(lines, 1):
+            try:
+                self._take(line)
+            except (KeyError, IndexError, TypeError, ValueError, OverflowError):
+                raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
+
+    def device(self, name: str, round: int) -> Duty | None:
+        """What this round asked of a device that it asked; None if the record does not say."""
+        return _from(self.asked.get(name, ()), round)
+
+    def server(self, what: str, round: int) -> Pieces:
+        """What the server did in this round; () if the record does not say."""
+        return _from(self.served.get(what, ()), round) or ()
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        if "pieces" in line:
+            if _count(line["work"]) != len(self.kinds):
+                raise ValueError("kinds of work are numbered from 0")
+            self.kinds.append(tuple(_piece(*piece) for piece in line["pieces"]))
+            return
+        round, pieces = _count(line["round"]), self.kinds[_count(line["work"])]
+        if "device" in line:
+            duty = Duty(pieces, _count(line["examples"]), _count(line["held"]))
+            _append(self.asked.setdefault(_name(line["device"]), []), round, duty)
+        else:
+            _append(self.served.setdefault(_name(line["server"]), []), round, pieces)
+
+
+def _append(to: list[tuple[int, Said]], round: int, said: Said) -> None:
+    if to and round < to[-1][0]:
+        raise ValueError("rounds follow one another")
+    to.append((round, said))
+
+
+def _from(said: Sequence[tuple[int, Said]], round: int) -> Said | None:
+    """What was said last before this round, or of it."""
+    number = bisect(said, round, key=lambda each: each[0])
+    return said[number - 1][1] if number else None
+
+
+def _piece(phase: Any, flops: Any, steps: Any, *each: Any) -> Piece:
+    piece = Piece(_name(phase), _amount(flops), _count(steps), *map(_amount, each))
+    if piece.conv + piece.recurrent > piece.flops / max(1, piece.steps) * (1 + 1e-9):
+        raise ValueError("parts are more than the whole")
+    return piece
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is text")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise ValueError("a count is 0 or more")
+    return value
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= MOST:
+        raise ValueError("an amount is 0 or more")
+    return float(value)

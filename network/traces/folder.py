@@ -1,0 +1,144 @@
+"""Where recordings lie: in a file, in a pair of Mahimahi files, or in a folder of which each trace is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from network.trace import Direction, Trace
+from network.traces.read import DEVICES, BadTrace, read, recognise
+from network.traces.source import bad
+
+Traces = Mapping[Direction, Trace]
+LINKS: Mapping[Direction, str] = {"down": "a downlink", "up": "an uplink"}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded of one link: one direction or both."""
+
+    path: Path  # of a pair what its files share
+    traces: Traces
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A file of a folder that is not replayed."""
+
+    path: Path
+    why: str
+    damaged: BadTrace | None = None  # of a trace: what reading it says
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a place holds."""
+
+    recordings: tuple[Recording, ...]
+    passed: tuple[Passed, ...] = ()
+
+
+def find(said: str, root: str | None) -> Path:
+    """Where a file, a folder or a pair is: from here, or in the folder `root`.
+
+    Raises BadTrace for a name that no file can have.
+    """
+    try:
+        here = Path(said).expanduser()
+        if here.is_absolute() or not root or there(here):
+            return here
+        return Path(root) / here if there(Path(root) / here) else here
+    except (OSError, RuntimeError) as error:  # a name too long, or of a user who is not known
+        raise bad(said, None, getattr(error, "strerror", None) or str(error)) from None
+
+
+def there(path: Path) -> bool:
+    """Whether there is such a file or folder, or half of such a pair."""
+    return path.exists() or path.with_name(f"{path.name}.down").exists()
+
+
+def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
+    """All that was recorded that way, each with its other direction if there is one.
+
+    Of a folder, what is no trace that way is passed over; two files NAME.down and NAME.up are one recording.
+    Raises BadTrace: for a file that is damaged, carries nothing, or goes the other way; for one of a folder whose
+    format must be named; and for a folder in which nothing is left.
+    """
+    try:
+        if not place.is_dir():
+            return Gathered((_recording(place, way, format),))
+        found = [_member(path, way, format) for path in _paths(place)]
+    except OSError as error:
+        raise bad(str(place), None, f"cannot be read: {error.strerror}") from None
+    recordings = tuple(each for each in found if isinstance(each, Recording))
+    passed = tuple(each for each in found if isinstance(each, Passed))
+    if not recordings:
+        raise bad(
+            f"{place} holds no {way}link trace", None, f"passed over {summed(passed)}" if passed else "it is empty"
+        )
+    return Gathered(recordings, passed)
+
+
+def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
+    """In words: the first of them, and how many more."""
+    more = f" and {len(passed) - most} more" if len(passed) > most else ""
+    return ", ".join(f"{each.path.name} ({each.why})" for each in passed[:most]) + more
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    """Its files, in order of name; a pair once, by what it shares."""
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] != ".")
+    pairs = {file.with_suffix("") for file in files if file.suffix == ".down" and file.with_suffix(".up") in files}
+    halves = {".down", ".up"}
+    yield from dict.fromkeys(
+        file.with_suffix("") if file.suffix in halves and file.with_suffix("") in pairs else file for file in files
+    )
+
+
+def _member(path: Path, way: Direction, format: str | None) -> Recording | Passed:
+    try:
+        known = recognise(path)
+    except BadTrace as error:
+        if error.lacks != "format":
+            return Passed(path, "of no known format" if error.lacks == "trace" else error.reason)
+        if format is None:
+            raise
+    else:
+        if known in DEVICES:
+            return Passed(path, f"{known} describes devices")
+    try:
+        traces = _traces(path, way, format)
+        if way not in traces:
+            return Passed(path, LINKS["up" if way == "down" else "down"])
+        return Recording(path, _carrying(traces, way))
+    except BadTrace as error:
+        return Passed(path, error.reason, error)
+
+
+def _recording(path: Path, way: Direction, format: str | None) -> Recording:
+    traces = _traces(path, way, format)
+    if way not in traces:
+        read(path, format, way)  # says why not
+    return Recording(path, _carrying(traces, way))
+
+
+def _traces(path: Path, way: Direction, format: str | None) -> Traces:
+    """Those of a file or pair; a Mahimahi file that does not tell its direction goes the way that is wanted."""
+    try:
+        traces = read(path, format)
+    except BadTrace as error:
+        if error.lacks != "direction":
+            raise
+        traces = read(path, format, way)
+    return {trace.direction: trace for trace in traces}
+
+
+def _carrying(traces: Traces, way: Direction) -> Traces:
+    """Without a column of zeros for the other direction.  Raises BadTrace for one for this."""
+    if not traces[way].mean > 0:
+        raise bad(traces[way].name, None, f"carries no byte {way}; nothing would ever arrive")
+    return {direction: trace for direction, trace in traces.items() if trace.mean > 0}
