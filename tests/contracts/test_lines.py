@@ -609,7 +609,7 @@ def test_a_poll_that_was_broken_off_swallows_no_message(over_http: Stage, sent: 
         await asyncio.sleep(0.03)
         if sent == "between the two":
             await way.line.send(down(0))
-        second = asyncio.ensure_future(asyncio.wait_for(way.end.receive(resting=True), 0.15))
+        second = asyncio.ensure_future(asyncio.wait_for(way.end.receive(resting=True), 10.0))
         await asyncio.sleep(0.03)
         if sent == "after the second":
             await way.line.send(down(0))
