@@ -13,7 +13,7 @@ test: .venv/tested
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks.engine --scale $(SCALE)

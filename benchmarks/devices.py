@@ -1,7 +1,8 @@
 """How well device profiles predict seconds that others measured, and this computer's: `python -m benchmarks.devices`.
 
 Writes docs/devices.md: the error on FLASH's cells with one network left out, one speed against a speed per class
-of operator; the profiles; and this computer, predicted by `fedlapse calibrate`.  `--no-host` leaves that as it is.
+of operator; the profiles; and this computer, predicted by `fedlapse calibrate`, and from its other networks.  Prints
+what it found of FLASH's cells and of this computer.  `--no-host` takes the latter from docs/devices.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from algorithms.algorithm import Phase
 from algorithms.cost import Meter, sgd_traffic
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
-from devices.device import Profile, profiles, shipped
+from benchmarks.compute import Job
+from devices.device import POSITION, Profile, profiles, shipped
 from emulator.commands.calibrate import evaluated, source
 from emulator.commands.devices import COMPUTING, FURTHER
 
@@ -43,14 +45,21 @@ LIKE = 0.1  # weight of "classes are equally fast" against one cell: what decide
 CLASSES = 3
 COLUMNS = (*COMPUTING, *FURTHER)  # of the table of profiles, as `fedlapse devices` has them
 HOST = "## This computer"
+HOST_SAID = """\
+*Calibrated*: the kernels of `fedlapse calibrate`, on this computer and in turns with the steps, tell speeds, bandwidth
+and overhead; no step of the table is among them. So no network is left out here: it is the error of a profile on
+networks that it has not seen, on a computer that it has. *Left out*: bandwidth and overhead are the calibrated ones,
+and the speeds are fitted, as those of FLASH's phones, to the steps of the table's other networks; all steps of a
+network are left out together."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one training step costs: FLOPs by class (convolution, dense, recurrent), and floats moved."""
+    """What one training step costs: FLOPs by class (convolution, dense, recurrent), floats moved, and positions."""
 
     flops: tuple[float, float, float]
     floats: float
+    positions: float = 0.0  # of recurrent layers that are not fused
 
 
 class Words(nn.Module):
@@ -123,7 +132,8 @@ def step(
 def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
     """Seconds, with the assumed bandwidth and overhead of `base`."""
     computing = sum(flops / speed for flops, speed in zip(step.flops, speeds, strict=True))
-    return float(computing + 4 * step.floats / base.memory_bytes_per_s + base.overhead_s)
+    overhead = (1 + POSITION * step.positions) * base.overhead_s
+    return float(computing + 4 * step.floats / base.memory_bytes_per_s + overhead)
 
 
 def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
@@ -166,6 +176,24 @@ def errors(name: str, known: Sequence[str], steps: dict[str, Step], fit: Fit) ->
         speeds = fit([(steps[other], SECONDS[other][phone]) for other in known], base)
         found.append(predicted(steps[name], speeds, base) / SECONDS[name][phone] - 1)
     return found
+
+
+def others_tell(work: Sequence[Job], seconds: Sequence[float], base: Profile, fit: Fit) -> list[float]:
+    """Relative error of each step on this computer, when the speeds come from the steps of its other networks."""
+    cells = [(job.model, _step_of(job), took) for job, took in zip(work, seconds, strict=True)]
+    speeds = {
+        network: fit([(step, took) for other, step, took in cells if other != network], base) for network, _, _ in cells
+    }
+    return [predicted(step, speeds[network], base) / took - 1 for network, step, took in cells]
+
+
+def _on(profile: Profile, work: Sequence[Job], seconds: Sequence[float]) -> list[float]:
+    return [compute.on(profile, job) / took - 1 for job, took in zip(work, seconds, strict=True)]
+
+
+def _step_of(job: Job) -> Step:
+    conv, recurrent = job.kinds
+    return Step((conv, job.step_flops - conv - recurrent, recurrent), job.step_floats, job.positions)
 
 
 def phone_speeds(steps: dict[str, Step]) -> dict[str, tuple[float, list[float]]]:
@@ -243,20 +271,7 @@ def host_text(scale: float) -> str:
         work += compute.text_jobs(name, build(name, 0), length, scale)
     kernels, timed = compute.calibration()
     every = compute.measured([*work, *timed], max(2, round(10 * scale)))
-    seconds, found_here = every[: len(work)], evaluated(kernels, every[len(work) :])
-    profile = found_here.profile("host", "measured here", memory=1)
-    found = {
-        form: [compute.on(used, job) / real - 1 for job, real in zip(work, seconds, strict=True)]
-        for form, used in (("one speed", profile.one_speed), ("by class", profile))
-    }
-    rows = [
-        [job.name, f"{1e3 * real:.2f}", *(f"{found[form][k]:+.0%}" for form in found)]
-        for k, (job, real) in enumerate(zip(work, seconds, strict=True))
-    ]
-    for family, part in compute.FAMILIES.items():
-        own = [k for k, job in enumerate(work) if part in job.model]
-        rows.append([f"**{family}**, median", "", *(f"{median(abs(found[f][k]) for k in own):.0%}" for f in found)])
-    rows.append(["**all**, median", "", *(f"{median(map(abs, found[form])):.0%}" for form in found)])
+    profile = evaluated(kernels, every[len(work) :]).profile("host", "measured here", memory=1)
     speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
     rates = " / ".join(f"{speed / 1e9:.1f}" for speed in speeds if speed)
     said = (
@@ -264,7 +279,27 @@ def host_text(scale: float) -> str:
         f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step; one speed "
         f"{profile.flops_per_s / 1e9:.1f}.\n({source(1)}, Python {platform.python_version()})"
     )
-    return f"{said}\n\n{table(['step', 'measured ms', 'one speed', 'by class'], rows)}"
+    return f"{said}\n\n{HOST_SAID}\n\n{host_table(work, every[: len(work)], profile)}"
+
+
+def host_table(work: Sequence[Job], seconds: Sequence[float], profile: Profile) -> str:
+    """Errors of the calibrated profile, and of speeds fitted to the other networks, with their medians."""
+    found = {
+        "calibrated, one speed": _on(profile.one_speed, work, seconds),
+        "calibrated, by class": _on(profile, work, seconds),
+        "left out, one speed": others_tell(work, seconds, profile, one_speed),
+        "left out, by class": others_tell(work, seconds, profile, by_class),
+    }
+    rows = [
+        [job.name, f"{1e3 * real:.2f}", *(f"{errors[k]:+.0%}" for errors in found.values())]
+        for k, (job, real) in enumerate(zip(work, seconds, strict=True))
+    ]
+    for family, part in compute.FAMILIES.items():
+        own = [k for k, job in enumerate(work) if part in job.model]
+        medians = [f"{median(abs(errors[k]) for k in own):.0%}" for errors in found.values()]
+        rows.append([f"**{family}**, median", "", *medians])
+    rows.append(["**all**, median", "", *(f"{median(map(abs, errors)):.0%}" for errors in found.values())])
+    return table(["step", "measured ms", *found], rows)
 
 
 def page(host: str) -> str:
@@ -283,12 +318,14 @@ def host_of(page: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full work on this computer")
-    parser.add_argument("--no-host", action="store_true", help="leave what the page says of this computer")
+    parser.add_argument("--no-host", action="store_true", help="keep what docs/devices.md says of this computer")
     parser.add_argument("--out", type=Path, default=PAGE)
     said = parser.parse_args()
-    host = host_of(said.out.read_text(encoding="utf-8")) if said.no_host else host_text(said.scale)
+    if not said.out.parent.is_dir():
+        parser.error(f"--out is {said.out}; there is no folder {said.out.parent}")
+    host = host_of(PAGE.read_text(encoding="utf-8")) if said.no_host else host_text(said.scale)
     said.out.write_text(page(host), encoding="utf-8")
-    print(f"wrote {said.out}")
+    print(f"{flash_text(flash_steps())}\n\n{HOST}\n\n{host}\n\nwrote {said.out}")
     return 0
 
 

@@ -31,6 +31,7 @@ OPTIONAL = {  # the same, of what a profile may leave out
     "heating": ("s", 1.0),
     "jitter": ("cv", 1.0),
 }
+RATES = ("GFLOP/s", "GB/s", "MB")  # units of what cannot be 0
 COLUMNS = ("name", "quantity", "value", "unit", "source", "date")
 SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
 RADIO_SLEEPS = 10.0  # s of idleness (network.md §5)
@@ -175,11 +176,13 @@ def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
 def read_table(lines: Iterable[str]) -> Table:
     """What CSV lines `name,quantity,value,unit,source,date` say: all of `UNITS`, and any of `OPTIONAL`.
 
+    Lines that begin with # are comments; they come after the header.
     Raises ValueError for lines of another form, an unknown quantity or unit, a value that is no number, and for a
     quantity that is missing or given twice.
     """
     table: Table = {}
-    reader = csv.DictReader(lines, strict=True)
+    blank = ("" if line.startswith("#") else line for line in lines)  # which the reader skips, and counts
+    reader = csv.DictReader(blank, strict=True)
     try:
         for row in reader:
             _add(table, row)
@@ -202,16 +205,19 @@ def _add(table: Table, row: dict[str, str]) -> None:
         raise ValueError(f"{name}: {quantity} in {row['unit']}; a profile gives {known}")
     if quantity in table.setdefault(name, {}):
         raise ValueError(f"{name}: {quantity} is given twice; one value is right")
-    table[name][quantity] = Said(_number(f"{name}: {quantity}", row["value"]), row["unit"], row["source"], row["date"])
+    value = _number(f"{name}: {quantity}", row["value"], row["unit"])
+    table[name][quantity] = Said(value, row["unit"], row["source"], row["date"])
 
 
-def _number(what: str, text: str) -> float:
+def _number(what: str, text: str, unit: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
         raise ValueError(f"{what} is {text!r}; it must be a finite number")
+    if value < 0 or (value == 0 and unit in RATES):
+        raise ValueError(f"{what} is {text} {unit}; it must be {'positive' if unit in RATES else '0 or more'}")
     return value
 
 

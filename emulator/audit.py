@@ -1,139 +1,37 @@
-"""Does a record obey the laws?  It judges from the two files of a run alone, and computes every sum itself.
+"""Does a record obey the laws?  It judges from the files in a run's folder and beside it, and computes each sum.
 
-    form     every line has its keys, of the right type, and finite numbers
-    rounds   0, 1, 2, ... each opened, closed and combined before the next
-    I1-I8    as in reliability.md §1.3; laws.py
-    rows     rounds.jsonl says what the events say
+    form      every line has its keys, of the right type, and finite numbers; form.py
+    rounds    0, 1, 2, ... each opened, closed and combined before the next
+    I1-I8     as in reliability.md §1.3; laws.py, hindsight.py, aftermath.py
+    rows      rounds.jsonl says what the events say
+    scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; against.py
 
 A record may end anywhere, because a run may be stopped; up to there it must obey.  Pure but for reading.
 """
 
 from __future__ import annotations
 
-import reprlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from emulator.evidence import Line, Round, Stretch, Visit
+from emulator.form import PARTS, USES, Row, malformed, misformed
+from emulator.hindsight import slack
 from emulator.laws import Timeline, near
 from emulator.record import read_lines
-from emulator.whole import slack
 
-Fits = Callable[[object], bool]
-Row = dict[str, Any]
-LARGEST = 1e100  # beyond it a number is nonsense, and sums of it may no longer be finite
 CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a value must be."""
+class Audit:
+    """What came of judging a record."""
 
-    fits: Fits
-    words: str
-
-    def __or__(self, other: Kind) -> Kind:
-        return Kind(lambda value: self.fits(value) or other.fits(value), f"{self.words} or {other.words}")
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and -LARGEST < value < LARGEST  # type: ignore[operator]  # nan fails as well
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < LARGEST
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _one_of(*words: str) -> Kind:
-    return Kind(lambda value: isinstance(value, str) and value in words, " | ".join(words))
-
-
-def _each(kind: Kind) -> Kind:
-    def fits(value: object) -> bool:
-        return isinstance(value, dict) and all(map(kind.fits, value.values()))
-
-    return Kind(fits, f"an object whose values are each {kind.words}")
-
-
-NULL = Kind(lambda value: value is None, "null")
-NUMBER = Kind(_is_number, "a finite number")
-AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
-RATE = Kind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
-COUNT = Kind(_is_count, "a whole number of at least 0")
-TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
-TEXT = Kind(_is_text, "a string")
-NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
-WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
-SIZES, BILL = _each(COUNT), _each(AMOUNT)
-THREE = Kind(
-    lambda value: isinstance(value, list) and len(value) == 3 and all(map(AMOUNT.fits, value)),
-    f"a list of three, each {AMOUNT.words}",
-)
-USES = ("useful", "wasted", "idle")
-
-
-def _is_used(value: object) -> bool:
-    if not isinstance(value, dict) or value.keys() != {*USES, "devices"}:
-        return False
-    return all(AMOUNT.fits(value[use]) for use in USES) and _each(THREE).fits(value["devices"])
-
-
-USED = Kind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
-FRAMED = Kind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
-
-Keys = dict[str, Kind]
-COMMON: Keys = {"t": AMOUNT, "event": TEXT, "round": COUNT}
-START: Keys = {"device": TEXT, "bytes": FRAMED, "reply_to": COUNT | NULL}
-END: Keys = {"device": TEXT}
-STOP: Keys = {"device": TEXT, "bytes": COUNT, "why": WHY}
-CHARGE: Keys = {"phases": BILL, "seconds": BILL, "rate": RATE}
-EVENTS: dict[str, Keys] = {
-    "open": {"asked": NAMES, "model": TEXT},
-    "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": NAMES},
-    **{f"{way}.start": START for way in ("down", "up")},
-    **{f"{way}.end": END for way in ("down", "up")},
-    **{f"{way}.cut": STOP for way in ("down", "up")},
-    "compute.start": {"device": TEXT, **CHARGE},
-    "compute.end": {"device": TEXT, "update": TEXT},
-    "compute.cut": {"device": TEXT, "seconds": AMOUNT, "why": WHY},
-    "server.start": {"what": WHAT, "flops": AMOUNT, **CHARGE},
-    "server.end": {"what": WHAT, "model": TEXT},
-    "off": END,
-    "on": END,
-    "refused": {"device": TEXT, "why": TEXT},
-}
-MAY_HAVE: dict[str, Keys] = {
-    "compute.start": {"jitter": _each(RATE), "throttled": RATE},
-    "compute.cut": {"then": _one_of("pause", "restart"), "done": AMOUNT},
-    **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},
-    "compute.end": {"overrun": AMOUNT},
-    "server.end": {"overrun": AMOUNT},
-    **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
-}
-ROW: Keys = {
-    "round": COUNT,
-    "time_s": AMOUNT,
-    "bytes": _each(SIZES),
-    "flops": AMOUNT,
-    "failed": TRUTH,
-    **dict.fromkeys(("asked", "counted", "late", "lost", "refused", "wasted_bytes"), COUNT),
-    "seconds": USED,
-    "joules": _each(AMOUNT | NULL),
-    "watts": _each(THREE | NULL),
-}
-PARTS = ("down_s", "compute_s", "up_s", "server_s")
-CRITICAL: Keys = {
-    "device": TEXT | NULL,
-    **dict.fromkeys(("setup_s", "wait_s"), NUMBER),
-    **dict.fromkeys(PARTS, _each(NUMBER)),
-}
+    faults: list[str]  # one sentence for each law that it breaks
+    unjudged: str | None = None  # why the laws of the scenario were not applied
 
 
 def audit_run(folder: Path) -> list[str]:
@@ -141,15 +39,32 @@ def audit_run(folder: Path) -> list[str]:
 
     Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
     """
-    timeline = Timeline()
-    faults: list[str] = []
+    return audit(folder).faults
+
+
+def audit(folder: Path) -> Audit:
+    """The same, and whether the laws of the scenario could be applied; to a record that breaks others they are not."""
+    from emulator import against, declared
+
+    timeline, faults, unjudged, known = Timeline(), list[str](), None, None
+    try:
+        known = declared.declared(folder)
+    except (OSError, ValueError) as error:
+        unjudged = str(error)
     for number, body in enumerate(_objects(folder / "events.jsonl"), 1):
-        wrong = list(_malformed(body))
+        wrong = list(malformed(body))
         faults += (f"form: line {number}: {what}" for what in wrong)
         if not wrong:
             timeline.read(Line(number, body["event"], body["round"], body["t"], body))
-    timeline.finish()
-    return faults + timeline.faults + list(_judge(_objects(folder / "rounds.jsonl"), timeline))
+    timeline.finish(known.finish if known else None)
+    rows = _objects(folder / "rounds.jsonl")
+    faults += [*timeline.faults, *_judge(rows, timeline)]
+    if known and not faults:
+        try:
+            faults += against.faults(known, timeline, rows)
+        except ValueError as error:  # of a link or a log that is made when it is needed
+            unjudged = str(error)
+    return Audit(faults, unjudged)
 
 
 def _objects(path: Path) -> list[Row]:
@@ -163,31 +78,12 @@ def _objects(path: Path) -> list[Row]:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def _malformed(body: Row) -> Iterator[str]:
-    event = body.get("event")
-    if not isinstance(event, str) or event not in EVENTS:
-        yield f"the event is {reprlib.repr(event)}; it must be one of {', '.join(EVENTS)}"
-        return
-    keys = COMMON | EVENTS[event] | {key: kind for key, kind in MAY_HAVE.get(event, {}).items() if key in body}
-    yield from _misfits(body, keys, event)
-    for key in sorted(body.keys() - keys.keys()):
-        yield f"{event} has the unknown key {key!r}"
-
-
-def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
-    for key, kind in keys.items():
-        if key not in body:
-            yield f"{what} has no {key!r}; it must be {kind.words}"
-        elif not kind.fits(body[key]):
-            yield f"{key!r} of {what} is {reprlib.repr(body[key])}; it must be {kind.words}"
-
-
 def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
     """The laws of rounds.jsonl.  Rows may be fewer than rounds: one waits for its last straggler."""
     before: float | None = 0.0
     watts: dict[str, Any] = {}  # of each device, as a row has said first
     for place, row in enumerate(rows):
-        wrong = list(_misformed(row))
+        wrong = list(misformed(row))
         yield from (f"form: row {place}: {what}" for what in wrong)
         if wrong:
             before = None
@@ -197,19 +93,6 @@ def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
             yield f"rows: row {place} is of round {row['round']}; they must be 0, 1, 2, ..."
         yield from (f"{law}: row {place}: {what}" for law, what in _row(row, before, timeline.rounds))
         before = row["time_s"]
-
-
-def _misformed(row: Row) -> Iterator[str]:
-    yield from _misfits(row, ROW | {"critical": _each(Kind(lambda _: True, "anything"))}, "a row")
-    if isinstance(row.get("critical"), dict):
-        yield from _misfits(row["critical"], CRITICAL, "critical")
-    todo: list[object] = [row]  # no recursion: a hostile row may be nested deeply
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict | list):
-            todo += value.values() if isinstance(value, dict) else value
-        elif isinstance(value, float) and not NUMBER.fits(value):
-            yield f"it holds {value}, which is not a finite number"
 
 
 def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterator[tuple[str, str]]:

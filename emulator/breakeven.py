@@ -33,6 +33,7 @@ class Price:
     down_bytes: Parts  # by kind, over all devices
     up_bytes: Parts
     flops: float  # of devices and server
+    joules: float | None  # of all devices asked; None if nobody says the watts of one
     asked: float  # devices
     counted: float  # replies
     late: float
@@ -65,6 +66,7 @@ def price(rows: Sequence[Row], rounds: int) -> Price:
         down_bytes=_mean(row["bytes"]["down"] for row in some),
         up_bytes=_mean(row["bytes"]["up"] for row in some),
         flops=sum(row["flops"] for row in some) / n,
+        joules=_joules(some),
         asked=sum(row["asked"] for row in some) / n,
         counted=sum(row["counted"] for row in some) / n,
         late=sum(row["late"] for row in some) / n,
@@ -81,6 +83,12 @@ def _mean(rows: Iterable[Mapping[str, float]]) -> Parts:
     held = list(rows)
     keys = sorted({key for row in held for key in row})
     return {key: sum(row.get(key, 0.0) for row in held) / len(held) for key in keys}
+
+
+def _joules(rows: Sequence[Row]) -> float | None:
+    """The mean of what all devices of a round draw."""
+    each = [spent for row in rows for spent in row.get("joules", {"": None}).values()]
+    return None if None in each else sum(each) / len(rows)
 
 
 def _bytes(row: Row) -> int:

@@ -1,4 +1,5 @@
-"""What must be known about the links of runs before their seconds are believed: assumptions, and short recordings."""
+"""What must be known before seconds and joules of runs are believed: assumptions about links, short recordings, and
+devices whose watts nobody says."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from network.trace import Trace
 
 LOOPED = 10  # times that a recording may start over before a warning is due
+GROUPS = 5  # without watts, that are named
 
 Caveats = Mapping[str, Any]  # {assumed: [sentence, ...], loops: n, trace: its name}
 Looped = tuple[int, str]  # how often the most repeated recording has started over, and its name
@@ -53,3 +55,14 @@ def repeated(said: Caveats) -> str:
     times = said["loops"]
     short = "; it is too short for runs like these" if times > LOOPED else ""
     return f"the recording {said['trace']} starts over {times} time{'s' * (times > 1)} within the longest run{short}"
+
+
+def unmetered(names: Iterable[str]) -> list[str]:
+    """A line on these devices, whose watts nobody says; their groups are named."""
+    groups = sorted({name.rpartition("-")[0] or name for name in names})
+    more = [f"{len(groups) - GROUPS} more"] if len(groups) > GROUPS else []
+    said = (
+        f"the energy of the fleet is not known: {', '.join([*groups[:GROUPS], *more])} have no watts; add power_idle_w, "
+        "power_compute_w and power_radio_w to their profiles (power_idle, power_compute and power_radio in a CSV file)"
+    )
+    return [said] if groups else []

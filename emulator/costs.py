@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,8 +65,7 @@ class Costs:
     @cached_property
     def meter(self) -> Meter:
         data = self.study.data
-        dtype = torch.int64 if data.text else torch.float32
-        return Meter(self.study.network(0), data.x.shape[1:], models.cross_entropy, dtype, data.y.shape[1:])
+        return meter_of(self.study.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
 
     @cached_property
     def parameters(self) -> int:
@@ -160,6 +159,14 @@ class Costs:
             each = meter.step_floats(phase), *meter.step_kinds(phase), meter.step_positions(phase)
             self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), *each)
         return self.pieces[phase]
+
+
+@lru_cache(maxsize=8)
+def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
+    """The counts of a network on examples and targets of these shapes, shared by all runs of this process: to count
+    takes longer than to play a round of a small scenario."""
+    dtype = torch.int64 if text else torch.float32
+    return Meter(models.build(model, 0, classes), shape, models.cross_entropy, dtype, targets)
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:

@@ -26,6 +26,12 @@ class Line:
     def device(self) -> str:
         return str(self.body["device"])
 
+    @property
+    def where(self) -> str:
+        """As a fault names it."""
+        device = f", device {self.device!r}" if "device" in self.body else ""
+        return f"line {self.number}, round {self.round}{device}"
+
 
 @dataclass
 class Stretch:

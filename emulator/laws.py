@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import chain
 
-from emulator import whole
+from emulator import aftermath, hindsight
 from emulator.evidence import Line, Round, Stretch, Visit, losses
-from emulator.whole import slack
+from emulator.hindsight import slack
 
 AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
     "down.start": None,
@@ -39,8 +39,7 @@ class Timeline:
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
     def fault(self, law: str, line: Line, what: str) -> None:
-        device = f", device {line.device!r}" if "device" in line.body else ""
-        self.faults.append(f"{law}: line {line.number}, round {line.round}{device}: {what}")
+        self.faults.append(f"{law}: {line.where}: {what}")
 
     def read(self, line: Line) -> None:
         if self.latest and line.t < self.latest.t:
@@ -173,9 +172,13 @@ class Timeline:
                 self.back.append((line, round, visit, visit.last))
 
     def _went_on(self) -> None:
-        """Who came back to an open round must have gone on in that instant with what his absence had cut."""
+        """Who came back must have gone on in that instant with what his absence had cut, also after the close.
+
+        Unless the close came in the same instant and stopped him.
+        """
         for line, round, visit, before in self.back:
-            if visit.last is before and before and not (visit.off or round.close):
+            stopped = round.close is not None and round.close.number > line.number
+            if visit.last is before and before and not (visit.off or stopped):
                 self.fault("I7", line, f"is back, but does not go on with what line {before.number} has put off")
         self.back.clear()
 
@@ -304,11 +307,12 @@ class Timeline:
         if not stretch.whole and abs(stop.body["seconds"] - passed) > 1e-6 * passed + margin:
             self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
 
-    def finish(self) -> None:
-        """The laws that need the whole record."""
-        for law, line, what in chain(whole.stragglers(self.rounds.values()), whole.absences(self.rounds.values())):
+    def finish(self, stragglers: bool | None = None) -> None:
+        """The laws that need the whole record.  `stragglers`: whether they may finish, if that is known."""
+        after, absences = aftermath.faults(self.rounds, stragglers), hindsight.absences(self.rounds.values())
+        for law, line, what in chain(after, absences):
             self.fault(law, line, what)
-        self.faults += whole.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
+        self.faults += hindsight.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
 
 
 def _declines(line: Line) -> bool:

@@ -70,6 +70,7 @@ class Line:
 
     def replied(self, parcel: Parcel) -> None:
         """A reply has arrived; with the one to what was last asked, the device is done."""
+        self.traffic.flying.pop(self.name, None)  # it is answered once
         self.replies.put(parcel)
         if parcel.header["round"] == self.asked:
             self.rests()
@@ -88,11 +89,16 @@ class Line:
             self.rested = self.world.signal()
             await self.rested.wait()
 
+    def settle(self) -> None:
+        self.traffic.settle(self.name)
+
     def lose(self, for_good: bool = True) -> None:
-        if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._told())):
+        if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._landed("down"))):
             return
         self.traffic.lose(self.name)
         self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
+        if self._landed("up"):  # the server has all of its reply, and will have read it in a moment
+            return
         self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
@@ -101,10 +107,10 @@ class Line:
         self.traffic.go_on(self.name)
         self.attendant.bench.go_on()
 
-    def _told(self) -> bool:
-        """Whether the device has all of a request, and has sent nothing of its reply."""
+    def _landed(self, direction: Direction) -> bool:
+        """Down: the device has all of a request, and has sent nothing of its reply.  Up: of that, nothing was read."""
         flight = self.traffic.flying.get(self.name)
-        return flight is not None and flight.landed and flight.direction == "down"
+        return flight is not None and flight.landed and flight.direction == direction
 
     async def fly(self, flight: Flight) -> None:
         """Returns when the parcel has arrived at a device that is still there."""

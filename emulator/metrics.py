@@ -34,10 +34,10 @@ NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants
 
 @dataclass(frozen=True)
 class Schedule:
-    """When models are evaluated: every so many rounds; 0 is never (`personalised`: at the end only)."""
+    """When models are evaluated: every so many rounds; 0 is never (`personalised`: at the end only, None is never)."""
 
     every: int = 1
-    personalise_every: int = 0
+    personalise_every: int | None = 0
 
 
 class Metrics:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from algorithms.algorithm import Phase
+from devices.device import UNKNOWN
 from emulator.breakeven import (
     Price,
     Ratio,
@@ -22,7 +23,7 @@ from emulator.breakeven import (
     too_late,
     work,
 )
-from emulator.caveats import LOOPED, Looped, Loops
+from emulator.caveats import LOOPED, Looped, Loops, unmetered
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
 from emulator.footprint import Footprint, largest
@@ -31,7 +32,6 @@ from emulator.jobs import Run, message_sizes
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.rounds import Plan as Rounds
 from emulator.run import Conduct, study_of
-from emulator.seeds import share
 from emulator.study import Study
 from scenarios.assumed import assumptions
 from scenarios.faults import BadScenario
@@ -108,6 +108,7 @@ class Plan:
     memory: Mapping[str, Footprint]
     labels: Mapping[str, Sequence[int]]  # device -> training examples of each class
     effort: Effort
+    failing: Mapping[str, str]  # label -> why no round of it succeeds; it has no figures
     warnings: Sequence[str]
 
     def plain(self) -> dict[str, Any]:
@@ -116,17 +117,17 @@ class Plan:
 
 
 def plan_of(scenario: Scenario, workers: int) -> Plan:
-    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round would succeed."""
+    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any would succeed."""
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
     rounds = min(ROUNDS, max(2, REQUESTS // conduct.plan.ask))
     rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
-    for label, found in rehearsals.items():
-        if all(row["failed"] for row in found.rows):
-            refused = [str(line["why"]) for line in found.events if line["event"] == "refused"]
-            raise BadScenario(found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]]))
+    failing = {label: why for label, found in rehearsals.items() if (why := _no_round(label, found))}
+    rehearsals = {label: found for label, found in rehearsals.items() if label not in failing}
+    if not rehearsals:
+        raise BadScenario(next(iter(failing.values())))
     prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     span = max(cost.span_s for cost in prices.values())
@@ -147,15 +148,25 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         memory=memory,
         labels=study.label_counts(seed),
         effort=_effort(scenario, study, host, rehearsals, prices),
+        failing=failing,
         warnings=[
             *_cut_short(rounds, conduct.plan),
             *_failures(rehearsals),
             *_absent(study, span),
             *_too_large(groups, memory),
             *assumptions(scenario),
-            *_too_short(groups, _shared_loops(study, seed, span)),
+            *unmetered(name for name in some(study.fleet) if study.fleet[name].profile.power == UNKNOWN),
+            *_too_short(groups, study.placed(seed).loops.most(span)),
         ],
     )
+
+
+def _no_round(label: str, found: Rehearsal) -> str | None:
+    """Why no round of it succeeds, if none does."""
+    if not all(row["failed"] for row in found.rows):
+        return None
+    refused = [str(line["why"]) for line in found.events if line["event"] == "refused"]
+    return found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]])
 
 
 def _compared(
@@ -208,7 +219,8 @@ def _group(
 ) -> Group:
     """`names` stand for all `count` of the group."""
     devices = [study.fleet[name] for name in names]
-    links, loops = [study.links[name].starting(share(seed, "trace", name)) for name in names], Loops()
+    placed, loops = study.placed(seed), Loops()
+    links = [placed.links[name] for name in names]
     loops.add(*(way for link in links for way in (link.down, link.up)))
     parts = ("down", "compute", "up", "seconds")
     return Group(
@@ -266,8 +278,8 @@ def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
     once = costs.meter.flops(Phase("evaluate", examples, FORWARD, backward=""))
     kinds = study.algorithms[label].downloads
     everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in some(split.train))
-    often = scenario.evaluate.personalise_every
-    personalised = 1 + (rounds - 1) // often if often else 1
+    often = Conduct.of(scenario).schedule.personalise_every
+    personalised = 0 if often is None else 1 + (rounds - 1) // often if often else 1
     return once * (rounds // every + 1) + everyone * personalised
 
 
@@ -334,7 +346,7 @@ def _absent(study: Study, span: float) -> Iterator[str]:
 
 
 def _too_short(groups: Sequence[Group], shared: Looped) -> Iterator[str]:
-    """Recordings that start over again and again."""
+    """Recordings that start over again and again; of the `shared` ones the one that does so most."""
     for group in groups:
         if group.loops > LOOPED:
             yield (
@@ -344,15 +356,6 @@ def _too_short(groups: Sequence[Group], shared: Looped) -> Iterator[str]:
     times, name = shared
     if times > LOOPED:
         yield f"{name}, which devices share, starts over {times} times within the longest run; it is too short for it"
-
-
-def _shared_loops(study: Study, seed: int, span: float) -> Looped:
-    """The same of the recordings that devices share."""
-    loops, server = Loops(), study.server_link.starting(share(seed, "trace", "server"))
-    loops.add(server.down, server.up)
-    for way in study.topology.values():
-        loops.add(*(each.starting(share(seed, "trace", name)).capacity for name, each in way.items()))
-    return loops.most(span)
 
 
 def _too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:

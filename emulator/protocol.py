@@ -85,7 +85,7 @@ class Server:
             len(self.names) <= EACH and all(device.presence.always for device in study.fleet.values())
         )
         self.counted: dict[str, int] = {}  # device -> its last counted round
-        self.stragglers: dict[str, Task] = {}  # devices that work on after the close of their round
+        self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
         self.fault = ""  # of the last refused reply
         self.time = 0.0  # time_s of the round before
@@ -101,7 +101,10 @@ class Server:
         try:
             await self._rounds(after, going_on)
         finally:
-            await self._end_all(list(self.stragglers.values()))
+            late = list(self.stragglers.items())
+            # No line may say that a device is back while it is stopped: nothing of it would go on.
+            await self._end_all([play.watches[name] for name, play in late if name in play.watches])
+            await self._end_all([play.asks[name] for name, play in late])
 
     async def _rounds(self, after: After, going_on: bool) -> None:
         failures = number = 0
@@ -290,12 +293,12 @@ class Server:
 
     async def _close(self, play: Play) -> float:
         """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
-        running = {name: task for name, task in play.asks.items() if not task.ended}
+        running = [name for name, task in play.asks.items() if not task.ended]
         if self.plan.finish_stragglers:
-            self.stragglers.update(running)
-        else:
-            await self._end_all(list(running.values()))
+            self.stragglers.update(dict.fromkeys(running, play))
         await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
+        if not self.plan.finish_stragglers:
+            await self._end_all([play.asks[name] for name in running])
         return self.record.close(play.round.number, str(play.round.reason), play.round.counted)
 
     async def _end_all(self, tasks: Sequence[Task]) -> None:
@@ -331,6 +334,7 @@ class Server:
             await self.world.sleep(max(0.0, off - self.world.now()))
             back = presence.next_on(off)
             with self.record.instant():
+                self.line(name).settle()
                 self.record.off(call)
                 play.away.add(name)
                 self.line(name).lose(for_good=back == math.inf)

@@ -40,15 +40,15 @@ class Quantity:
         low, dots, high = text.partition("..")
         if not dots:
             return self.value(low), self.value(low)
-        unit = re.fullmatch(rf"\s*(?:{NUMBER})\s*(\S+)\s*", high)
-        begins = self.value(low if not re.fullmatch(rf"\s*(?:{NUMBER})\s*", low) or not unit else low + unit[1])
         ends = self.value(high)
+        unit = re.sub(rf"\s*(?:{NUMBER})\s*", "", high, count=1)
+        begins = self.value(low + unit if re.fullmatch(rf"\s*(?:{NUMBER})\s*", low) else low)
         if not begins < ends:
             raise ValueError(f"{text}: a range goes from the smaller to the larger {self.name}")
         return begins, ends
 
     def _usual(self) -> list[str]:
-        return [unit for unit in self.units if "i" not in unit[:2] or unit.startswith("bit")]
+        return [unit for unit in self.units if unit[:2] not in BINARY]
 
 
 RATE = Quantity(

@@ -110,7 +110,7 @@ class Replayer:
                 outcome.failure = str(failed)
         finally:
             stage.record.shut()
-        looped, _ = stage.traffic.loops.most(outcome.length)
+        looped, _ = stage.traffic.placed.loops.most(outcome.length)
         assumed = len(prices.assumed)
         return Replayed(script.label, script.seed, outcome.rows, check.parting, assumed, outcome.failure, looped)
 

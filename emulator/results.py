@@ -12,6 +12,7 @@ from emulator.published import beside
 from emulator.record import Line, read_lines
 from emulator.summary import summarise
 from emulator.targets import Target
+from emulator.units import counted
 from emulator.verdict import with_intervals
 from scenarios.load import load
 from scenarios.plugins import training_of
@@ -88,18 +89,14 @@ def targets(scenario: Scenario) -> list[Target]:
 def facts(scenario: Scenario) -> str:
     """What was run, in a line."""
     parts = [
-        _counted(scenario.devices, "device"),
-        _counted(len(scenario.algorithms), "algorithm"),
-        _counted(len(scenario.seeds), "seed"),
-        f"at most {_counted(scenario.rounds.max, 'round')}",
+        counted(scenario.devices, "device"),
+        counted(len(scenario.algorithms), "algorithm"),
+        counted(len(scenario.seeds), "seed"),
+        f"at most {counted(scenario.rounds.max, 'round')}",
         f"{scenario.data.set}, {scenario.data.split.kind} split",
         scenario.model,
     ]
     return " · ".join(parts)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def momentum(scenario: Scenario) -> dict[str, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from emulator.protocol import After, Play, RunFailed, Server
 from emulator.record import Record
 from emulator.rounds import Plan
 from emulator.seeds import seed as derive
-from emulator.seeds import share
 from emulator.study import Split, Study
 from emulator.tally import Usage, bytes_by_kind, critical, seconds
 from emulator.targets import Target, reached
@@ -53,6 +51,7 @@ class Conduct:
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
         rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
+        often = None if evaluate.personalise_every == "never" else evaluate.personalise_every
         return cls(
             Plan(
                 max=rounds.max,
@@ -65,19 +64,21 @@ class Conduct:
                 computing=rounds.when_off,
                 transfers=rounds.transfers,
             ),
-            Schedule(evaluate.every, evaluate.personalise_every),
+            Schedule(evaluate.every, often),
             Target(stop.metric, stop.value, stop.hold) if stop else None,
         )
 
     def evaluated(self, round: int) -> bool:
         """Whether the round's model is evaluated: when it is due, at the end, and beside `personalised`."""
-        due = (round + 1) % self.schedule.every == 0 if self.schedule.every else False
-        return due or self.personalised(round)
+        every, final = self.schedule.every, round + 1 == self.plan.max
+        return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
-        """Whether all devices are trained for the report: every so many rounds, and at the end."""
-        every, final = self.schedule.personalise_every, round + 1 == self.plan.max
-        return self.schedule.every > 0 and (final or (every > 0 and (round + 1) % every == 0))
+        """Whether all devices are trained for the report: every so many rounds, and at the end; or never."""
+        often, final = self.schedule.personalise_every, round + 1 == self.plan.max
+        if self.schedule.every == 0 or often is None:
+            return False
+        return final or (often > 0 and (round + 1) % often == 0)
 
 
 @dataclass
@@ -138,9 +139,7 @@ class Stage:
     def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
         self.world, self.study, self.run, self.conduct = world, study, run, conduct
         self.record, self.costs = record, costs
-        place = partial(share, run.seed, "trace")  # of a device in its traces, another for each seed
-        ways = study.server_link, study.links, study.topology
-        self.traffic = Traffic(world, self.record, *ways, place, study.fleet, conduct.plan.transfers)
+        self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.plan.transfers)
         self.notes: Notes = {}
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
@@ -182,7 +181,7 @@ class Diary:
             values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
-        if enough and values["personalised"] is None:
+        if enough and values["personalised"] is None and conduct.schedule.personalise_every is not None:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
@@ -279,7 +278,7 @@ async def play(
         outcome.fault = fault.under(stage.run.seed)
         outcome.failure = str(outcome.fault)
     diary.write_settled()
-    outcome.looped = stage.traffic.loops.most(outcome.length)
+    outcome.looped = stage.traffic.placed.loops.most(outcome.length)
     if diary.state and stage.record.folder:
         save_model(stage.record.folder, diary.state)
 

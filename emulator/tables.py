@@ -101,16 +101,27 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
 
 
 def of_devices(summary: Mapping[str, Any]) -> Table:
-    """What single devices drew: those that drew most under any algorithm.  No rows if that is not known of any."""
+    """What single devices drew: those that drew most under any algorithm first, and last those of whom nobody knows.
+
+    No rows if it is not known of any.
+    """
     spent = {label: said.get("joules_of_devices") or {} for label, said in summary["labels"].items()}
     known = [{name: joules for name, joules in of.items() if joules is not None} for of in spent.values()]
     most = {name: max(of.get(name, 0.0) for of in known) for of in known for name in of}
     unit = units.of_energy(most.values())
-    shown = sorted(most, key=lambda name: (-most[name], name))[:DEVICES]
+    unknown = sorted({name for of in spent.values() for name in of if name not in most}) if most else []
+    everyone = [*sorted(most, key=lambda name: (-most[name], name)), *unknown]
+    shown = everyone[:DEVICES]
     rows = [(name, *(unit.show(of[name]) if name in of else units.NONE for of in known)) for name in shown]
-    rest = f" The {len(shown)} that drew most, of {len(most):,}." if len(shown) < len(most) else ""
+    rest = f" {len(shown)} of {len(everyone):,} are shown, those that drew most." if len(shown) < len(everyone) else ""
     caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
     return Table(caption + rest, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+
+
+def unmetered(summary: Mapping[str, Any]) -> list[str]:
+    """A line on the devices that were asked and whose joules are not known."""
+    spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
+    return caveats.unmetered(name for of in spent for name, joules in of.items() if joules is None)
 
 
 def numbers(summary: Mapping[str, Any]) -> Table:

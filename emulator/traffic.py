@@ -11,26 +11,24 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from devices.device import Device
-from emulator.caveats import Loops
+from emulator.placed import Placed
 from emulator.record import Record
 from emulator.world import Call, Cancelled, Lost, Signal, World
-from network.flow import Shared, Topology, as_rate
-from network.fluid import Fluid
-from network.link import Link
+from network.flow import Shared
+from network.fluid import Back, Fluid
 from network.rate import Rate
+from network.route import routes
 from network.tcp import Connection, Passage
 from network.trace import Direction, scaled
-from scenarios.roster import Made
-
-MOVED = 128  # links at their places that are remembered: a generated one is some 4 MB
 
 
 class Lane:
-    """One direction of all shared links: a fluid state machine, driven by the world's clock."""
+    """All shared links in one direction, or in both where they meet: a fluid state machine and the world's clock."""
 
-    def __init__(self, world: World, capacity: float | Rate, shared: Mapping[str, Shared]) -> None:
+    def __init__(self, world: World, fluid: Fluid, back: Direction | None = None) -> None:
         self.world = world
-        self.fluid = Fluid(capacity, shared)
+        self.fluid = fluid
+        self.back = back  # which direction goes back in the fluid, where it has both
         self.flights: dict[int, Flight] = {}
         self.alarm = math.inf  # when the clock will next look here
         self.alarms: set[float] = set()  # all that are set: those before are passed over when their time has come
@@ -40,7 +38,8 @@ class Lane:
         if now > self.fluid.now:
             now = self.advance()  # a real clock has gone on since
         self.flights[flight.number] = flight
-        self.fluid.open(now, flight.number, passage.wire, passage.cap(now), passage.weight, flight.via, flight.radio)
+        cap, back = passage.cap(now), flight.direction == self.back
+        self.fluid.open(now, flight.number, passage.wire, cap, passage.weight, flight.via, flight.radio, back)
         # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
         self._wake_at(now)
 
@@ -165,35 +164,24 @@ class Flight:
 class Traffic:
     """The transfers of a run, over the server's link, the links that devices share, and one link per device.
 
-    `place` gives the place of a device, of a shared link or of the server in its traces, as a share of their length,
-    and so both worlds and replays begin at the same.  Of the `fleet` it asks whose radio sleeps, and who was away.
+    Of the `fleet` it asks whose radio sleeps, and who was away.
     """
 
     def __init__(
         self,
         world: World,
         record: Record,
-        server: Link,
-        links: Mapping[str, Link],
-        topology: Topology | None = None,
-        place: Callable[[str], float] = lambda _: 0.0,
+        placed: Placed,
         fleet: Mapping[str, Device] | None = None,
         when_off: str = "lose",
     ) -> None:
         self.world = world
         self.record = record
-        self.server = server.starting(place("server"))
-        self.links = links
-        self.place = place
+        self.placed = placed
         self.fleet = fleet or {}
         self.when_off = when_off  # lose | restart | resume: what becomes of a transfer whose device goes off
-        self.loops = Loops()  # of the traces that are replayed
-        self.routes: dict[tuple[Direction, str | None], tuple[float, ...]] = {}
-        self.lanes: dict[Direction, Lane] = {
-            "down": self._lane("down", self.server.up, (topology or {}).get("down", {})),
-            "up": self._lane("up", self.server.down, (topology or {}).get("up", {})),
-        }
-        self.started = Made(links, self._starting, keep=MOVED)  # devices' links, at their places in the traces
+        self.lanes = self._lanes()
+        self.routes = routes(placed.server, placed.topology)
         self.connections: dict[str, Connection] = {}  # by device, those that are open
         self.silent: dict[str, float] = {}  # since when a device has neither sent nor received
         self.flying: dict[str, Flight] = {}  # by device: a device speaks or listens, one thing at a time
@@ -207,7 +195,7 @@ class Traffic:
             direction,
             sizes,
             reply_to,
-            self.started[device].via,
+            self.placed.links[device].via,
             self.lanes[direction],
             self.record,
             self.world.signal(),
@@ -220,10 +208,11 @@ class Traffic:
     def _send(self, flight: Flight) -> None:
         """Sends a message, or what is left of it."""
         device, way, now = flight.call.device, flight.direction, self.world.now()
-        link = self.started[device]
+        link = self.placed.links[device]
         waking = self._waking(device, now)
-        kept, route = self._connection(device, now), self.routes.get((way, link.via), ())
-        passage = link.passage(way, flight.left, now + waking, self.server.latency, kept, route)
+        kept, route = self._connection(device, now), self.routes[way, link.via]
+        beyond = self.placed.server.latency
+        passage = link.passage(way, flight.left, now + waking, beyond, kept, route.bandwidths, route.queue)
         self.count += 1
         flight.awake = now + waking
         flight.number, flight.passage, flight.away = self.count, passage, False
@@ -236,6 +225,12 @@ class Traffic:
             self.world.call_at(now + (waking + passage.delay), partial(flight.depart, flight.number))
         else:
             flight.depart(flight.number)
+
+    def settle(self, device: str) -> None:
+        """An upload whose last byte is due by now has arrived, whatever else is about to happen at this instant."""
+        flight = self.flying.get(device)
+        if flight is not None and flight.direction == "up":
+            flight.lane.advance()
 
     def lose(self, device: str) -> None:
         """The device goes off: what it was sending or receiving is cut at this instant."""
@@ -259,22 +254,22 @@ class Traffic:
         if flight is not None and flight.away and not flight.over:
             self._send(flight)
 
-    def _starting(self, device: str) -> Link:
-        link = self.links[device]
-        if link.varies:
-            link = link.starting(self.place(device))
-            self.loops.add(link.down, link.up)
-        return link
+    def _lanes(self) -> dict[Direction, Lane]:
+        """One each way; one for both ways where they meet on air, as that is half duplex."""
+        down = self._shared(self.placed.server.up, self.placed.topology.get("down", {}))
+        up = self._shared(self.placed.server.down, self.placed.topology.get("up", {}))
+        if any(each.airtime and name in up[1] for name, each in down[1].items()):
+            both = Lane(self.world, Fluid(*down, back=up), back="up")
+            return {"down": both, "up": both}
+        return {"down": Lane(self.world, Fluid(*down)), "up": Lane(self.world, Fluid(*up))}
 
-    def _lane(self, way: Direction, root: float | Rate, shared: Mapping[str, Shared]) -> Lane:
-        begun = {name: each.starting(self.place(name)) for name, each in shared.items()}
-        self.loops.add(root, *(each.capacity for each in begun.values()))
-        part = self.server.tcp.part
+    def _shared(self, root: float | Rate, shared: Mapping[str, Shared]) -> Back:
+        """What can be used of the server's link and of those below it."""
+        part = self.placed.server.tcp.part
         if part == 1:
-            return Lane(self.world, root, begun)
-        self.routes.update(((way, via), _bandwidths(root, shared, via)) for via in (None, *shared))
-        usable = {name: each if each.airtime else each.scaled(part) for name, each in begun.items()}
-        return Lane(self.world, scaled(root, part), usable)
+            return root, shared
+        usable = {name: each if each.airtime else each.scaled(part) for name, each in shared.items()}
+        return scaled(root, part), usable
 
     def _waking(self, device: str, now: float) -> float:
         """Seconds until the radio is awake: it sleeps after it was idle for a while, and before it first sends."""
@@ -298,12 +293,3 @@ class Traffic:
             self.connections.pop(device, None)
         else:
             self.connections[device] = connection
-
-
-def _bandwidths(root: float | Rate, shared: Mapping[str, Shared], via: str | None) -> tuple[float, ...]:
-    """Of the shared links between a device and the server, bytes/s: SimGrid's shares depend on them."""
-    found = [as_rate(root).peak]
-    while via is not None:
-        found += [] if shared[via].airtime else [as_rate(shared[via].capacity).peak]
-        via = shared[via].parent
-    return tuple(found)

@@ -67,6 +67,11 @@ def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], le
     return Unit(name, size, 2 if largest < 10 * size and name != "B" else 1 if largest < 1e4 * size else 0)
 
 
+def counted(number: int, what: str) -> str:
+    """`1 device`, `3 devices`."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def duration(seconds: float) -> str:
     """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
     unit = of_time([seconds])

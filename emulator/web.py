@@ -51,10 +51,7 @@ class WebLine(Line):
         flight = self.traffic.flying.get(self.name)
         if flight is None or flight.direction != "up" or not flight.landed:
             return False
-        if (parcel.header["round"], sum(parcel.sizes.values())) != (flight.call.round, flight.nbytes):
-            return False
-        del self.traffic.flying[self.name]  # it is answered once
-        return True
+        return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
 
     async def poll(self, resting: bool) -> Any:
         """What the device is to be told next; LOST if another poll of this device takes this one's place."""

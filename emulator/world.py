@@ -136,6 +136,9 @@ class ServerEnd(Protocol):
     async def rest(self) -> None:
         """Returns when the device has nothing more to do."""
 
+    def settle(self) -> None:
+        """What has reached the server by now is there, though the device goes off at this instant."""
+
     def lose(self, for_good: bool = True) -> None:
         """The device goes off, at this instant: what is in flight is lost, and both ends learn of it.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from network.ramp import Ramp
-from network.rate import Constant, Rate
+from network.rate import Constant, Rate, mean
 from network.trace import Direction, begun, scaled
 
 UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
@@ -38,12 +38,22 @@ class Shared(NamedTuple):
 
     `capacity` is in bytes/s, or of `airtime` the seconds of sending in each second: of these a flow uses its rate
     over the rate of its own radio, and equal weights get equal airtime.  `parent` names the next link towards the
-    root; None is the root itself.
+    root; None is the root itself.  Up to `buffer` bytes may wait for it.
     """
 
     capacity: float | Rate
     parent: str | None = None
     airtime: bool = False
+    buffer: float = 0.0
+
+    @property
+    def queue(self) -> float:
+        """What its buffer adds to a round trip while it is full, s: buffer/C of network.md §1; none of airtime.
+
+        C of a recording is its mean: a flow has one weight for all its time, and a peak is often a spike of a
+        millisecond, in which no queue would drain.
+        """
+        return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
 
     def starting(self, share: float) -> Shared:
         """The same, its trace, if it has one, replayed from this share of its length on, from 0 to 1."""
@@ -97,6 +107,11 @@ class Flow:
         """So many bytes are left; none if they are but rounding, where rates vary and an outage could keep them."""
         return 0.0 if varies and left <= self.nbytes * 2**-46 else left
 
+    @property
+    def above(self) -> tuple[Link, ...]:
+        """The links above its device, where both directions meet those of the other, too."""
+        return self.route[0].above
+
     def airtime(self) -> int:
         """The most airtime that it could ever use, whole."""
         if self.radio is None:
@@ -118,8 +133,9 @@ class Link:
     bound: bool = False  # may be saturated
     restless: bool = False  # its rates have changed so often once that they had to be known ahead
     sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
-    route: tuple[Link, ...] = ()  # it and all links above it, up to the root
+    above: tuple[Link, ...] = ()  # it and all links over it, up to the root
     below: list[Link] = field(default_factory=list)  # it and all links under it, those furthest from the root first
+    twin: Link | None = None  # the same in the other direction, where both meet on air
 
     def add(self, flow: Flow) -> None:
         self.flows[flow.number] = flow

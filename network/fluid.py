@@ -4,13 +4,16 @@ The links are a tree: device, access point or cell, backhaul, server (network.md
 uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
 `alone` where there is no such link, `bottleneck` where there is one, `tree` for several, for airtime, and for rates
 that change so often that it pays to work them out ahead.
+
+Where flows of both directions meet on air, so do the groups: the links of one direction then lie directly above those
+of the other, in one tree, though a flow uses those of its own direction alone.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from network.alone import Alone
@@ -22,20 +25,30 @@ from network.tree import Tree
 SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
 
 
+Back = tuple[float | Rate, Mapping[str, Shared]]  # the root and the links below it, in the other direction
+
+
 class Fluid:
     """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf if it bounds nobody.
 
-    `shared` names the links below the root.  The caller says what time it is, in s, and must not go back.  A flow's
-    name is free again when `advance` has reported its end or `close` has removed it.  Raises ValueError for a
-    capacity that is not positive, and for links that are no tree or of airtime with links below them.
+    `shared` names the links below the root.  `back` is the other direction, with links of the same names and parents;
+    those of airtime carry both on one air.  The caller says what time it is, in s, and must not go back.  A flow's
+    name is free again when `advance` has reported its end or `close` has removed it.  Raises ValueError for a capacity
+    that is not positive, for links that are no tree or of airtime with links below them, and for directions that do
+    not match.
     """
 
-    def __init__(self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None) -> None:
-        if isinstance(capacity, NUMBER) and not capacity > 0:
-            raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
-        self._root = Link(None, as_rate(capacity), None)
-        self._links: dict[str | None, Link] = {None: self._root, **_links(shared or {}, self._root)}
-        _find_ways(self._links.values())
+    def __init__(
+        self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None, back: Back | None = None
+    ) -> None:
+        forth = _links(capacity, shared or {})
+        self._root = forth[None]
+        self._routes: dict[bool, Routes] = {False: _routes(forth)}  # of flows, by whether they go back
+        self._links = list(forth.values())
+        if back is not None:
+            self._routes[True], others = _doubled(forth, _links(*back))
+            self._links += others
+        _find_ways(self._links)
         self._star = not shared and isinstance(self._root.capacity, Constant)
         self._now = 0.0
         self._opened = 0
@@ -59,13 +72,14 @@ class Fluid:
         weight: float = 1.0,
         via: str | None = None,
         radio: float | Rate | None = None,
+        back: bool = False,
     ) -> None:
         """Starts a flow of `nbytes` that never runs faster than `cap`, in bytes/s.
 
         `via` names the shared link that its device is at; None is the root.  `radio` is what it would carry with all
-        the airtime of that link, in bytes/s; None says that `cap` is.  Raises ValueError if t is before now, the name
-        is in use, via unknown, nbytes not finite and at least 0, cap or radio not finite and positive, or weight not
-        from 1e-3 to 1e9.
+        the airtime of that link, in bytes/s; None says that `cap` is.  With `back` it goes in the other direction.
+        Raises ValueError if t is before now, the name is in use, via or that direction unknown, nbytes not finite and
+        at least 0, cap or radio not finite and positive, or weight not from 1e-3 to 1e9.
         """
         if not 0 <= nbytes < math.inf:
             raise ValueError(f"flow {flow!r} has {nbytes} bytes; it must be finite and at least 0")
@@ -75,15 +89,18 @@ class Fluid:
             raise ValueError(f"flow {flow!r} has a radio of {radio} bytes/s; it must be positive and finite")
         if not WEIGHTS[0] <= weight <= WEIGHTS[1]:
             raise ValueError(f"flow {flow!r} has a weight of {weight}; it must be from {WEIGHTS[0]} to {WEIGHTS[1]:g}")
-        if via not in self._links:
-            raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {sorted(filter(None, self._links))}")
+        if back not in self._routes:
+            raise ValueError(f"flow {flow!r} goes back; these links have one direction")
+        if via not in self._routes[back]:
+            names = sorted(filter(None, self._routes[back]))
+            raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {names}")
         self._reach(t)
         if flow in self._flows or flow in self._ended:
             raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
         self._opened += 1
-        link = self._links[via]
-        speed = as_rate(radio) if radio is not None and link.airtime else None
-        self._flows[flow] = new = Flow(flow, self._opened, nbytes, as_rate(cap), weight, speed, link.route, nbytes)
+        route = self._routes[back][via]
+        speed = as_rate(radio) if radio is not None and route[0].airtime else None
+        self._flows[flow] = new = Flow(flow, self._opened, nbytes, as_rate(cap), weight, speed, route, nbytes)
         self._join(new)
 
     def close(self, t: float, flow: Hashable) -> float:
@@ -161,7 +178,7 @@ class Fluid:
         self._forward(t)
         if t == self._now:
             return self
-        rates: list[Any] = [link.capacity for link in self._links.values()]
+        rates: list[Any] = [link.capacity for link in self._links]
         for flow in self._flows.values():
             rates += (flow.name, flow.cap, flow.radio)
         then = copy.deepcopy(self, {id(each): each for each in rates})  # traces are large, and never change
@@ -206,7 +223,7 @@ class Fluid:
         self._varying += flow.varies
         fresh = [link for link in flow.route if not link.bound and self._crowded(link)]
         if fresh:
-            self._regroup([link for link in flow.route if link.bound or link in fresh][-1])
+            self._regroup([link for link in flow.above if link.bound or link in fresh][-1])
         elif self._star and flow.varies and self._varying == 1 and self._root.bound and not self._crowded(self._root):
             self._regroup(self._root)  # a star of constants always shares its root; now it need not
         else:
@@ -236,7 +253,8 @@ class Fluid:
 
     def _regroup(self, top: Link) -> None:
         """Looks anew at which links are bound, from this one down, and who shares them."""
-        flows = sorted(top.flows.values(), key=lambda flow: flow.number)
+        there = top.flows if top.twin is None else top.flows | top.twin.flows
+        flows = sorted(there.values(), key=lambda flow: flow.number)
         for flow in flows:
             if flow.home is not None:
                 flow.home.leave(flow, self._now)
@@ -252,12 +270,10 @@ class Fluid:
             link.sharing = None
 
     def _enter(self, flow: Flow) -> None:
-        for top in reversed(flow.route):
-            if top.bound:
-                break
-        else:
+        if not any(link.bound for link in flow.route):
             self._alone.enter(flow, self._now)
             return
+        top = [link for link in flow.above if link.bound][-1]
         if top.sharing is None:
             links = [link for link in top.below if link.bound]
             simple = len(links) == 1 and not top.airtime and not top.restless
@@ -271,7 +287,7 @@ class Fluid:
 
     def _look_ahead(self, sharing: Sharing) -> None:
         """One link with rates that change very often."""
-        link = next(link for link in self._links.values() if link.sharing is sharing)
+        link = next(link for link in self._links if link.sharing is sharing)
         self._drop(link)
         link.restless = True  # those to come are of that sort, too
         self._share(link, Tree([link], self._now))
@@ -280,8 +296,15 @@ class Fluid:
             self._enter(flow)
 
 
-def _links(shared: Mapping[str, Shared], root: Link) -> dict[str | None, Link]:
-    links: dict[str | None, Link] = {}
+Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
+
+
+def _links(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, Link]:
+    """The links of one direction, by name; None is the root."""
+    if isinstance(capacity, NUMBER) and not capacity > 0:
+        raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
+    root = Link(None, as_rate(capacity), None)
+    links: dict[str | None, Link] = {None: root}
     for name, each in shared.items():
         if isinstance(each.capacity, NUMBER) and not each.capacity > 0:
             raise ValueError(f"link {name!r} has a capacity of {each.capacity}; a shared link needs a positive one")
@@ -289,7 +312,7 @@ def _links(shared: Mapping[str, Shared], root: Link) -> dict[str | None, Link]:
     for name, each in shared.items():
         if each.parent is not None and each.parent not in shared:
             raise ValueError(f"link {name!r} has the parent {each.parent!r}; the shared links are {sorted(shared)}")
-        parent = root if each.parent is None else links[each.parent]
+        parent = links[each.parent]
         if parent.airtime:
             raise ValueError(f"link {name!r} is below {each.parent!r}, whose airtime only devices can share")
         links[name].parent = parent
@@ -303,13 +326,41 @@ def _links(shared: Mapping[str, Shared], root: Link) -> dict[str | None, Link]:
     return links
 
 
+def _routes(links: Mapping[str | None, Link]) -> Routes:
+    return {name: tuple(_upwards(link)) for name, link in links.items()}
+
+
+def _upwards(link: Link | None) -> Iterator[Link]:
+    while link is not None:
+        yield link
+        link = link.parent
+
+
+def _doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> tuple[Routes, list[Link]]:
+    """Puts each link of `back` above its twin; the routes of flows that go back, and the links that they bring.
+
+    Of airtime there is one link for both.
+    """
+    for name in {**forth, **back}:
+        if name not in forth or name not in back or _place(forth[name]) != _place(back[name]):
+            raise ValueError(f"link {name!r} needs a twin of its parent and airtime in the other direction")
+    routes = {name: (forth[name], *route[1:]) if route[0].airtime else route for name, route in _routes(back).items()}
+    for name, link in forth.items():
+        if not link.airtime:
+            twin = back[name]
+            link.twin, twin.twin = twin, link
+            link.parent, twin.parent = twin, link.parent
+    return routes, [link for link in back.values() if not link.airtime]
+
+
+def _place(link: Link) -> tuple[str | None, bool]:
+    return (None if link.parent is None else link.parent.name), link.airtime
+
+
 def _find_ways(links: Collection[Link]) -> None:
     """Tells each link of a tree what is above and below it: looking for it at each change would cost the whole tree."""
     for link in links:
-        above: Link | None = link
-        while above is not None:
-            link.route += (above,)
-            above = above.parent
-    for link in sorted(links, key=lambda link: len(link.route), reverse=True):
-        for above in link.route:
+        link.above = tuple(_upwards(link))
+    for link in sorted(links, key=lambda link: len(link.above), reverse=True):
+        for above in link.above:
             above.below.append(link)

@@ -1,12 +1,16 @@
-"""Water levels of a tree of shared links, for many instants at once: weighted max-min by one pass from below.
+"""Water levels of shared links, for many instants at once: weighted max-min.
 
-A link's own level is found as if nothing above it were full; its flows then count above as bounded by it.  A flow's
-rate is so the least of its cap and its weight times the lowest level on its way, and no link is looked at twice.
+Links of bytes are trees, one for each direction, and take one pass from below: a link's own level is found as if
+nothing above it were full, and its flows then count above as bounded by it.  A flow's rate is so the least of its cap
+and its weight times the lowest level on its way, and no link is looked at twice.
+
+Links of airtime are below all others, and the directions meet there: what flows of one leave of the time, those of the
+other have.  They need more than one pass (see `_on_air`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,14 +21,16 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 FEW = 100  # instants times flows that are worked out one by one
-STEPS = 200  # every other one halves the bracket; a few are usual
+STEPS = 200  # of levels on air; a few are usual
+NEAR = 2.0**-50  # levels that differ by no more, relatively, are one
+IDLE = 2.0  # s of sending in a second: nobody has as much, so that a level of time that is as high bounds nobody
 
 
 @dataclass(frozen=True)
 class Pool:
     """A shared link: the columns of its flows, and what it has at each instant.
 
-    The flows of one of airtime must have one weight: else what it passes up could fall as they get more from above.
+    The flows of one of airtime must have one weight: each then has the same time on air, or less if that is enough.
     """
 
     flows: Places
@@ -35,28 +41,20 @@ class Pool:
 def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool]) -> Floats:
     """The rates of all flows at each instant, (instants, flows), from caps and radios of this shape.
 
-    Pools come in order from the devices to the root; one of airtime has no pool below it.
+    Pools come in order from the devices to the roots, of which there may be several; one of airtime has no pool below
+    it, and a flow is on one of these at most.
     """
-    if caps.size <= FEW and not any(pool.airtime for pool in pools):
+    air = [pool for pool in pools if pool.airtime]
+    if air:
+        return _on_air(caps, weights, radios, [pool for pool in pools if not pool.airtime], air)
+    if caps.size <= FEW:
         return np.array([_shares_at(i, row, weights.tolist(), pools) for i, row in enumerate(caps.tolist())])
     bounds = caps.copy()
-    below: list[Pool] = []  # pools of airtime
     for pool in pools:
-        if pool.airtime:
-            below.append(pool)
-            continue
         there = bounds[:, pool.flows]
-        if (there.sum(axis=1) <= pool.capacity).all():
-            continue
-        inside = [air for air in below if np.isin(air.flows, pool.flows).all()]
-        if inside:
-            level = _level_above(bounds, weights, radios, pool, inside)
-        else:
-            level = fill(there, weights[pool.flows], pool.capacity)
+        level = fill(there, weights[pool.flows], pool.capacity)
         if level is not None:
             bounds[:, pool.flows] = np.minimum(there, weights[pool.flows] * level[:, None])
-    for air in below:
-        bounds[:, air.flows] = _on_air(bounds[:, air.flows], weights[air.flows], radios[:, air.flows], air.capacity)
     return bounds
 
 
@@ -109,55 +107,134 @@ def _fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats:
     return found
 
 
-def _on_air(bounds: Floats, weights: Floats, radios: Floats, capacity: Floats) -> Floats:
-    """Rates with equal airtime: a radio that hears nothing sends nothing, and takes no time."""
-    hears = radios > 0
-    times = np.divide(np.minimum(bounds, radios), radios, out=np.zeros_like(bounds), where=hears)
-    level = fill(times, weights, capacity)
-    if level is None:
-        return times * radios if not hears.all() else bounds
-    return np.minimum(times, weights * level[:, None]) * radios
+def _on_air(caps: Floats, weights: Floats, radios: Floats, wires: Sequence[Pool], air: Sequence[Pool]) -> Floats:
+    """Rates with equal airtime on each air, below links of bytes of one direction or both.
 
-
-def _level_above(bounds: Floats, weights: Floats, radios: Floats, pool: Pool, inside: Sequence[Pool]) -> Floats | None:
-    """The level of a link above links of airtime, by a bracket; inf where it is not full.
-
-    What a link of airtime passes up never falls as the level rises: as its flows have one weight, the level binds the
-    fast radios and the air the slow ones, so that time goes from slow to fast.  And it is linear in pieces: the secant
-    is exact as soon as the bracket lies in one piece.
+    The level of an air is the time that each of its flows may have.  With more of it they take more of the links of
+    bytes; these leave less to flows on other air, or to faster ones on the same, who then need less time, so that
+    levels there rise: none ever falls as another rises.  From levels that are too low, one round after the other so
+    leads up to the right ones, and no link is ever above its capacity.  As all is linear in pieces, a Newton step from
+    the right piece is the last.
     """
-
-    def excess(level: Floats, at: NDArray[np.bool_]) -> Floats:
-        rates = np.minimum(bounds[at], weights * level[:, None])
-        for air in inside:
-            some = air.flows
-            rates[:, some] = _on_air(rates[:, some], weights[some], radios[at][:, some], air.capacity[at])
-        over: Floats = rates[:, pool.flows].sum(axis=1) - pool.capacity[at]
-        return over
-
-    most = np.minimum(bounds, 2 * pool.capacity[:, None])  # nobody has more, unless time limits it
-    for air in inside:
-        most[:, air.flows] = np.minimum(bounds, radios)[:, air.flows]
-    reach = (most / weights)[:, pool.flows].max(axis=1)
-    full = excess(reach, np.ones(len(bounds), dtype=bool)) > 0
-    if not full.any():
-        return None
-    level = np.full(len(bounds), np.inf)
-    level[full] = _root(lambda x: excess(x, full), reach[full], 1e-15 * pool.capacity[full])
-    return level
-
-
-def _root(excess: Callable[[Floats], Floats], high: Floats, tolerance: Floats) -> Floats:
-    """Where each excess, negative at 0 and positive at `high`, is 0: secant and bisection in turn."""
-    low = np.zeros_like(high)
-    under, over = excess(low), excess(high)
-    for step in range(STEPS):
-        if (high - low <= 2**-52 * high).all():
+    bounds = caps.copy()
+    for pool in air:
+        bounds[:, pool.flows] = np.minimum(caps, radios)[:, pool.flows]
+    levels = _times(bounds, radios, air)
+    most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
+    for _ in range(STEPS if (by >= 0).any() else 0):
+        higher = _times(np.minimum(bounds, most), radios, air)
+        if (higher <= levels * (1 + NEAR)).all():
             break
-        slope = np.divide(under, under - over, out=np.full_like(low, 0.5), where=under != over)
-        x = low + (high - low) * (slope if step % 2 == 0 else 0.5)
-        value = excess(x)
-        found = np.abs(value) <= tolerance
-        low, under = np.where(found | (value < 0), x, low), np.where(found | (value < 0), value, under)
-        high, over = np.where(found | (value > 0), x, high), np.where(found | (value > 0), value, over)
-    return low
+        levels = np.fmax(higher, _newton(bounds, most, by, higher, radios, wires, air))
+        most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
+        over = np.any(_times(np.minimum(bounds, most), radios, air) < levels * (1 - NEAR), axis=1)
+        if over.any():  # it was another piece
+            levels[over] = higher[over]
+            most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
+    return np.minimum(_below(bounds, levels, radios, air), most)
+
+
+def _ceilings(bounds: Floats, weights: Floats, wires: Sequence[Pool]) -> tuple[Floats, Places]:
+    """What full links of bytes leave to each flow, where the flows have such bounds, and the number of the one.
+
+    inf and -1 where none is full.
+    """
+    found, by = np.full_like(bounds, np.inf), np.full(bounds.shape, -1)
+    for i, pool in enumerate(wires):
+        there = found[:, pool.flows]
+        level = fill(np.minimum(bounds[:, pool.flows], there), weights[pool.flows], pool.capacity)
+        if level is not None:
+            mine = weights[pool.flows] * level[:, None]
+            by[:, pool.flows] = np.where(mine < there, i, by[:, pool.flows])
+            found[:, pool.flows] = np.minimum(mine, there)
+    return found, by
+
+
+def _times(bounds: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
+    """The level of each air, (instants, air), that such bounds of its flows lead to."""
+    found = np.full((len(bounds), len(air)), IDLE)
+    for i, pool in enumerate(air):
+        level = fill(_spent(bounds, radios, pool), np.ones(len(pool.flows)), pool.capacity)
+        if level is not None:
+            found[:, i] = np.minimum(level, IDLE)
+    return found
+
+
+def _spent(rates: Floats, radios: Floats, pool: Pool) -> Floats:
+    """What flows use of a pool: of airtime, seconds in a second; a radio that hears nothing takes none."""
+    if not pool.airtime:
+        return rates[:, pool.flows]
+    there = radios[:, pool.flows]
+    return np.divide(rates[:, pool.flows], there, out=np.zeros_like(there), where=there > 0)
+
+
+def _below(bounds: Floats, levels: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
+    """The bounds of all flows with those that their air sets."""
+    found = bounds.copy()
+    for i, pool in enumerate(air):
+        found[:, pool.flows] = np.minimum(bounds[:, pool.flows], levels[:, i, None] * radios[:, pool.flows])
+    return found
+
+
+def _newton(
+    bounds: Floats,
+    most: Floats,
+    by: Places,
+    levels: Floats,
+    radios: Floats,
+    wires: Sequence[Pool],
+    air: Sequence[Pool],
+) -> Floats:
+    """The levels of all air if each flow stayed bounded by what bounds it now, and each link that bounds any were full.
+
+    The unknowns are by how much the level of each link grows, and with it the share of each link that goes to the flows
+    that it bounds; those of links that bound nobody stay.
+    """
+    rates, below, own = np.minimum(bounds, most), _below(bounds, levels, radios, air), len(air) + len(wires)
+    held = np.where(most < bounds, by + len(air), own)  # the number of the link that bounds a flow, or of none
+    for i, pool in enumerate(air):
+        held[:, pool.flows] = np.where((below < rates)[:, pool.flows], i, held[:, pool.flows])
+    rates = np.minimum(rates, below)
+    rows: list[dict[int, Floats]] = []
+    wanted: list[Floats] = []
+    for i, pool in enumerate([*air, *wires]):
+        parts = _parts(rates, held, radios, pool, own + 1)
+        bounding = parts[:, i] > 0
+        there = np.flatnonzero(parts[:, :own].any(axis=0)).tolist()
+        row = {j: np.where(bounding, parts[:, j], 0.0) for j in there}
+        rows.append(row | {i: np.where(bounding, parts[:, i], 1.0)})
+        wanted.append(np.where(bounding, 1 - parts[:, own], 1.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # no more than a guess, which will be looked at
+        growth = np.stack(_solved(rows, wanted)[: len(air)], axis=1)
+        return np.minimum(levels * growth, IDLE)
+
+
+def _parts(rates: Floats, held: Places, radios: Floats, pool: Pool, count: int) -> Floats:
+    """What flows that each of so many links bounds use of this one, in shares of it, (instants, count)."""
+    keys = held[:, pool.flows] + count * np.arange(len(rates))[:, None]
+    used = np.bincount(keys.ravel(), _spent(rates, radios, pool).ravel(), len(rates) * count)
+    used = used.reshape(len(rates), count)
+    return np.divide(used, pool.capacity[:, None], out=np.zeros_like(used), where=pool.capacity[:, None] > 0)
+
+
+def _solved(rows: list[dict[int, Floats]], wanted: list[Floats]) -> list[Floats]:
+    """Gauss's elimination, at each instant; rows have few entries, those of air the fewest.
+
+    In plain steps, as LAPACK's results would depend on the machine, and with them when flows end.
+    """
+    for i, row in enumerate(rows):
+        for k in range(i + 1, len(rows)):
+            if i in rows[k]:
+                factor = _ratio(rows[k].pop(i), row[i])
+                wanted[k] = wanted[k] - factor * wanted[i]
+                for j in row.keys() - {i}:
+                    rows[k][j] = rows[k].get(j, 0.0) - factor * row[j]
+    for i in reversed(range(len(rows))):
+        for j in rows[i].keys() - {i}:
+            wanted[i] = wanted[i] - rows[i][j] * wanted[j]
+        wanted[i] = _ratio(wanted[i], rows[i][i])
+    return wanted
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(below), where=below != 0)

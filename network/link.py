@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from network.rate import Constant, Rate
+from network.rate import Constant, Rate, mean
 from network.tcp import Connection, Passage, Tcp, Way, passage
 from network.trace import Direction, Floats, Trace, begun
 
@@ -22,7 +22,8 @@ class Link:
 
     `tcp` says what becomes of bytes on it, `via` behind which shared access point or cell it is.  A loss that a trace
     has recorded wins over the link's, and so does a latency, also that of the other way's trace.  Raises ValueError if
-    a constant rate is not positive and finite, the latency negative or not finite, or the loss no probability below 1.
+    a constant rate is not positive and finite, the latency or the buffer negative or not finite, or the loss no
+    probability below 1.
     """
 
     up: float | Rate  # bytes/s, from the device to the server
@@ -31,6 +32,7 @@ class Link:
     loss: float = 0.0  # probability, of a segment
     tcp: Tcp = IDEAL
     via: str | None = None
+    buffer: float = 0.0  # bytes that may wait for it each way, where it is the server's: there flows share it
 
     def __post_init__(self) -> None:
         for name, rate in (("up", self.up), ("down", self.down)):
@@ -40,6 +42,8 @@ class Link:
             raise ValueError(f"latency is {self.latency} s; it must be finite and at least 0")
         if not 0 <= self.loss < 1:
             raise ValueError(f"loss is {self.loss}; it is a probability from 0 to below 1")
+        if not 0 <= self.buffer < math.inf:
+            raise ValueError(f"buffer is {self.buffer} bytes; it must be finite and at least 0")
 
     @classmethod
     def of(cls, up_mbit_s: float, down_mbit_s: float, latency_ms: float) -> Link:
@@ -53,8 +57,7 @@ class Link:
 
     def mean(self, direction: Direction) -> float:
         """Bytes/s that way, in the long run."""
-        rate = self.rate(direction)
-        return rate.mean if isinstance(rate, Trace) else rate.peak
+        return mean(self.rate(direction))
 
     @property
     def mean_latency(self) -> float:
@@ -90,15 +93,17 @@ class Link:
         beyond: float = 0.0,
         connection: Connection | None = None,
         shared: tuple[float, ...] = (),
+        queue: float = 0.0,
     ) -> Passage:
         """What it costs to send so many bytes at `t`.
 
-        `beyond` is the one-way latency of the server's own link, s, and `shared` are the shared links, bytes/s.
+        `beyond` is the one-way latency of the server's own link, s, `shared` are the shared links, bytes/s, and `queue`
+        is what their buffers add to a round trip when they are full, s.
         """
         rate = self.rate(direction)
         latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
         loss = rate.loss_at(t) if isinstance(rate, Trace) else None
-        way = self._way(rate, latency + beyond, loss, shared)
+        way = self._way(rate, latency + beyond, loss, shared, queue)
         return passage(self.tcp, way, rate, direction, nbytes, t, connection)
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
@@ -115,9 +120,11 @@ class Link:
                 return latency(rate, rate.latency)
         return self.latency
 
-    def _way(self, rate: Rate, latency: float, loss: float | None, shared: tuple[float, ...] = ()) -> Way:
+    def _way(
+        self, rate: Rate, latency: float, loss: float | None, shared: tuple[float, ...] = (), queue: float = 0.0
+    ) -> Way:
         achieved = isinstance(rate, Trace) and rate.kind == "achieved"
-        return Way(2 * latency, self.loss if loss is None else min(loss, WORST), achieved=achieved, shared=shared)
+        return Way(2 * latency, self.loss if loss is None else min(loss, WORST), queue, achieved, shared)
 
 
 def _unstamped(rate: float | Rate) -> float | Rate:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from network.trace import Floats
+from network.trace import Floats, Trace
 
 NEVER = np.zeros(0)
 
@@ -74,3 +74,10 @@ class Constant:
 
     def under(self, ceiling: float) -> Constant:
         return self if ceiling >= self.peak else Constant(ceiling)
+
+
+def mean(rate: float | Rate) -> float:
+    """Bytes/s in the long run: of a recording over its length, of anything else what it carries at best."""
+    if isinstance(rate, (int, float)):
+        return float(rate)
+    return rate.mean if isinstance(rate, Trace) else rate.peak

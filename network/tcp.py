@@ -126,7 +126,8 @@ class Tcp:
     def weight(self, way: Way) -> float:
         """The flow's weight where links are shared: 1/(RTT + queue), as congestion windows are alike; bbr 1.
 
-        Weights compare only among flows of one model and congestion control.
+        The queue is in nothing else: delays and windows are as if it were empty.  Weights compare only among flows of
+        one model and congestion control.
         """
         return 1.0 if self.congestion == "bbr" else 1 / min(max(way.rtt + way.queue, RTTS[0]), RTTS[1])
 
@@ -150,7 +151,7 @@ class Way:
 
     rtt: float  # s, there and back
     loss: float = 0.0  # probability, of a segment
-    queue: float = 0.0  # s, that the bottleneck's buffer adds to the round trip
+    queue: float = 0.0  # s, that the bottleneck's buffer adds to a round trip while it is full; only weights count it
     achieved: bool = False
     shared: tuple[float, ...] = ()  # bytes/s of each shared link on it, which only SimGrid's shares depend on
 

@@ -22,7 +22,7 @@ ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
 
 
 class Tree:
-    """The links that may be saturated below one of them, itself included, in one direction.
+    """The links that may be saturated below one of them, itself included; of both directions where they meet on air.
 
     Each flow has a column of the arrays; a column without a flow has a cap of nothing, and waits for one that comes
     the same way.
@@ -40,7 +40,7 @@ class Tree:
             self._capacities = _with(self._capacities, self._widening, len(self._capacities), link.capacity, t)
         self._inside: dict[Link, list[int]] = {link: [] for link in links}  # columns
         self._places: dict[Link, Places] = {}  # the same
-        self._free: dict[Link, list[int]] = {}  # by where a flow joins
+        self._free: dict[tuple[Link, ...], list[int]] = {}  # by the route of a flow
         self._column: dict[Flow, int] = {}
         self._flow: dict[int, Flow] = {}
         self._left, self._nbytes, self._weights = np.zeros(0), np.zeros(0), np.zeros(0)
@@ -52,7 +52,7 @@ class Tree:
     def enter(self, flow: Flow, t: float) -> None:
         self._settle(t)
         flow.home = self
-        free = self._free.setdefault(flow.route[0], [])
+        free = self._free.setdefault(flow.route, [])
         column = free.pop() if free else self._widen(flow)
         self._column[flow], self._flow[column] = column, flow
         self._left[column], self._nbytes[column] = flow.left, flow.nbytes
@@ -113,7 +113,7 @@ class Tree:
         self._left[column], self._caps[column], self._radios[column] = math.inf, 0.0, math.nan
         self._moving.pop(column, None)
         self._tuning.pop(column, None)
-        self._free[flow.route[0]].append(column)
+        self._free[flow.route].append(column)
 
     def _part(self, t: float) -> None:
         """Before a flow goes: what is known ahead stays so as long as nobody waits for what it had."""

@@ -25,6 +25,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
             yield f"{called}: its generated rates are those that one phone got, taken for what all share"
     yield from _radios([said for _, said in everything])
     yield from _unused(scenario)
+    yield from _buffers(scenario)
     models = sorted(_models(scenario))
     if len(models) > 1:
         yield f"links of the models {' and '.join(models)} meet at the server, and their shares of it do not compare"
@@ -66,3 +67,14 @@ def _unused(scenario: Scenario) -> Iterator[str]:
     ]
     if keys and "tcp" not in _models(scenario):
         yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp"
+
+
+def _buffers(scenario: Scenario) -> Iterator[str]:
+    """Those that are not used, as nobody shares by round-trip times."""
+    tcp = "tcp" in _models(scenario)
+    if tcp and scenario.network.congestion != "bbr":
+        return
+    why = "flows of bbr share equally" if tcp else "no link is of the model tcp"
+    for called, said in _links(scenario):
+        if not isinstance(said, links.Links) and said.buffer_kb:
+            yield f"{called}: buffer_kb is not used, as {why}"

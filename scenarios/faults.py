@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from types import UnionType
@@ -94,7 +94,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
     if said["type"] == "string_pattern_mismatch":
         message = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
     elif said["type"] in ("too_short", "string_too_short"):
-        message = "it must not be empty"
+        message = "it must not be empty" if said["ctx"]["min_length"] == 1 else _too_few(said["ctx"])
     elif said["type"] == "too_long":
         message = f"it has {said['ctx']['actual_length'] or 'more'} items; it may have {said['ctx']['max_length']}"
     elif said["type"] == "string_too_long":
@@ -105,6 +105,10 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
         message = "it must be" + message.removeprefix("Input should be")
     message = re.sub(r"\b(an object|a valid (array|tuple|list|dictionary))\b", _in_yaml, message)
     return Fault(loc, f"{message}{_given(given, message)}{_hint(said, given)}")
+
+
+def _too_few(of: Mapping[str, Any]) -> str:
+    return f"it has {of['actual_length']} items; it must have {of['min_length']}"
 
 
 def _hint(said: Any, given: Any) -> str:

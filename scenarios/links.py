@@ -87,6 +87,10 @@ class Traces(Recorded):
 
 
 RADIO = "Generated rates, a sequence of its own for each {}: `fedlapse trace synth` lists the kinds."
+BUFFER = (
+    "What may wait for it, each way. Flows of cubic and reno share by their round trips, to which this queue, while it "
+    "is full, adds its time. Default: nothing waits."
+)
 
 
 class Link(Part):
@@ -99,6 +103,7 @@ class Link(Part):
         "Recorded capacities instead of numbers.", {"down": ["backhaul.csv"], "up_ratio": 0.2}, default=None
     )
     radio: str | None = says(RADIO.format("server"), "satellite-leo", default=None)
+    buffer_kb: Positive | None = says(BUFFER, 250, default=None)
 
     @model_validator(mode="after")
     def _rates_come_from_somewhere(self) -> Self:
@@ -158,11 +163,12 @@ class Shared(Part):
     )
     radio: str | None = says(RADIO.format("link"), "lte-driving", default=None)
     airtime: bool = says(
-        "Wi-Fi: devices share its time instead, and each sends at the rate of its own link meanwhile.",
+        "Wi-Fi: devices share its time instead, both ways together; each sends at the rate of its own link meanwhile.",
         True,
         default=False,
     )
     behind: Name | None = says("The next one towards the server. Default: the server's link.", "backhaul", default=None)
+    buffer_kb: Positive | None = says(BUFFER, 250, default=None)
 
     @model_validator(mode="after")
     def _rates_or_airtime(self) -> Self:
@@ -172,4 +178,6 @@ class Shared(Part):
             raise ValueError("of airtime there is one second a second; leave trace and radio out")
         elif self.up_mbit_s is not None or self.down_mbit_s is not None:
             raise ValueError("of airtime there is one second a second; leave up_mbit_s and down_mbit_s out")
+        elif self.buffer_kb is not None:
+            raise ValueError("airtime goes by turns and not by round-trip times; leave buffer_kb out")
         return self

@@ -29,10 +29,8 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     it is said at once.  Raises BadScenario, also for more of them than this computer can play.
     """
     _check_size(scenario)
-    roster = Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
-    devices = Made(roster, partial(_device, scenario, roster))
-    radios = any(group.link.radio for group in scenario.fleet)
-    links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
+    roster = _roster(scenario)
+    devices, links = unseen(scenario)
     for group in scenario.fleet if len(roster) > EACH else ():
         _check_ranges(group)
     heard: set[int] = set()
@@ -43,6 +41,18 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
             links.get(name)
         heard.add(number)
     return devices, links
+
+
+def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
+    """The same, at none of which anybody has looked: BadScenario is raised as they are made."""
+    roster = _roster(scenario)
+    radios = any(group.link.radio for group in scenario.fleet)
+    links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
+    return Made(roster, partial(_device, scenario, roster)), links
+
+
+def _roster(scenario: Scenario) -> Roster:
+    return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
 
 
 def _check_presence(device: Device) -> None:

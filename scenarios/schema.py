@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from scenarios.hardware import Boards, Group, Server
 from scenarios.keys import (
@@ -165,12 +165,25 @@ class Rounds(Part):
     stop_at: Stop | None = says("Ends a run early.", {"value": 0.95, "hold": 3}, default=None)
 
 
+def _word_or_number(value: Any) -> str:
+    return "<word>" if isinstance(value, str) else "<rounds>"
+
+
+PersonaliseEvery = Annotated[
+    Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<rounds>")],
+    Discriminator(_word_or_number),
+]
+
+
 class Evaluate(Part):
     """When models are evaluated; it costs no virtual time."""
 
     every: Annotated[int, Field(ge=0, le=1_000_000)] = says("Rounds; 0: never.", 1, default=1)
-    personalise_every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Rounds; 0: at the end only. Trains every device once more, so it takes real time.", 10, default=0
+    personalise_every: PersonaliseEvery = says(
+        "Rounds; 0: at the end only; never. Trains every device once more, so it takes real time.",
+        10,
+        "never",
+        default=0,
     )
 
 

@@ -56,6 +56,8 @@ def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:
         return "evaluate.every is 0; it must be 1 or more"
     if metric == "validation" and not scenario.data.validation:
         return "data.validation is 0; it must be above 0"
+    if metric == "personalised" and scenario.evaluate.personalise_every == "never":
+        return "evaluate.personalise_every is never; it must be a number of rounds, or 0 for the end"
     if metric == "personalised" and not scenario.evaluate.personalise_every and often:
         return "it is looked at once, at the end; give evaluate.personalise_every"
     return None

@@ -73,7 +73,12 @@ def server(scenario: Scenario) -> Link:
     """The server's; what is sent on it, the devices' links say.  Raises BadScenario."""
     said = scenario.server.link
     down, up = _rates("server", said, scenario.fleet_seed, "server.link")
-    return Link(up, down, said.latency_ms / 1e3, tcp=transport(scenario.network)).at(said.latency_ms / 1e3)
+    tcp, latency = transport(scenario.network), said.latency_ms / 1e3
+    return Link(up, down, latency, tcp=tcp, buffer=_bytes(said.buffer_kb)).at(latency)
+
+
+def _bytes(kb: float | None) -> float:
+    return (kb or 0.0) * 1e3
 
 
 def topology(scenario: Scenario) -> Topology:
@@ -82,5 +87,5 @@ def topology(scenario: Scenario) -> Topology:
     for name, said in scenario.topology.items():
         rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")
         for way, rate in zip(WAYS, rates, strict=True):
-            made[way][name] = Shared(rate, said.behind, said.airtime)
+            made[way][name] = Shared(rate, said.behind, said.airtime, buffer=_bytes(said.buffer_kb))
     return made

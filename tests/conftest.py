@@ -13,12 +13,12 @@ from hypothesis import settings
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
-from emulator.audit import audit_run
+from emulator.audit import Audit, audit
 from emulator.jobs import Run
 from emulator.record import read_lines
 from emulator.run import Conduct, run_virtual, study_of
 from emulator.workshop import Inline
-from scenarios.load import build
+from scenarios.load import build, dump
 
 torch.set_num_threads(1)
 # The deadline of an example is wall-clock time: on a busy machine it fails tests that are right.
@@ -26,7 +26,15 @@ settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
 # Files that take longest begin first: the last one alone would keep a worker busy while the other has nothing to do.
-LONGEST = ("runs/test_sockets.py", "runs/test_fuzz.py", "browser/test_report.py", "runs/test_learning.py")
+# xdist has an order of its own, the files with most tests first, unless it gets --no-loadscope-reorder.
+LONGEST = (
+    "runs/test_learning.py",
+    "runs/test_sockets.py",
+    "runs/test_fuzz.py",
+    "runs/test_links_run.py",
+    "emulator/test_workshop.py",
+    "docs/test_readme.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -83,7 +91,7 @@ Play = Callable[..., Played]
 
 @pytest.fixture(scope="session")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """Plays one algorithm of SMALL with changes, in virtual time; audits the record."""
+    """Plays one algorithm of SMALL with changes, in virtual time; audits the record, also against its scenario."""
 
     def play_small(algorithm: Any = "fedavg", seed: int = 1, **changes: Any) -> Played:
         scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm], "seeds": [seed]}))
@@ -91,7 +99,9 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
         run = Run(scenario.algorithms[0].name, seed)
         folder = tmp_path_factory.mktemp("run") / f"{run.label}-s{seed}"
         outcome = asyncio.run(run_virtual(study, run, Conduct.of(scenario), Inline(study), folder))
-        assert audit_run(folder) == []
+        (folder.parent / "scenario.yaml").write_text(dump(scenario))
+        (folder.parent / "host.json").write_text('{"world": "virtual"}')
+        assert audit(folder) == Audit([])
         return Played(folder, outcome)
 
     return play_small

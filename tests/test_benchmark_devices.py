@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from benchmarks import devices
+from algorithms.algorithm import Phase
+from benchmarks import compute, devices
+from benchmarks.compute import Job
 from benchmarks.devices import (
     PHONES,
     SECONDS,
@@ -13,6 +18,7 @@ from benchmarks.devices import (
     flash_steps,
     left_out,
     one_speed,
+    others_tell,
     phone_speeds,
     predicted,
 )
@@ -39,6 +45,31 @@ def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
         for fit in (one_speed, by_class)
     ]
     assert worst[1] < 0.1 < worst[0]
+
+
+def test_speeds_of_other_networks_of_this_computer_tell_its_steps() -> None:
+    """Seconds made with one speed are told without error; of a network that is twice as slow half is told."""
+    jobs = [
+        Job(name, Phase("train", 1, 1), 1, sum(of.flops), of.floats, int, (of.flops[0], of.flops[2]), 2.0)
+        for name, of in STEPS.items()
+    ]
+    took = [compute.on(replace(BASE, flops_per_s=3e9), job) for job in jobs]
+    for fit in (one_speed, by_class):
+        assert others_tell(jobs, took, BASE, fit) == pytest.approx([0, 0, 0], abs=1e-3)
+    assert others_tell(jobs, [*took[:2], 2 * took[2]], BASE, one_speed)[2] == pytest.approx(-0.5, abs=1e-3)
+
+
+def test_a_page_that_is_not_there_yet_is_written_with_what_the_other_says_of_the_computer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(devices, "flash_text", lambda _: "the nine cells")
+    monkeypatch.setattr(devices, "flash_steps", dict)
+    out = tmp_path / "new.md"
+    monkeypatch.setattr("sys.argv", ["devices", "--no-host", "--out", str(out)])
+    assert devices.main() == 0
+    host = devices.host_of(devices.PAGE.read_text(encoding="utf-8"))
+    assert devices.host_of(out.read_text(encoding="utf-8")) == host
+    assert "the nine cells" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -58,12 +58,14 @@ WRONG = """
 - **Random loss.** A loss bounds the long-run mean of a window. A short transfer meets few losses and is in slow start
   for much of its life, so it may be far faster or slower than the bound says. bbr is taken to ignore losses.
 - **Sharing by round-trip time** (weight 1/RTT) is claimed for cubic only. What a full queue adds to each round trip is
-  not known and left out: flows of 20 and 100 ms share as 5 to 1, and behind a queue of 100 ms as 1.7 to 1.
+  left out unless `buffer_kb` of the shared link gives it: flows of 20 and 100 ms share as 5 to 1, and behind a queue of
+  100 ms as 1.67 to 1. Such a queue is taken to be full at all times, of several on one way the longest counts, and it
+  is in the shares alone: delays, slow start and windows are as if nothing waited.
 - **Devices on one Wi-Fi** have equal airtime and, on links behind it that are full, equal weights: the mean of theirs.
-- **A Wi-Fi's air is shared in each direction as if the other were silent.** Where downloads and uploads overlap, each
-  has the whole second: two devices on radios of 20 Mbit/s that move 5 MB at the same time, one down and one up, take
-  2 s each here and 4 s on one air, so that a prediction is up to 50 % short. Rounds in which all download first and
-  upload last are hardly touched; the airtime of acknowledgements is missing always.
+- **A Wi-Fi's air** is one for both directions, and each transfer has equal time on it: two devices on radios of
+  20 Mbit/s that move 5 MB at once, one down and one up, take 4 s each. That is how fair queues at an access point
+  work; one that has a single station's turns for all its downloads favours uploads. Collisions and the airtime of
+  acknowledgements, which go the other way, are missing.
 - **Slow start on a link whose rate jumps** (mmWave, and Mahimahi files with their spikes of a millisecond). The windows
   of the model count in time and not in what was acknowledged: one that opens during an outage is too large after it,
   and the cap of a round trip clips a spike for which packets would have been waiting in the queue. Large payloads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +16,18 @@ def audit(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs (LABEL-sSEED), or folders that hold several.")],
     format: FormatOption = Format.text,
 ) -> None:
-    """Checks records against the laws that every run must obey; exit code 1 if one is broken."""
-    from emulator.audit import audit_run
+    """Checks records against the laws of all runs, and against their scenario; exit code 1 if one is broken."""
+    from emulator import audit as laws
     from emulator.record import run_folders
 
     try:
-        found = {folder: audit_run(folder) for path in runs for folder in run_folders(path)}
+        audited = {folder: laws.audit(folder) for path in runs for folder in run_folders(path)}
     except (OSError, ValueError) as error:
         typer.echo(f"fedlapse: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
+    found = {folder: each.faults for folder, each in audited.items()}
+    for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
+        typer.echo(f"fedlapse: {number} of {len(found)} not judged by the laws of the scenario: {why}", err=True)
     if format == Format.json:
         typer.echo(json.dumps({str(folder): faults for folder, faults in found.items()}, indent=1))
     else:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.devices import POWERS
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -73,15 +75,17 @@ def calibrate(
     name: Annotated[str, typer.Option(help="Of the profile that is printed.")] = "host",
     seconds: Annotated[float, typer.Option(help="How long to measure, about.", min=0.1, max=600)] = 10.0,
     threads: Annotated[int, typer.Option(help="That training uses.", min=1)] = 1,
-    format: Annotated[Form, typer.Option(help="For a profiles file, or for a group of the fleet.")] = Form.csv,
+    format: Annotated[Form, typer.Option(help="For a profiles file, or for `profiles:` of a scenario.")] = Form.csv,
 ) -> None:
     """Measures this computer, and prints a profile of it: speeds by class of operator, bandwidth, overhead, memory."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
         raise typer.BadParameter(f"{name!r} names a profile; it must be of letters, digits, dots and hyphens")
+    if threads > (cores := os.cpu_count() or 1):  # torch dies of thousands
+        raise typer.BadParameter(f"{threads} threads on {cores} cores; it must be {cores} at most")
     found = measure(seconds, threads)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    lines = csv_lines(name, found, memory, source(threads)) if format is Form.csv else yaml_lines(name, found, memory)
-    typer.echo("\n".join(lines if format is Form.csv else [f"# {source(threads)}, {date.today()}", *lines]))
+    lines = csv_lines if format is Form.csv else yaml_lines
+    typer.echo("\n".join(lines(name, found, memory, source(threads))))
 
 
 def source(threads: int) -> str:
@@ -96,7 +100,31 @@ def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """Lines of a profiles file, as read_profiles takes them."""
     from devices.device import OPTIONAL, UNITS
 
-    values = {
+    units, today = UNITS | OPTIONAL, date.today()
+    rows = ((what, value / units[what][1], units[what][0]) for what, value in _quantities(found, memory).items())
+    lines = [f'{name},{what},{value:.4g},{unit},"{said}",{today}' for what, value, unit in rows]
+    return ["name,quantity,value,unit,source,date", *lines, f"# {_unmeasured(POWERS)}, in W"]
+
+
+def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
+    """`profiles:` of a scenario with this one."""
+    from devices.device import OPTIONAL, UNITS
+    from scenarios.boards import key
+
+    units = UNITS | OPTIONAL
+    numbers = [f"{key(what)}: {value / units[what][1]:.6g}" for what, value in _quantities(found, memory).items()]
+    source = f'source: "{said} ({date.today()})"'
+    more = f"# {_unmeasured([key(power) for power in POWERS])}"
+    return ["profiles:", f'  "{name}":', *(f"    {line}" for line in (*numbers, source, more))]
+
+
+def _unmeasured(keys: Sequence[str]) -> str:
+    return f"power is not measured, so no joules are known; add {', '.join(keys)}"
+
+
+def _quantities(found: Measured, memory: int) -> dict[str, float]:
+    """What was measured, as a profiles file calls it; FLOP/s, bytes/s, s and bytes."""
+    return {
         "speed": found.speed,
         "speed_conv": found.conv,
         "speed_dense": found.dense,
@@ -105,21 +133,6 @@ def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
         "overhead": found.overhead,
         "memory": float(memory),
     }
-    units, today = UNITS | OPTIONAL, date.today()
-    rows = ((what, value / units[what][1], units[what][0]) for what, value in values.items())
-    lines = [f'{name},{what},{value:.4g},{unit},"{said}",{today}' for what, value, unit in rows]
-    return ["name,quantity,value,unit,source,date", *lines]
-
-
-def yaml_lines(name: str, found: Measured, memory: int) -> list[str]:
-    """Keys of a group of the fleet; it has one speed."""
-    return [
-        f"name: {name}",
-        f"speed_gflop_s: {found.speed / 1e9:.4g}",
-        f"memory_bandwidth_gb_s: {found.bytes_per_s / 1e9:.4g}",
-        f"overhead_ms: {found.overhead * 1e3:.4g}",
-        f"memory_mb: {memory / 1e6:.0f}",
-    ]
 
 
 def measure(seconds: float, threads: int = 1) -> Measured:

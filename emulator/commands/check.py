@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from emulator.commands.options import (
+    BAD_INPUT,
     Format,
     FormatOption,
     RoundsOption,
@@ -52,4 +53,6 @@ def check_scenario(scenario: Scenario, format: Format = Format.text, workers: in
         typer.echo(text(plan))
         for warning in plan.warnings:
             typer.echo(f"fedlapse: {warning}", err=True)
-    return 0
+    for label, why in plan.failing.items():
+        typer.echo(f"fedlapse: {why if label in why else f'{label}: {why}'}", err=True)
+    return BAD_INPUT if plan.failing else 0

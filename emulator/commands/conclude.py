@@ -18,7 +18,7 @@ from emulator.expect import Judgement, judge
 from emulator.record import replace_file
 from emulator.results import Results, read
 from emulator.run import Outcome
-from emulator.tables import warnings
+from emulator.tables import unmetered, warnings
 from emulator.verdict import sentence
 
 FAILED, UNMET, INTERRUPTED = 1, 3, 130
@@ -87,6 +87,8 @@ def _report(results: Results) -> None:
 
 def _print(results: Results, judged: Sequence[Judgement]) -> None:
     typer.echo(table(results.scenario, results.summary))
+    for line in unmetered(results.summary):
+        typer.echo(line)
     typer.echo(results.summary["sentence"])
     for each in judged:
         typer.echo(str(each))

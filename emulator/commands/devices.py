@@ -47,6 +47,10 @@ def devices(
     format: FormatOption = Format.text,
 ) -> None:
     """Lists the device profiles, and for each number whether somebody measured it."""
+    if score is None and (only != "*" or mflop is not None):
+        raise typer.BadParameter("--only and --mflop are for --score FILE, which is not there")
+    if score is not None and (file is not None or format is not Format.text):
+        raise typer.BadParameter("--score prints a profiles file; it must go without another FILE and without --format")
     with told_in_one_line():
         if score is not None:
             from emulator.commands.scores import lines
@@ -58,11 +62,15 @@ def devices(
 
 
 def read(file: Path | None = None) -> Table:
-    """What comes with fedlapse, and a file's.  Raises BadScenario for a file that cannot be read."""
+    """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
     from devices.device import shipped
     from scenarios import boards
+    from scenarios.faults import BadScenario
 
-    return shipped() | (boards.read(str(file)) if file is not None else {})
+    own, known = boards.read(str(file)) if file is not None else {}, shipped()
+    if taken := sorted(own.keys() & known.keys()):
+        raise BadScenario(f"{file}: {taken[0]!r} is a profile that comes with fedlapse; give yours another name")
+    return known | own
 
 
 def _json(known: Table) -> str:

@@ -33,7 +33,10 @@ def map_(
     points: Annotated[int, typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale.")] = 7,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="Downlink = uplink. Default: as it was.")] = False,
     target: Annotated[
-        str | None, typer.Option(help="One of the scenario's, as 'accuracy 0.9'. Default: the first.")
+        str | None,
+        typer.Option(
+            help="As 'accuracy 0.9', or 'all rounds'. Default: the first that a run reached, else all rounds."
+        ),
     ] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
@@ -58,10 +61,11 @@ def map_(
         folder, played = out or run, _play(batch, grid, workers)
         cells = list(_cells(batch, grid, played, goal))
         if cells:
-            notes = [*_notes(batch, symmetric, server_rate), *_open(cells, len(grid), anyway)]
+            fallen = _fallen_back(batch, goal, target)
+            notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid), anyway)]
             with uninterrupted():
                 written = _draw(batch, cells, axes, goal, folder, notes)
-            typer.echo(written if format is Format.json else _text(batch, cells, folder, goal))
+            typer.echo(written if format is Format.json else _text(batch, cells, len(grid), folder, goal, fallen))
     _end(played, len(cells), len(grid))
 
 
@@ -86,15 +90,29 @@ def _axes(uplink: str | None, latency: str | None, speed: str | None, points: in
 
 
 def _target(batch: Batch, named: str | None) -> str:
-    from emulator.replays.findings import ALL
+    from emulator.replays.findings import ALL, goals
     from scenarios.faults import did_you_mean
 
-    names = [target.name for target in batch.targets] or [ALL]
+    names = [*(target.name for target in batch.targets), ALL]
     if named is not None and named not in names:
         raise ValueError(f"--target {named}: the scenario has no such target; {did_you_mean(named, names)}")
     if len(batch.labels) < 2:
         raise ValueError(f"{batch.source.path} holds runs of {batch.labels[0]} alone; a map compares two or more")
-    return named or names[0]
+    return named or goals(batch.recorded)[0]
+
+
+def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
+    """Why the map is not of the scenario's first target, though nobody asked for another."""
+    first = next((each.name for each in batch.targets), target)
+    if named is not None or target == first:
+        return []
+    return [f"no run of the record reaches {first}, so this is the time to {_called(batch, target)}"]
+
+
+def _called(batch: Batch, target: str) -> str:
+    from emulator.replays.findings import ALL
+
+    return f"the end of {batch.every}" if target == ALL else target
 
 
 def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
@@ -120,9 +138,9 @@ def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -
     from emulator.replays.grid import cell
 
     runs = len(batch.scripts)
-    for number, (place, condition) in enumerate(points[: len(played.told) // runs]):
-        told = played.told[number * runs : (number + 1) * runs]
-        yield cell(place, finding(condition.name, (), told), target)
+    for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
+        results = played.results[number * runs : (number + 1) * runs]
+        yield cell(place, finding(condition.name, (), results), target)
 
 
 def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
@@ -151,11 +169,12 @@ def _draw(
     from emulator.record import replace_file
     from emulator.report import winners
 
-    shown = winners.figure(cells, axes, batch.labels, target, winners.caption(batch.labels, notes))
+    goal = _called(batch, target)
+    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(batch.labels, notes))
     said = {
         "scenario": batch.scenario.name,
         "digest": digest(batch.home),
-        "target": target,
+        "target": goal,
         "labels": batch.labels,
         "axes": {axis.name: list(axis.values) for axis in axes},
         "notes": list(notes),
@@ -170,15 +189,18 @@ def _draw(
     return text
 
 
-def _text(batch: Batch, cells: Sequence[Cell], out: Path, target: str) -> str:
-    lines = [f"{batch.scenario.name}: first to {target}, of {len(cells)} cells"]
+def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: str, fallen: Sequence[str]) -> str:
+    played = f"{total} cells" if len(cells) == total else f"the {len(cells)} of {total} cells that were played"
+    lines = [f"{batch.scenario.name}: first to {_called(batch, target)}, of {played}", *(f"  {why}" for why in fallen)]
     for label in batch.labels:
-        won = [each for each in cells if each.winner == label]
+        won = [each for each in cells if each.first == label]
         ratios = [each.ratio for each in won if each.ratio is not None]
         most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
         lines.append(f"  {label}: {len(won)}{most}")
     split, open_ = sum(not each.agree for each in cells), sum(not each.exact for each in cells)
-    nobody = sum(each.winner is None and each.exact for each in cells)
+    nobody, ties = sum(each.winner is None and each.exact for each in cells), sum(each.tie for each in cells)
+    if ties:
+        lines.append(f"  tie: {ties}, the first two less than 1 % apart")
     for number, what in ((split, "the seeds disagree"), (nobody, "nobody gets there"), (open_, "it is not known")):
         if number:
             lines.append(f"  {what} in {number}")

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from emulator.breakeven import FATES, Price
 from emulator.report.palette import NAMES
-from emulator.units import duration
+from emulator.units import counted, duration, of_energy
 
 if TYPE_CHECKING:
     from emulator.plan import Effort, Group, Plan, Span
@@ -75,11 +75,11 @@ def filled(line: str, width: int, indent: str = "") -> str:
 
 def _opening(plan: Plan) -> str:
     first, last = next(iter(plan.prices.values())).rounds
-    seeds = f"{plan.seeds} seed{'s' * (plan.seeds > 1)}"
     mean = f"means of rounds {first} to {last}" if last > first else f"those of round {first}"
     return (
-        f"{plan.name}: {plan.devices} devices; {plan.asked} are asked in a round, {plan.needed} replies close it; "
-        f"at most {plan.rounds} rounds, {seeds}. Nothing was trained: rounds were rehearsed under seed {plan.seed}, "
+        f"{plan.name}: {counted(plan.devices, 'device')}; {plan.asked} {'is' if plan.asked == 1 else 'are'} asked in a round, "
+        f"{'1 reply closes' if plan.needed == 1 else f'{plan.needed} replies close'} it; "
+        f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were rehearsed under seed {plan.seed}, "
         f"and figures are {mean}."
     )
 
@@ -136,7 +136,10 @@ def _rounds(plan: Plan) -> Table:
             table.add_row(name, "replies", "", "", _fates(cost))
             name = ""
         table.add_row(name, "round", short(cost.seconds), short(both / 1e6), f"{short(cost.flops / 1e9)} GFLOP")
-        whole = f"{plan.rounds} round{'s' * (plan.rounds > 1)}"
+        if cost.joules is not None:
+            unit = of_energy([cost.joules])
+            table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
+        whole = counted(plan.rounds, "round")
         table.add_row("", "run", duration(cost.span_s), "", f"{whole}, if no target stops it", end_section=True)
     return table
 
@@ -198,10 +201,11 @@ def _memory(plan: Plan) -> Table:
 def _host(plan: Plan, width: int) -> str:
     effort, host = plan.effort, plan.effort.host
     runs = len(plan.prices) * plan.seeds
-    speed = f"{host.workers} worker{'s' * (host.workers > 1)} at {host.flops_per_s / 1e9:.1f} GFLOP/s each in training"
+    take, them = ("takes", "it") if runs == 1 else ("take", "them")
+    speed = f"{counted(host.workers, 'worker')} at {host.flops_per_s / 1e9:.1f} GFLOP/s each in training"
     taken = f"about {short(effort.seconds / 60, 2)} minutes and {effort.memory_bytes / 1e9:.1f} GB of memory"
     lines = [
-        f"{runs} run{'s' * (runs > 1)} take {taken}, if no target stops them",
+        f"{counted(runs, 'run')} {take} {taken}, if no target stops {them}",
         f"over sockets, {_keeps(effort)}",
     ]
     told = [filled(line, width, "  ") for line in lines]
@@ -254,9 +258,9 @@ def _legend(most: int) -> str:
 
 def _left_out(devices: int, classes: int) -> Iterator[str]:
     if devices > 0:
-        yield f"  and {devices} more devices, between these"
+        yield f"  and {devices} more device{'s' * (devices > 1)}, between these"
     if classes > 0:
-        yield f"  and {classes} more classes"
+        yield f"  and {classes} more class{'es' * (classes > 1)}"
 
 
 def _span(span: Span, unit: float = 1.0) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from emulator.replays.findings import Finding
     from scenarios.schema import Scenario
 
-OWN = "as recorded"
 SEVERAL = ("--down", "--up")
 
 
@@ -101,12 +100,11 @@ def replay(
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
-        recorded = _recorded(batch)
         shelf = Shelf(_folder(batch, out, force), conditions, events)
-        begin(batch, shelf, recorded, passed)
+        begin(batch, shelf, batch.recorded, passed)
         played = play_all(batch, list(_orders(batch, shelf)), workers)
         with uninterrupted():
-            findings = [recorded, *_findings(batch, conditions, played)]
+            findings = [batch.recorded, *_findings(batch, conditions, played)]
             finish(batch, shelf, findings, passed, played.whole)
         plain = format is Format.json
         typer.echo(
@@ -200,24 +198,18 @@ def _orders(batch: Batch, shelf: Shelf) -> Iterator[Order]:
             yield Order(number, condition, where and where / script.name)
 
 
-def _recorded(batch: Batch) -> Finding:
-    from emulator.replays.findings import finding
-
-    return finding(OWN, (), [batch.as_recorded(number) for number in range(len(batch.scripts))])
-
-
 def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
     """One for each condition of which something was played."""
     from emulator.replays.findings import finding
 
     runs = len(batch.scripts)
     for number, condition in enumerate(conditions):
-        told = played.told[number * runs : (number + 1) * runs]
-        if not told:
+        results = played.results[number * runs : (number + 1) * runs]
+        if not results:
             return
         said = [*condition.about(batch.base), *([batch.match] if batch.match else [])]
-        rest = [batch.unplayed(run) for run in range(len(told), runs)]
-        yield finding(condition.name, said, [*told, *rest])
+        rest = [batch.unplayed(run) for run in range(len(results), runs)]
+        yield finding(condition.name, said, [*results, *rest])
 
 
 def _end(played: Played, shelf: Shelf) -> None:

@@ -22,7 +22,7 @@ from emulator.replays.findings import Result
 class Played:
     """The first of the replays, as far as they were made."""
 
-    told: Sequence[Result]
+    results: Sequence[Result]
     code: int = 0  # with which the command ends
     why: str = ""  # it ended early
 
@@ -36,18 +36,18 @@ def play_all(batch: Batch, orders: Sequence[Order], workers: int | None, console
 
     What a Ctrl-C or a killed worker has left of a timeline is taken away.
     """
-    told: list[Result] = []
-    ended = Played(told)
+    results: list[Result] = []
+    ended = Played(results)
     try:
         with closing(batch.all(orders, workers)) as made, counted(len(orders), console) as tell:
             for each in made:
-                told.append(each)
-                tell(len(told))
+                results.append(each)
+                tell(len(results))
     except KeyboardInterrupt:
-        ended = Played(told, INTERRUPTED, "stopped")
+        ended = Played(results, INTERRUPTED, "stopped")
     except ChildProcessError as error:
-        ended = Played(told, FAILED, str(error))
-    for order in orders[len(told) :] if ended.why else ():
+        ended = Played(results, FAILED, str(error))
+    for order in orders[len(results) :] if ended.why else ():
         if order.folder is not None:
             shutil.rmtree(order.folder, ignore_errors=True)
     return ended

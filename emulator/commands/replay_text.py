@@ -14,16 +14,22 @@ from emulator import units
 from emulator.commands.plan_text import columns
 from emulator.commands.replay_files import repeated
 from emulator.replays.batch import Batch
-from emulator.replays.findings import Finding, cells, flips
+from emulator.replays.findings import ALL, Finding, cells, flips, goals, missed
 
 TOLD = 6  # lines of a kind; more are summed up
 NAMED = 3  # settings of which a line is true
 
 
 def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
-    parts = [_table(batch, findings, target) for target in findings[0].times]
-    parts += [_turned(findings, target) for target in findings[0].times if len(batch.labels) > 1]
-    lines = [*_assumed(findings), *passed, *_partings(findings, batch.source.anyway), f"replay: {out}"]
+    parts = [_table(batch, findings, target) for target in goals(findings[0])]
+    parts += [_turned(batch, findings, target) for target in goals(findings[0]) if len(batch.labels) > 1]
+    lines = [
+        *_missed(findings[0]),
+        *_assumed(findings),
+        *passed,
+        *_partings(findings, batch.source.anyway),
+        f"replay: {out}",
+    ]
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -43,20 +49,31 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         order = each.order(target)
         first = [f"{order[0] if order else units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *cells(each, target, unit), *first)
-    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} until {target}\n")
+    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}\n")
     shown.seek(0, io.SEEK_END)
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
 
 
-def _turned(findings: Sequence[Finding], target: str) -> str:
+def _until(batch: Batch, target: str) -> str:
+    return f"for {batch.every}" if target == ALL else f"until {target}"
+
+
+def _missed(record: Finding) -> Iterator[str]:
+    for target in record.times:
+        if target != ALL and missed(record, target):
+            yield f"{target}: no run of the record gets there"
+
+
+def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     turned, first = flips(findings, target), findings[0].order(target)
+    called = batch.every if target == ALL else target
     if first is None:
-        return f"{target}: the record itself does not say in which order the algorithms get there"
+        return f"{called}: the record itself does not say in which order the algorithms get there"
     order = " < ".join(first)
     if not turned:
-        return f"{target}: {order} in the record, and in every setting that is known"
-    return f"{target}: {order} in the record; the order turns on {', '.join(turned)}"
+        return f"{called}: {order} in the record, and in every setting that is known"
+    return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
 
 
 def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
@@ -80,4 +97,7 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     if len(said) > TOLD:
         yield f"and {len(said) - TOLD} more in replay.json"
     if any(each.partings for each in findings) and not anyway:
-        yield "replays stop where they are no longer exact; --anyway goes on, with accuracies as recorded"
+        yield (
+            "replays stop where they are no longer exact (rounds count from 0, as in the record and the report); "
+            "--anyway goes on, with accuracies as recorded"
+        )

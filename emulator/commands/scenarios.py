@@ -18,6 +18,7 @@ def scenarios(format: FormatOption = Format.text) -> None:
         typer.echo(json.dumps(known, indent=1))
         return
     from emulator.commands.plan_text import columns, filled
+    from emulator.units import counted
 
     width = columns()
     for one in known:
@@ -25,7 +26,9 @@ def scenarios(format: FormatOption = Format.text) -> None:
         for line in one["says"]:
             typer.echo(filled(line, width, "    "))
         labels = ", ".join(one["algorithms"])
-        typer.echo(filled(f"{one['devices']} devices, {one['model']} on {one['data']}: {labels}", width, "    "))
+        typer.echo(
+            filled(f"{counted(one['devices'], 'device')}, {one['model']} on {one['data']}: {labels}", width, "    ")
+        )
         typer.echo(f"    $ {one['command']}\n")
 
 

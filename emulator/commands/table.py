@@ -13,6 +13,7 @@ from rich.table import Table
 
 from emulator import tables
 from emulator.commands.plan_text import columns
+from emulator.units import counted
 from scenarios.schema import Scenario
 
 WIDE = 120  # columns that all of the table takes
@@ -23,11 +24,10 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
 
     Joules too, where they are known and there is room.
     """
-    seeds = len(scenario.seeds)
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
-    title = f"{scenario.name}: {scenario.devices} devices, {seeds} seed{'s' * (seeds > 1)}"
+    title = f"{scenario.name}: {counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]

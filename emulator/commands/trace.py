@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.options import BAD_INPUT, Force, Format, FormatOption
+from emulator.commands.options import BAD_INPUT, Format, FormatOption
 from emulator.commands.trace_files import (
     STDOUT,
     check_picture,
@@ -58,9 +58,13 @@ To = Annotated[
 ]
 
 
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+STEM = "for a Mahimahi pair its stem."
+
+
 @trace.command()
 def info(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace files; for a Mahimahi pair its stem.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=f"Trace files; {STEM}", readable=False)],
     direction: Direction = None,
     from_: From = None,
     plot: Plot = None,
@@ -109,12 +113,12 @@ def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple
 
 @trace.command()
 def convert(
-    in_: Annotated[Path, typer.Argument(metavar="IN", help="A trace file; for a Mahimahi pair its stem.")],
+    in_: Annotated[Path, typer.Argument(metavar="IN", help=f"A trace file; {STEM}", readable=False)],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .down or .up; - is stdout.")],
     direction: Direction = None,
     from_: From = None,
     to: To = None,
-    force: Force = False,
+    force: Replace = False,
 ) -> None:
     """Writes a trace as our own CSV or for Mahimahi, and says what is lost.
 
@@ -147,7 +151,7 @@ def synth(
         Path, typer.Option("--out", "-o", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
     ] = STDOUT,
     to: To = None,
-    force: Force = False,
+    force: Replace = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Draws a link from a preset: a Markov-modulated rate with outages. Without a preset, lists them.
@@ -219,7 +223,7 @@ def _plain(name: str) -> dict[str, object]:
 
 @trace.command()
 def transfer(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace file; for a Mahimahi pair its stem.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"A trace file; {STEM}", readable=False)],
     size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="The payload, as 6.65MB.")],
     every: Annotated[str, typer.Option(metavar="TIME", help="A start each so often, as 10s.")] = "10s",
     model: Annotated[

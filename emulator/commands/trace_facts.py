@@ -38,8 +38,9 @@ class Facts:
 
     @property
     def out(self) -> float:
-        """The share of steps below 10 kbit/s."""
-        return sum(self.outages) / max(self.trace.period, self.step)
+        """The share of steps below 10 kbit/s; what the period has over whole steps is in none of them."""
+        period = self.trace.period
+        return sum(self.outages) / min(max(1, int(period / self.step + 1e-9)) * self.step, period)
 
     @property
     def plain(self) -> dict[str, Any]:

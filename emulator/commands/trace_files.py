@@ -102,7 +102,9 @@ def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
     ways = [trace.direction for trace in traces]
     if said is not None and ways != [said]:
         other = "both directions" if len(ways) > 1 else f"the direction {ways[0]}"
-        raise ValueError(f"{out} is for {said} alone and there is {other}; leave the suffix out, or say --direction")
+        raise ValueError(
+            f"{out} is for {said} alone, and what was read has {other}; leave the suffix out, or say --direction"
+        )
     named = {
         trace.direction: out if said or out == STDOUT else out.with_name(f"{out.name}.{trace.direction}")
         for trace in traces

@@ -104,7 +104,7 @@ def text(every: Sequence[Transfers], title: str, notes: Sequence[str]) -> str:
     from emulator.commands.plan_text import columns, filled, grid, printed
 
     width = columns()
-    unit = units.of_time([one.quantile(1.0) for one in every if one.ended])
+    unit = _unit(every)
     numbers = ("starts", "min", "p25", "median", "p75", "p95", "max", "mean", "bytes / mean rate", "never end")
     table = grid(f"{title}, in {unit.name}", "way", numbers=numbers)
     for one in every:
@@ -113,6 +113,14 @@ def text(every: Sequence[Transfers], title: str, notes: Sequence[str]) -> str:
         never = len(one.taken) - len(one.ended)
         table.add_row(one.trace.direction, str(len(one.starts)), *shown, str(never))
     return printed([table, *(filled(line, width) for line in ("  ".join(_findings(every)), *notes) if line)], width)
+
+
+def _unit(every: Sequence[Transfers]) -> units.Unit:
+    """ms where half of all starts take less than a tenth of a second: in hundredths they would look alike."""
+    ended = [one for one in every if one.ended]
+    if ended and max(one.quantile(0.5) for one in ended) < 0.1:
+        return units.Unit("ms", 1e-3, 1)
+    return units.of_time([one.quantile(1.0) for one in ended])
 
 
 def _shown(value: float, unit: units.Unit) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from emulator.record import run_folders
 from emulator.replay import Replayed, Replayer
 from emulator.replays.conditions import Condition, onto
-from emulator.replays.findings import Result, no_result, result_of
+from emulator.replays.findings import Finding, Result, finding, no_result, result_of
 from emulator.replays.script import Script, read_script
 from emulator.results import targets
 from emulator.workshop import ctrl_c_held_back, quiet_torch
@@ -23,6 +23,7 @@ from scenarios.faults import did_you_mean
 from scenarios.load import load
 from scenarios.schema import Scenario
 
+OWN = "as recorded"
 REPLAY = "replay.json"  # in a folder of replays
 MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
 
@@ -79,11 +80,22 @@ class Batch:
     def labels(self) -> list[str]:
         return list(dict.fromkeys(script.label for script in self.scripts))
 
+    @property
+    def every(self) -> str:
+        """`all 8 rounds`, of runs that ended early too `all 3 to 8 rounds`."""
+        counts = sorted({len(script.rounds) for script in self.scripts})
+        return f"all {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} rounds"
+
     def play(self, order: Order) -> Result:
         script = self.scripts[order.run]
         setting = order.condition.setting(self.base)
         replayed = self.replayer.replay(script, setting, order.folder, self.source.anyway)
         return result_of(replayed, self.targets, len(script.rounds))
+
+    @property
+    def recorded(self) -> Finding:
+        """What the record itself says of all runs."""
+        return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
 
     def as_recorded(self, run: int) -> Result:
         """What the record itself says."""

@@ -12,7 +12,7 @@ from emulator.replay import Parting, Replayed
 from emulator.summary import Spread, spread, to_target
 from emulator.targets import Target
 
-ALL = "all rounds"  # in place of a target, for a scenario that has none
+ALL = "all rounds"  # beside the targets: what a run takes to its end
 UNKNOWN = "not known"
 
 
@@ -63,12 +63,12 @@ class Result:
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Result:
-    """Its time to each target, and of a scenario without targets to its end; `rounds` are those of the record."""
+    """Its time to each target and through all rounds; `rounds` are those of the record."""
     times = {target.name: time_to(replayed, target, rounds) for target in targets}
     return Result(
         replayed.label,
         replayed.seed,
-        times or {ALL: time_to(replayed, None, rounds)},
+        {**times, ALL: time_to(replayed, None, rounds)},
         float(replayed.rows[-1]["time_s"]) if replayed.rows else 0.0,
         replayed.parting,
         replayed.assumed,
@@ -79,7 +79,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Res
 
 def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
     """Of a replay that was not made: nothing."""
-    names = [target.name for target in targets] or [ALL]
+    names = [*(target.name for target in targets), ALL]
     return Result(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
 
 
@@ -158,6 +158,18 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
 def _short(replay: Result, failure: str) -> str:
     """Without the name of the run."""
     return failure.removeprefix(f"{replay.label}, seed {replay.seed}: ")
+
+
+def goals(record: Finding) -> list[str]:
+    """What is worth comparing: the targets that some run of the record reaches, or else all rounds."""
+    targets = [target for target in record.times if target != ALL and not missed(record, target)]
+    return targets or [ALL]
+
+
+def missed(record: Finding, target: str) -> bool:
+    """Whether no run of it gets there."""
+    seeds = (at for times in record.times[target].values() for at in times.seeds.values())
+    return all(at in (None, math.inf) for at in seeds)
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:

@@ -11,6 +11,9 @@ from typing import Any
 from emulator.replays.conditions import Condition
 from emulator.replays.findings import Finding
 
+TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
+TIED = "tie"
+
 AXES = {  # name: title, unit, what one of it is in ours
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
     "latency": ("latency, one way", "ms", 1e-3),
@@ -59,8 +62,18 @@ class Cell:
     why: str = ""  # where a replay of this point stops being exact, or ends
 
     @property
+    def tie(self) -> bool:
+        """Whether the first two are so near that neither wins."""
+        return self.ratio is not None and self.ratio < TIE
+
+    @property
+    def first(self) -> str | None:
+        """Who wins, as the map shows it."""
+        return TIED if self.tie else self.winner
+
+    @property
     def plain(self) -> dict[str, Any]:
-        return {**vars(self), "place": dict(self.place), "times": dict(self.times)}
+        return {**vars(self), "tie": self.tie, "place": dict(self.place), "times": dict(self.times)}
 
 
 Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and what all devices' links are there
@@ -111,7 +124,7 @@ def _first(found: Finding, target: str, seed: int) -> str | None:
 
 def frontier(cells: Sequence[Cell], x: str, y: str) -> list[tuple[float, float, float, float]]:
     """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i lies from i to i + 1."""
-    winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.winner for each in cells}
+    winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.first for each in cells}
     sides = []
     for (i, j), winner in sorted(winners.items()):
         if (i + 1, j) in winners and winners[i + 1, j] != winner:

@@ -32,11 +32,8 @@ def markdown(results: Sequence[Results]) -> str:
     parts += _table(tables.at_the_end(all_.summary, energy=True))
     for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
         parts += _table(shown) if shown.rows else []
-    parts += [
-        "\n".join(
-            f"- {_text(said)}" for said in (*critical.sentences(all_.runs), *remarks(all_.summary.get("links", {})))
-        )
-    ]
+    remarked = [*remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
+    parts += ["\n".join(f"- {_text(said)}" for said in (*critical.sentences(all_.runs), *remarked))]
     warnings = tables.warnings(all_.summary)
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 import vl_convert
+from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -67,9 +68,10 @@ def figures(all_: Comparison) -> list[Figure]:
     return [figure for figure in drawn if figure]
 
 
+@debug_mode(False)  # that Altair checks every part of every chart takes longer than all the rest; tests do it
 def render(all_: Comparison) -> str:
     drawn = figures(all_)
-    specs = {figure.name: figure.chart.to_dict() for figure in drawn}
+    specs = {figure.name: figure.chart.to_dict(validate=False) for figure in drawn}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(_text("page.html")).render(
         comparison=all_,
@@ -113,8 +115,9 @@ def _verdicts(all_: Comparison) -> Iterator[str]:
 
 
 def _remarks(all_: Comparison) -> Iterator[str]:
-    """What is to be said of links and is no warning; and of maps that are not shown."""
-    yield from (f"{said[0].upper()}{said[1:]}" for said in caveats.remarks(all_.summary.get("links", {})))
+    """What is to be said of links and of energy, and is no warning; and of maps that are not shown."""
+    said = [*caveats.remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
+    yield from (f"{line[0].upper()}{line[1:]}" for line in said)
     for one in all_.sources.values():
         if (one.folder / "map.json").is_file():
             from emulator.report import winners  # it takes a while to import
@@ -159,7 +162,7 @@ def _maps(all_: Comparison) -> Iterator[Figure]:
 def _headline(all_: Comparison) -> str:
     """The first chart as SVG, for a reader without JavaScript; "" if nothing was evaluated."""
     drawn = accuracy.against_time(all_.runs, all_.targets, points=HEADLINE_POINTS)
-    return vl_convert.vegalite_to_svg({**drawn.chart.to_dict(), "width": HEADLINE}) if drawn else ""
+    return vl_convert.vegalite_to_svg({**drawn.chart.to_dict(validate=False), "width": HEADLINE}) if drawn else ""
 
 
 def _json(value: Any) -> Markup:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 
-from emulator.replays.grid import Axis, Cell, frontier
+from emulator.replays.grid import TIE, TIED, Axis, Cell, frontier
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.units import duration
 
-NOBODY, UNKNOWN = "nobody gets there", "not known"
-GREY = {NOBODY: "#DDDDDD", UNKNOWN: "#AAAAAA"}
+NOBODY, UNKNOWN, UNPLAYED = "nobody gets there", "not known", "not played"
+GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 STRONG = 2.0  # so many times as fast, and a cell has its full colour
 SIDE = 52  # of a cell, in pixels
+WRAPPED = 64  # characters a line of a picture's caption
 TITLE = "Who is first"
+WINNER = 6  # of a row
 
 Row = tuple[Any, ...]
 COLUMNS = {
@@ -86,14 +90,16 @@ def page(shown: Figure, about: str) -> str:
 
 
 def png(shown: Figure) -> bytes:
+    """With the caption inside: a picture travels alone."""
     import vl_convert
 
-    made: bytes = vl_convert.vegalite_to_png(_spec(shown), scale=2)
+    made: bytes = vl_convert.vegalite_to_png(_spec(shown, textwrap.wrap(shown.caption, WRAPPED)), scale=2)
     return made
 
 
-def _spec(shown: Figure) -> dict[str, Any]:
-    return {**shown.chart.to_dict(), "background": "white", "title": {"text": shown.title, "anchor": "start"}}
+def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
+    title = {"text": shown.title, "subtitle": list(below), "anchor": "start"}
+    return {**shown.chart.to_dict(), "background": "white", "title": title}
 
 
 def _framed(chart: Any, description: str) -> Any:
@@ -121,9 +127,11 @@ def _over(axis: Axis | None, number: int) -> str:
 def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequence[str], title: str) -> Any:
     x, y = over
     across, up = len(x.values), len(y.values) if y else 1
-    names = [*labels, *(name for name in GREY if any(_winner(each) == name for each in cells))]
+    rows = [*(_row(each, x, y) for each in cells), *_unplayed(cells, x, y)]
+    present = {row[WINNER] for row in rows}
+    names = [*labels, *(name for name in GREY if name in present)]
     colours = [*of_labels(labels), *(GREY[name] for name in names[len(labels) :])]
-    here = table(COLUMNS, [_row(each, x, y) for each in cells])
+    here = table(COLUMNS, rows)
     at: Any = {
         "x": alt.X("i:Q", title=x.title, scale=alt.Scale(domain=[0, across], nice=False), axis=_axis(x)),
         "y": alt.Y("j:Q", title=y.title if y else None, scale=alt.Scale(domain=[0, up], nice=False), axis=_axis(y)),
@@ -138,7 +146,7 @@ def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequen
         opacity=alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 1.0]), legend=None),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("x", "y", "winner", "ratio", "times")],
     )
-    texts = centred.mark_text(fontSize=11, color="black").encode(**middle, text="ratio:N")
+    texts = centred.mark_text(fontSize=11, color="black", lineBreak="\n").encode(**middle, text="ratio:N")
     layers = [boxes, texts]
     if sides := frontier(cells, x.name, y.name if y else ""):
         lines = table(dict.fromkeys(("i", "j", "i2", "j2"), "number"), sides)
@@ -158,11 +166,19 @@ def _axis(axis: Axis | None) -> Any:
 
 def _row(each: Cell, x: Axis, y: Axis | None) -> Row:
     i, j = each.place[x.name], each.place[y.name] if y else 0
-    strength = 1.0 if each.ratio is None else min(1.0, (each.ratio - 1) / (STRONG - 1))
+    strength = 1.0 if each.ratio is None or each.tie else min(1.0, (each.ratio - 1) / (STRONG - 1))
     return (
         *(0, i, j, i + 1, j + 1, strength),
         *(_winner(each), _ratio(each), _value(x, i), _value(y, j), ", ".join(_times(each))),
     )
+
+
+def _unplayed(cells: Sequence[Cell], x: Axis, y: Axis | None) -> Iterator[Row]:
+    """Rows for the cells that a map lacks as it was broken off."""
+    there = {(each.place[x.name], each.place[y.name] if y else 0) for each in cells}
+    for i, j in product(range(len(x.values)), _values(y)):
+        if (i, j) not in there:
+            yield 0, i, j, i + 1, j + 1, 1.0, UNPLAYED, UNPLAYED.replace(" ", "\n"), _value(x, i), _value(y, j), ""
 
 
 def _value(axis: Axis | None, number: int) -> str:
@@ -170,13 +186,15 @@ def _value(axis: Axis | None, number: int) -> str:
 
 
 def _winner(each: Cell) -> str:
-    return each.winner or (NOBODY if each.exact else UNKNOWN)
+    return each.first or (NOBODY if each.exact else UNKNOWN)
 
 
 def _ratio(each: Cell) -> str:
-    """`1.42`, with a question mark where the seeds disagree; ∞ where only one gets there."""
+    """`1.42`, with a question mark where the seeds disagree; ∞ where only one gets there; `tie`."""
     if each.winner is None:
         return ""
+    if each.tie:
+        return TIED
     ratio = "" if each.runner_up is None else "∞" if each.ratio is None else f"{each.ratio:.2f}"
     return ratio if each.agree else f"{ratio} ?"
 
@@ -190,7 +208,8 @@ def caption(labels: Sequence[str], notes: Sequence[str]) -> str:
     """What the picture means."""
     said = (
         f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own; "
-        "line: where the winner changes; ?: cells in which the seeds disagree."
+        f"line: where the winner changes; tie: the first two are less than {TIE - 1:.0%} apart; "
+        "?: cells in which the seeds disagree."
     )
     return " ".join([said, *(f"{note[0].upper()}{note[1:]}." for note in notes)])
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from network.trace import Direction, Trace
-from network.traces.source import LONGEST, PACKET, Source, shown
+from network.traces.source import LARGEST, LONGEST, PACKET, Source, shown
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
 SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
@@ -65,4 +65,10 @@ def written(trace: Trace) -> str:
     piece = np.searchsorted(prefix, full, side="left") - 1
     seconds = trace.edges[piece] + (full - prefix[piece]) / trace.rates[piece]
     stamps = np.clip(np.ceil(seconds * 1000), 1, period).astype(np.int64)
-    return "\n".join(map(str, [*stamps.tolist(), period])) + "\n"
+    text = "\n".join(map(str, [*stamps.tolist(), period])) + "\n"
+    if len(text) > LARGEST:
+        raise ValueError(
+            f"{trace.name} makes a Mahimahi file of {len(text) / 1e6:.0f} MB, and at most {LARGEST // 1_000_000} MB "
+            "are read; write it as csv"
+        )
+    return text

@@ -13,19 +13,25 @@ from tests.contracts.test_lines import DOWN, UP, Stage, Way, down, outcome
 AWAY = 5.0  # s
 
 
-def told_as_it_goes(way: Way, when_off: str, hops: int) -> None:
-    """It goes off in the instant in which its download has arrived, so many events after that; and comes back."""
+def goes_with(event: str, way: Way, hops: int, for_good: bool = False) -> None:
+    """It goes off in the instant of that event, so many events after it; and comes back, unless it is for good."""
 
     def act(left: int) -> Callable[[], None]:
         return gone if left == 0 else lambda: way.world.call_at(way.world.now(), act(left - 1))
 
     def gone() -> None:
         with way.record.instant():
-            way.world.call_at(way.record.now() + AWAY, way.line.back)
-            way.line.lose(for_good=False)
+            if not for_good:
+                way.world.call_at(way.record.now() + AWAY, way.line.back)
+            way.line.lose(for_good)
 
+    way.then(event, 0.0, act(hops))
+
+
+def told_as_it_goes(way: Way, when_off: str, hops: int) -> None:
+    """It goes off in the instant in which its download has arrived, so many events after that; and comes back."""
     way.line.attendant.bench.when_off = when_off
-    way.then("down.end", 0.0, act(hops))
+    goes_with("down.end", way, hops)
 
 
 @pytest.fixture(params=["memory", "web"])
@@ -102,3 +108,29 @@ def test_who_declines_does_so_when_it_is_back(tmp_path: Path) -> None:
 
     [start] = [line["t"] for line in Stage("memory", tmp_path)(main) if line["event"] == "up.start"]
     assert start == pytest.approx(DOWN + AWAY, abs=1e-9)
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("when_off", "for_good"), [("lose", True), ("lose", False), ("resume", False), ("restart", False)]
+)
+def test_who_goes_as_its_upload_has_landed_has_answered(play: Stage, when_off: str, for_good: bool, hops: int) -> None:
+    """A message whose last byte is with the server needs its device no more; and the device can be asked again."""
+
+    async def main(way: Way) -> tuple[Any, Any]:
+        way.device_works()
+        way.open(0)
+        way.line.traffic.when_off = when_off
+        goes_with("up.end", way, hops, for_good)
+
+        async def ask(round: int) -> Any:
+            await way.line.send(down(round))
+            return (await way.line.receive()).header["round"]
+
+        first = await outcome(ask(0))
+        await way.line.rest()
+        await way.world.sleep(2 * AWAY)
+        way.open(1)
+        return first, await outcome(ask(1))
+
+    assert play(main) == (0, 1)

@@ -14,7 +14,7 @@ def run(program: str) -> str:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.audit import EVENTS, audit_run
+from emulator.audit import audit_run
+from emulator.form import EVENTS
 
 Body = dict[str, Any]
 Lines = list[Body]

@@ -54,6 +54,14 @@ def test_what_happens_in_one_round_of_two_counts_half():
     assert cost.down_bytes == {"importance": 40.0, "weights": 200.0}
 
 
+def test_joules_are_those_of_all_devices_and_none_where_one_is_not_known():
+    rows = [{**row(5.0 * k), "joules": {"a": 10.0 * k, "b": 1.0}} for k in range(1, 4)]
+    assert price(rows, rounds=3).joules == pytest.approx((21 + 31) / 2)  # round 0 is left out
+    rows[2]["joules"]["b"] = None
+    assert price(rows, rounds=3).joules is None
+    assert price([row(5.0)], rounds=1).joules is None  # a record that does not tell them
+
+
 def test_no_round_has_no_mean():
     with pytest.raises(ValueError, match="no round"):
         price([], rounds=3)

@@ -53,6 +53,18 @@ def test_its_lines_are_a_profile():
     assert "speed_dense: measured: here, with torch 2 (20" in profile.source
 
 
+def test_it_says_that_power_is_not_measured_in_a_comment_that_may_stay():
+    lines = csv_lines("mine", FOUND, 8 * 10**9, "measured: here")
+    assert lines[-1].startswith("# power is not measured")
+    assert "power_idle, power_compute, power_radio, in W" in lines[-1]
+    watts = [f"mine,{what},{value},W,a meter,2026-11-22" for what, value in (("power_idle", 2), ("power_compute", 9))]
+    power = read_profiles([*lines, *watts])["mine"].power
+    assert (power.idle, power.compute) == (2, 9)
+    printed = "\n".join(calibrate.yaml_lines("mine", FOUND, 8 * 10**9, "measured: here"))
+    assert "# power is not measured" in printed
+    assert "power_idle_w, power_compute_w, power_radio_w" in printed
+
+
 @pytest.mark.slow
 def test_the_command_measures_this_computer(fedlapse):
     done = fedlapse("calibrate", "--name", "mine", "--seconds", "0.1")
@@ -63,17 +75,25 @@ def test_the_command_measures_this_computer(fedlapse):
     assert "torch 2" in profile.source
 
 
-@pytest.mark.slow
-def test_as_yaml_it_is_a_group_of_the_fleet(fedlapse):
-    from ruamel.yaml import YAML
+def test_as_yaml_it_stands_in_a_scenario_as_it_is_printed():
+    from scenarios.boards import known
+    from scenarios.load import parse
 
-    from scenarios.schema import Group
+    printed = "\n".join(calibrate.yaml_lines("2", FOUND, 8 * 10**9, "measured: here, with torch 2: 1 thread"))
+    link = "{up_mbit_s: 1, down_mbit_s: 1, latency_ms: 0}"
+    scenario = parse(f"name: t\nfleet: [{{profile: '2', link: {link}}}]\n{printed}", "t.yaml")
+    profile, made = known(scenario)["2"], FOUND.profile("2", "", 8 * 10**9)
+    for rate in ("flops_per_s", "conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"):
+        assert getattr(profile, rate) == pytest.approx(getattr(made, rate), rel=1e-3)
+    assert (profile.memory_bytes_per_s, profile.overhead_s, profile.memory_bytes) == (10e9, 1e-4, 8 * 10**9)
+    assert profile.source.startswith("measured: here, with torch 2: 1 thread (20")
 
-    done = fedlapse("calibrate", "--seconds", "0.1", "--format", "yaml")
-    said = YAML(typ="safe").load(done.stdout)
-    link = {"up_mbit_s": 1, "down_mbit_s": 1, "latency_ms": 0}
-    group = Group.model_validate({**said, "profile": "laptop", "count": 1, "link": link})
-    assert group.speed_gflop_s == said["speed_gflop_s"] > 0
+
+def test_more_threads_than_cores_are_refused(fedlapse):
+    """Torch has ended in a segmentation fault at thousands of them."""
+    done = fedlapse("calibrate", "--threads", "100000", "--seconds", "0.1")
+    assert done.returncode == 2
+    assert "100000 threads" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["a,b", "mine\n", "a\nb", "", "my board", "-x", 'a"b', "x" * 81])

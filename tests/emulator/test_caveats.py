@@ -93,6 +93,19 @@ def test_what_only_tcp_reads_is_told_where_nothing_is_sent_by_tcp(said):
     assert said(lossy, network={"tls": 2}) == []
 
 
+def test_a_buffer_is_told_where_nobody_shares_by_round_trip_times(said):
+    cell = {**RATES, "buffer_kb": 100}
+    behind, topology = {**RATES, "via": "cell"}, {"cell": cell}
+    server = {"link": {**RATES, "buffer_kb": 9}}
+    assert said(behind, topology=topology, server=server) == []
+    assert said(behind, topology=topology, server=server, network={"congestion": "bbr"}) == [
+        "topology.cell: buffer_kb is not used, as flows of bbr share equally",
+        "server.link: buffer_kb is not used, as flows of bbr share equally",
+    ]
+    (line,) = said(behind, topology=topology, network={"model": "ideal"})
+    assert line == "topology.cell: buffer_kb is not used, as no link is of the model tcp"
+
+
 def replayed(period: float, offset: float, name: str) -> Trace:
     return Trace(np.array([0.0, period]), np.array([1.0]), "down", "capacity", f"here/{name}").starting(offset)
 

@@ -102,3 +102,20 @@ def test_files_without_scores_are_told_in_a_line(fedlapse, tmp_path, file, text,
 def test_profiles_that_cannot_be_read_are_told_in_a_line(fedlapse):
     done = fedlapse("devices", "nowhere.csv")
     assert (done.returncode, done.stderr) == (2, "fedlapse: cannot read nowhere.csv: No such file or directory\n")
+
+
+def test_a_profile_that_no_scenario_could_name_is_not_listed_in_the_place_of_ours(fedlapse, tmp_path):
+    (tmp_path / "pi.csv").write_text(MINE.replace("mine,", "pi-4,"))
+    done = fedlapse("devices", "pi.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "fedlapse: pi.csv: 'pi-4' is a profile that comes with fedlapse; give yours another name\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--only", "*pixel*"), ("--mflop", "600"), ("mine.csv", "--score", "x"), ("--score", "x", "--format=json")],
+)
+def test_options_that_would_do_nothing_are_refused(fedlapse, mine, options):
+    done = fedlapse("devices", *options)
+    assert done.returncode == 2
+    assert "--score" in done.stderr

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from devices.device import Device, profiles
 from devices.presence import Presence
-from emulator.audit import EVENTS, MAY_HAVE
+from emulator.form import EVENTS, MAY_HAVE
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
 from emulator.world import Call, Lost
@@ -362,6 +362,58 @@ def test_devices_on_one_wi_fi_share_its_time_and_not_its_rate(tmp_path: Path) ->
         return await world.together(took(world, traffic, "down", name, MB) for name in links)
 
     assert played(tmp_path, links, main, server=WIDE, topology=topology) == close([0.5, 1.25])
+
+
+def test_downloads_and_uploads_on_one_wi_fi_take_turns(tmp_path: Path) -> None:
+    """5 MB at 20 Mbit/s are 2 s; one down and one up on one air are 4 s, and on air of their own 2 s each."""
+    links = {name: Link(2.5e6, 2.5e6, 0.0, via=via) for name, via in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"))}
+    air = {name: Shared(1.0, None, True) for name in "xyz"}
+    ways = {"a": "down", "b": "up", "c": "down", "d": "up"}
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
+        size = {"weights": 5_000_000}
+        return await world.together(took(world, traffic, ways[name], name, size) for name in links)
+
+    found = played(tmp_path, links, main, server=WIDE, topology={"down": air, "up": air})
+    assert found == close([4.0, 4.0, 2.0, 2.0])
+
+
+def test_what_a_cut_upload_leaves_of_the_air_the_download_has(tmp_path: Path) -> None:
+    """1 MB at 1 MB/s down; an upload has half of the air from the start, and goes off at 0.5 s: 0.25 + 0.75 s."""
+    links = {name: Link(1e6, 1e6, 0.0, via="ap") for name in "ab"}
+    air = {"ap": Shared(1.0, None, True)}
+
+    async def cut(world: VirtualWorld, traffic: Traffic) -> float:
+        flight = traffic.launch("up", Call("b", 0), MB, None)
+        await world.sleep(0.5)
+        moved = flight.carried()
+        traffic.lose("b")
+        with pytest.raises(Lost):
+            await flight.wait()
+        return moved
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
+        return await world.together([took(world, traffic, "down", "a", MB), cut(world, traffic)])
+
+    found = played(tmp_path, links, main, server=WIDE, topology={"down": air, "up": air})
+    assert found == close([1.25, 250_000])
+
+
+def test_simgrids_factors_are_those_of_wires_and_not_of_air(tmp_path: Path) -> None:
+    """Both ways at 1 MB/s on one air take 2 s by it; with a line of 0.4 MB/s behind, as alone, 1/(0.4 x 0.97/1.05)."""
+    tcp = Tcp(model="lv08")
+    links = {
+        name: Link(1e6, 1e6, 0.0, tcp=Tcp(model="ideal"), via=via) for name, via in zip("abcd", "xxyy", strict=True)
+    }
+    shared = {"x": Shared(1.0, None, True), "y": Shared(1.0, "line", True), "line": Shared(0.4e6)}
+    ways = {"a": "down", "b": "up", "c": "down", "d": "up"}
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
+        return await world.together(took(world, traffic, ways[name], name, MB) for name in links)
+
+    server = replace(WIDE, tcp=tcp)
+    found = played(tmp_path, links, main, server=server, topology={"down": shared, "up": shared})
+    assert found == close([2.0, 2.0, 2.5 / tcp.part, 2.5 / tcp.part])
 
 
 def test_a_window_that_bounds_a_flow_takes_no_more_of_the_air(tmp_path: Path) -> None:

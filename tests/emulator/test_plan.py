@@ -57,6 +57,45 @@ def test_a_plan_compares_with_the_first_algorithm(planned):
     assert plan.memory["fedcurv"].kept == 4 * plan.memory["fedavg"].parameters  # two sums in float64
 
 
+BOARD = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000}
+
+
+@pytest.mark.slow
+def test_a_plan_tells_the_joules_of_a_round_where_all_watts_are_known(play, planned):
+    run, plan = play(rounds={"max": 2}), planned(rounds={"max": 2})
+    assert plan.prices["fedavg"].joules == pytest.approx(sum(run.rounds[1]["joules"].values()), rel=1e-12)
+    assert " J, of all devices asked" in text(plan)
+    assert plan.warnings == []
+
+
+@pytest.mark.slow
+def test_a_plan_names_those_whose_watts_are_not_known(planned):
+    fleet = [*SMALL["fleet"], {"profile": "plain", "count": 2, "link": FAST}]
+    plan = planned(fleet=fleet, profiles={"plain": BOARD})
+    assert plan.prices["fedavg"].joules is None
+    assert "of all devices asked" not in text(plan)
+    [line] = plan.warnings
+    assert line.startswith("the energy of the fleet is not known: plain have no watts; add power_idle_w")
+
+
+@pytest.mark.slow
+def test_an_algorithm_that_no_device_can_hold_leaves_the_others_their_table(planned):
+    """FedCurv keeps sums in float64 and gets three models: 2 MB hold FedAvg's training and not its own."""
+    plan = planned(**BOTH, fleet=[{"profile": "pi-4", "count": 4, "link": FAST, "memory_mb": 3}])
+    assert plan.prices.keys() == plan.memory.keys() == {"fedavg"}
+    assert plan.failing.keys() == {"fedcurv"}
+    assert "refuses: fedcurv needs" in plan.failing["fedcurv"]
+    assert "fedavg" in text(plan)
+
+
+@pytest.mark.slow
+def test_one_of_each_is_told_in_the_singular(planned):
+    page = text(planned(fleet=[{"profile": "pi-4", "count": 1, "link": FAST}], rounds={"max": 1}))
+    words = " ".join(page.split())
+    assert "small: 1 device; 1 is asked in a round, 1 reply closes it; at most 1 round, 1 seed." in words
+    assert "1 run takes about" in words
+
+
 @pytest.mark.slow
 def test_groups_are_told_with_what_differs_inside_them(planned):
     plan = planned(fleet=[{"profile": "pi-4", "count": 3, "link": {**FAST, "down_mbit_s": {"choice": [4]}}}, CLOCKED])

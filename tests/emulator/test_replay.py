@@ -71,6 +71,11 @@ def test_what_is_no_range_is_refused(text):
         RATE.span(text)
 
 
+def test_a_range_without_a_unit_is_told_by_its_end():
+    with pytest.raises(ValueError, match=r"'500' is no time; write it as 10s \(s, ms, min, h\)"):
+        SECONDS.span("5..500")
+
+
 def test_the_time_to_a_target_is_that_of_its_round():
     assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, 2) == 7.0
 

@@ -148,3 +148,11 @@ def test_the_page_needs_no_network_and_the_picture_is_a_png():
     assert "<script" not in page
     assert "What it means." in page
     assert winners.png(figure)[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_picture_says_what_its_numbers_mean(monkeypatch):
+    specs = []
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda spec, **_: specs.append(spec) or b"")
+    _, _, figure = drawn()
+    winners.png(figure)
+    assert specs[0]["title"]["subtitle"] == ["What it means."]

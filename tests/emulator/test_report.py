@@ -296,6 +296,16 @@ def test_equal_results_give_equal_pages_and_nothing_is_loaded(make):
 
 
 @pytest.mark.slow
+def test_every_chart_is_valid_vega_lite(make):
+    """A page is made without looking."""
+    divided = {"classes": 2, "seeds": {"1": {"devices": {"phone-mid-1": [3, 0], "phone-mid-2": [0, 5]}}}}
+    drawn = charts([make(RUNS, divided=divided)])
+    assert len(drawn) == 12
+    for chart in drawn.values():
+        chart.to_dict(validate=True)
+
+
+@pytest.mark.slow
 def test_nothing_that_a_file_says_becomes_markup(make):
     told = {"sentence": HOSTILE, "expect": [{"ok": True, "text": HOSTILE}], "digest": HOSTILE}
     divided = {"classes": 1, "seeds": {"1": {"devices": {HOSTILE: [1]}}}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator import tables
+from emulator import caveats, tables
 from emulator.commands.table import table
 from emulator.report import fates
 from emulator.summary import summarise
@@ -112,8 +112,27 @@ def test_the_twenty_devices_that_drew_most_are_listed_by_their_most() -> None:
     assert list(shown.headings) == ["device", "one, J", "two, J"]
     assert shown.rows[:2] == [("d-24", "76.0", "500.0"), ("d-0", "100.0", "–")]
     assert [line[0] for line in shown.rows[1:]] == [f"d-{number}" for number in range(19)]
-    assert "The 20 that drew most, of 25." in shown.caption
+    assert "20 of 26 are shown, those that drew most." in shown.caption  # e is known to have been there
     assert tables.of_devices(summary({"two": {1: [row(joules={"e": None})]}})).rows == []
+
+
+def test_a_device_without_watts_is_listed_and_named() -> None:
+    """One group has no watts: its devices stand last, the fleet has no joules, and a line says which and what to add."""
+    found = summary({"x": {1: [row(joules={"host-0": None, "host-1": None, "phone-0": 5.0})]}})
+    shown = tables.of_devices(found)
+    assert shown.rows == [("phone-0", "5.00"), ("host-0", "–"), ("host-1", "–")]
+    assert tables.at_the_end(found, energy=True).headings[-1] == "accuracy"
+    [line] = tables.unmetered(found)
+    assert line.startswith("the energy of the fleet is not known: host have no watts; add power_idle_w, ")
+
+
+def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
+    assert tables.unmetered(summary({"x": {1: [row(joules={"a": 1.0})]}, "old": {1: [row()]}})) == []
+
+
+def test_of_many_groups_without_watts_five_are_named() -> None:
+    [line] = caveats.unmetered(f"g{number}-{member}" for number in range(7) for member in range(3))
+    assert "g0, g1, g2, g3, g4, 2 more have no watts" in line
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulator.placed import Placed
 from emulator.record import Record
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
@@ -46,8 +47,8 @@ def ends(
         world = VirtualWorld(None)  # type: ignore[arg-type]  # nobody trains
         record = Record(folder, world.now)
         record.open(0, sorted(sizes), "m")
-        begins = (lambda name: (place or {}).get(name, 0.0),)
-        traffic = Traffic(world, record, server, links, {"down": shared, "up": shared}, *begins)
+        placed = Placed(server, links, {"down": shared, "up": shared}, lambda name: (place or {}).get(name, 0.0))
+        traffic = Traffic(world, record, placed)
         try:
             found = await world.run(world.together(send(world, traffic, name) for name in sizes))
         finally:
@@ -71,8 +72,8 @@ def test_a_cell_begins_at_its_own_place_and_starts_over(tmp_path: Path) -> None:
         tmp_path, "down", {"a": 7_500_000, "b": 7_500_000}, cell=halving(), place={"cell": 0.75, "a": 0.1}
     )
     assert found == {"a": pytest.approx(10.0), "b": pytest.approx(10.0)}
-    assert traffic.loops.most(10.0) == (1, "cell.csv")
-    assert traffic.loops.most(25.1) == (2, "cell.csv")
+    assert traffic.placed.loops.most(10.0) == (1, "cell.csv")
+    assert traffic.placed.loops.most(25.1) == (2, "cell.csv")
 
 
 def test_the_servers_link_may_be_recorded(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_the_servers_link_may_be_recorded(tmp_path: Path) -> None:
     server = Link(halving("up"), 1e9, 0.0)
     found, traffic = ends(tmp_path, "down", {"a": 12 * MB, "b": 12 * MB}, server)
     assert found == {"a": pytest.approx(14.0), "b": pytest.approx(14.0)}
-    assert traffic.loops.most(20.0) == (1, "cell.csv")
+    assert traffic.placed.loops.most(20.0) == (1, "cell.csv")
 
 
 def test_an_outage_of_the_cell_keeps_all_waiting(tmp_path: Path) -> None:

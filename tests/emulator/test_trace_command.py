@@ -79,6 +79,18 @@ def test_info_says_that_a_file_is_missing(fedlapse):
     one_line(fedlapse("trace", "info", "."), ".: is not a file")
 
 
+def test_a_file_that_may_not_be_read_is_told_in_one_line(fedlapse, file, monkeypatch):
+    path = file(HILLS)
+    monkeypatch.setattr("os.access", lambda *_, **__: False)  # what click asks; a test may run as root
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    one_line(fedlapse("trace", "info", path), "link.csv: cannot be read: Permission denied")
+    one_line(fedlapse("trace", "transfer", path, "--bytes", "2MB"), "link.csv: cannot be read: Permission denied")
+
+
 def test_info_reads_a_file_as_it_is_told_to(fedlapse, file):
     path = file("0 1\n1 1\n2 3\n3 3\n", "pairs")  # also an Oboe trace
     one_line(fedlapse("trace", "info", path), "could be pensieve or oboe")
@@ -90,6 +102,13 @@ def test_info_of_a_trace_shorter_than_a_second(fedlapse, file):
     done = fedlapse("trace", "info", file("time_s,up_mbit_s\n0,0\n0.5,\n"), "--format", "json")
     (told,) = json.loads(done.stdout)["traces"]
     assert (told["outages"], told["longest_outage_s"], told["mean_mbit_s"]) == (1, 0.5, 0)
+
+
+def test_a_dead_trace_is_out_all_the_time(fedlapse, file):
+    """Steps are whole: the last half second is in none of them."""
+    done = fedlapse("trace", "info", file("time_s,up_mbit_s\n0,0\n1.5,\n"), "--format", "json")
+    (told,) = json.loads(done.stdout)["traces"]
+    assert (told["outages"], told["outage_share"]) == (1, 1.0)
 
 
 def test_a_picture_never_replaces_a_trace(fedlapse, file):
@@ -158,7 +177,7 @@ def test_a_goodput_for_mahimahi_comes_with_a_warning(fedlapse, file):
         (["link.csv", "link.csv"], "link.csv is there already; --force replaces it"),
         (["link.csv", "out"], "does not tell a format"),
         (["link.csv", "out", "--to", "oboe"], "there is no writer for it"),
-        (["link.csv", "out.up"], "there is the direction down"),
+        (["link.csv", "out.up"], "what was read has the direction down"),
         (["link.csv", "out.csv", "--direction", "up"], "holds no trace of the direction up"),
         (["link.csv", "out.csv", "--from", "mahimahi"], "its direction must be named"),
     ],
@@ -267,6 +286,14 @@ def test_transfer_is_told_as_a_table(fedlapse, file):
     assert "2 of 4 ran over the trace's end" in done.stdout
 
 
+def test_short_transfers_are_told_in_ms(fedlapse, file):
+    """3 kB at 1 MB/s take 3 ms, which hundredths of a second would hide."""
+    done = fedlapse("trace", "transfer", file("time_s,up_mbit_s\n0,8\n5,\n"), "--bytes", "3kB", *IDEAL)
+    assert "in ms" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("up ")).split()
+    assert row[2:] == ["3.0"] * 8 + ["0"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -286,6 +313,6 @@ def test_a_transfer_that_cannot_be_is_told_in_one_line(fedlapse, file, arguments
 @pytest.mark.slow
 def test_a_reader_that_stops_reading_gets_no_traceback(tmp_path):
     command = f"{sys.executable} -m emulator trace synth wifi --seconds 100000 | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("# made by")
     assert "Traceback" not in done.stderr

@@ -7,16 +7,27 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+from emulator.placed import Placed
 from emulator.record import Record, read_lines
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
+from network.flow import Topology
 from network.link import Link
 
 Main = Callable[[VirtualWorld, Traffic], Coroutine[Any, Any, Any]]
 
 
-def played(folder: Path, server: Link, links: Mapping[str, Link], main: Main, **traffic: Any) -> Any:
+def played(
+    folder: Path,
+    server: Link,
+    links: Mapping[str, Link],
+    main: Main,
+    topology: Topology | None = None,
+    place: Callable[[str], float] = lambda _: 0.0,
+    **traffic: Any,
+) -> Any:
     """What `main` returns, in a round that asks the devices of these links."""
+    placed = Placed(server, links, topology, place)
 
     async def conducted() -> Any:
         nobody: Any = None
@@ -24,7 +35,7 @@ def played(folder: Path, server: Link, links: Mapping[str, Link], main: Main, **
         record = Record(folder, world.now)
         record.open(0, sorted(links), "m")
         try:
-            return await world.run(main(world, Traffic(world, record, server, links, **traffic)))
+            return await world.run(main(world, Traffic(world, record, placed, **traffic)))
         finally:
             record.shut()
 

@@ -256,3 +256,16 @@ def test_jitter_is_a_factor_of_each_device_and_round_and_the_same_each_time(play
     assert factors(seed=2) != first
     unlike = {key: math.log(value) / math.log(first[key]) for key, value in factors(cv=0.001).items()}
     assert all(abs(value) < 0.1 for value in unlike.values())
+
+
+@pytest.mark.parametrize("transfers", ["lose", "resume", "restart"])
+@pytest.mark.parametrize("back", [20.0, math.inf])
+def test_an_upload_whose_last_byte_arrives_as_its_device_goes_off_has_arrived(play, plain, transfers, back):
+    done = play(fleet=alone(), rounds={"max": 1})
+    [end] = [line["t"] for line in done.of("up.end")]
+    run = absent(play, [[end, back]], transfers=transfers)
+    row = run.rounds[0]
+    assert (row["counted"], row["lost"], row["late"], row["wasted_bytes"]) == (1, 0, 0, 0)
+    assert (run.of("up.cut"), len(run.of("up.start"))) == ([], 1)
+    assert row["time_s"] == plain[3]
+    assert [line["event"] for line in run.events if line["t"] == end][:1] == ["up.end"]

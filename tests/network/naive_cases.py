@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from network.flow import Shared
-from network.fluid import Fluid
+from network.fluid import Back, Fluid
 from network.ramp import Ramp
 from network.rate import Constant, Rate
 from network.trace import Trace
-from tests.network.naive_sharing import Act, Naive, Opening, Steps, route, value
+from tests.network.naive_sharing import Act, Naive, Opening, Steps, links_of, route, value
 
 few = settings(max_examples=20, deadline=None, derandomize=True)
 many = settings(max_examples=300, deadline=None, derandomize=True)
@@ -82,8 +82,30 @@ def cases(draw: st.DrawFn) -> tuple[list[Opening], float | Rate, dict[str, Share
         cap=of_caps(0, 8),
         weight=st.sampled_from([1.0, 1.0, 0.5, 3.0]),
         via=st.sampled_from([None, *shared]),
+        radio=st.none(),
+        back=st.just(False),
     )
     return draw(st.lists(opening, min_size=1, max_size=7)), draw(of_rates(0, 20)), shared
+
+
+Both = tuple[list[Opening], float | Rate, dict[str, Shared], Back]
+
+
+@st.composite
+def both_ways(draw: st.DrawFn) -> Both:
+    """Trees with air at which flows of both directions meet; on one air all have one radio and one weight."""
+    wires = draw(trees())
+    parents = st.sampled_from([None, *wires])
+    air = {name: Shared(draw(st.sampled_from([1.0, 0.5])), draw(parents), airtime=True) for name in "yz"}
+    back = {name: each._replace(capacity=draw(of_rates(0, 15))) for name, each in wires.items()}
+    speeds = {name: (draw(st.sampled_from([1.0, 0.5, 3.0])), draw(st.sampled_from([2.0, 5.0, 8.0]))) for name in air}
+    openings: list[Opening] = []
+    for _ in range(draw(st.integers(1, 7))):
+        via = draw(st.sampled_from([None, *wires, "y", "y", "z"]))
+        weight, radio = speeds.get(str(via), (draw(st.sampled_from([1.0, 0.5, 3.0])), None))
+        at, nbytes = draw(st.integers(0, 12)) / 4, float(draw(st.integers(0, 12)))
+        openings.append(Opening(at, nbytes, draw(of_caps(0, 8)), weight, via, radio, draw(st.booleans())))
+    return openings, draw(of_rates(0, 20)), wires | air, (draw(of_rates(0, 20)), back | air)
 
 
 acting = st.lists(
@@ -103,9 +125,10 @@ def play(
     shared: Mapping[str, Shared],
     acts: Sequence[Act] = (),
     looks: Sequence[float] = (),
+    back: Back | None = None,
 ) -> tuple[dict[Hashable, float], dict[Hashable, float]]:
     """When each flow ends, and what those that were closed had carried: as a clock would drive it."""
-    fluid = Fluid(capacity, shared)
+    fluid = Fluid(capacity, shared, back)
     todo = [Act(opening.t, "open", number) for number, opening in enumerate(openings)]
     todo = sorted([*todo, *acts, *(Act(t, "look", 0) for t in looks)], key=lambda act: act.t)
     ends: dict[Hashable, float] = {}
@@ -155,18 +178,23 @@ def near(found: Mapping[Hashable, float], wanted: Mapping[int, Fraction]) -> boo
 
 
 def agrees_with_the_definition(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: Sequence[Act], looks: Sequence[float]
+    case: tuple[list[Opening], float | Rate, dict[str, Shared]],
+    acts: Sequence[Act],
+    looks: Sequence[float],
+    back: Back | None = None,
 ) -> None:
     openings, capacity, shared = case
     kept = sane(openings, acts)
-    ends, closed = Naive(openings, capacity, shared).play(kept)
-    found = play(openings, capacity, shared, kept, looks)
+    ends, closed = Naive(openings, capacity, shared, back).play(kept)
+    found = play(openings, capacity, shared, kept, looks, back)
     assert near(found[0], ends)
     assert near(found[1], closed)
 
 
-def opened(openings: Sequence[Opening], capacity: float | Rate, shared: Mapping[str, Shared]) -> Fluid:
-    fluid = Fluid(capacity, shared)
+def opened(
+    openings: Sequence[Opening], capacity: float | Rate, shared: Mapping[str, Shared], back: Back | None = None
+) -> Fluid:
+    fluid = Fluid(capacity, shared, back)
     for number, opening in enumerate(openings):
         fluid.open(0.0, number, opening.nbytes + 1, *opening[2:])
     return fluid
@@ -177,25 +205,23 @@ def is_max_min(
     openings: Sequence[Opening],
     capacity: float | Rate,
     shared: Mapping[str, Shared],
-    radios: Mapping[int, float | Rate] | None = None,
+    back: Back | None = None,
     t: float = 0.0,
 ) -> None:
     """No link above capacity; each flow at its cap, or on a full link where nobody has more for its weight.
 
     Of airtime a flow uses its rate over its radio; on one air all have their mean weight, there and above.
     """
-    links: dict[str | None, Shared] = {None: Shared(capacity)}
-    links.update(shared)
-    speeds = {i: value(radio, t) for i, radio in (radios or {}).items()}
     flows = [int(str(name)) for name in rates]
+    speeds = {i: value(radio, t) for i in flows if (radio := openings[i].radio) is not None}
     weights = {i: openings[i].weight for i in flows}
     for name, link in shared.items():
         if link.airtime and (there := [i for i in flows if openings[i].via == name]):
             weights.update(dict.fromkeys(there, sum(weights[i] for i in there) / len(there)))
     bounds = {i: min(value(openings[i].cap, t), speeds.get(i, math.inf)) for i in flows}
     excused = {i for i in flows if rates[i] >= bounds[i] * (1 - 1e-12)}
-    for name, link in links.items():
-        there = [i for i in flows if name in route(openings[i].via, shared)]
+    for place, link in links_of(capacity, shared, back).items():
+        there = [i for i in flows if place in route(openings[i], shared)]
         cost = {i: (1 / speeds[i] if speeds[i] else 0.0) if link.airtime else 1.0 for i in there}
         used, most = sum(rates[i] * cost[i] for i in there), value(link.capacity, t)
         assert used <= most * (1 + 1e-12)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from network.flow import Shared
+from network.fluid import Back
 from network.rate import Rate
 
 Floats = npt.NDArray[np.float64]
@@ -68,6 +69,8 @@ class Opening(NamedTuple):
     cap: float | Rate
     weight: float = 1.0
     via: str | None = None
+    radio: float | Rate | None = None
+    back: bool = False
 
 
 class Act(NamedTuple):
@@ -86,22 +89,39 @@ def change(rate: float | Rate, t: float) -> float:
     return math.inf if isinstance(rate, int | float) else rate.change(t)
 
 
-def route(via: str | None, shared: Mapping[str, Shared]) -> list[str | None]:
-    return [None] if via is None else [via, *route(shared[via].parent, shared)]
+Place = tuple[bool, str | None]  # whether a link is of those that go back, and its name; None is the root
+
+
+def route(opening: Opening, shared: Mapping[str, Shared]) -> list[Place]:
+    """Of airtime there is one link for both ways."""
+    names = [opening.via]
+    while names[-1] is not None:
+        names.append(shared[names[-1]].parent)
+    return [(opening.back and not (name and shared[name].airtime), name) for name in names]
+
+
+def links_of(capacity: float | Rate, shared: Mapping[str, Shared], back: Back | None = None) -> dict[Place, Shared]:
+    """All links, each way."""
+    found: dict[Place, Shared] = {(False, None): Shared(capacity)}
+    found.update(((False, name), each) for name, each in shared.items())
+    if back is not None:
+        found[True, None] = Shared(back[0])
+        found.update(((True, name), each) for name, each in back[1].items() if not each.airtime)
+    return found
 
 
 def filling(
     caps: Mapping[int, Fraction],
     weights: Mapping[int, Fraction],
-    routes: Mapping[int, Sequence[str | None]],
-    capacities: Mapping[str | None, Fraction | float],
+    routes: Mapping[int, Sequence[Place]],
+    capacities: Mapping[Place, Fraction | float],
 ) -> dict[int, Fraction]:
     """Progressive filling: all rise together, by weight; who reaches its cap, or is on a link that is full, stays."""
     fixed: dict[int, Fraction] = {}
     while len(fixed) < len(caps):
         rising = [flow for flow in caps if flow not in fixed]
         levels = [caps[flow] / weights[flow] for flow in rising]
-        full: dict[str | None, Fraction] = {}
+        full: dict[Place, Fraction] = {}
         for link, capacity in capacities.items():
             there = [weights[flow] for flow in rising if link in routes[flow]]
             if there and capacity < math.inf:
@@ -116,11 +136,15 @@ def filling(
 
 @dataclass
 class Naive:
-    """Plays openings and acts; `ends` of those that end, and what those that were closed had carried."""
+    """Plays openings and acts; `ends` of those that end, and what those that were closed had carried.
+
+    On one air all must have one radio and one weight: equal time is then equal bytes, and air a link like others.
+    """
 
     openings: Sequence[Opening]
     capacity: float | Rate
     shared: Mapping[str, Shared]
+    back: Back | None = None
 
     def play(self, acts: Sequence[Act] = ()) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
         todo = sorted([*acts, *(Act(each.t, "open", i) for i, each in enumerate(self.openings))], key=lambda act: act.t)
@@ -157,19 +181,27 @@ class Naive:
     def changes(self, flows: Sequence[int], now: Fraction) -> list[float]:
         """The next ones; `now` may be no float, so that the one just before it is asked."""
         t = math.nextafter(float(now), -math.inf) if Fraction(float(now)) > now else float(now)
-        rates = [self.openings[flow].cap for flow in flows] + [self.capacity]
-        return [change(rate, t) for rate in rates + [link.capacity for link in self.shared.values()]]
+        rates = [self.openings[flow].cap for flow in flows]
+        links = links_of(self.capacity, self.shared, self.back).values()
+        return [change(rate, t) for rate in rates + [link.capacity for link in links]]
 
     def rates(self, flows: Sequence[int], t: float) -> dict[int, Fraction]:
         return filling(
             {flow: Fraction(value(self.openings[flow].cap, t)) for flow in flows},
             {flow: Fraction(self.openings[flow].weight) for flow in flows},
-            {flow: route(self.openings[flow].via, self.shared) for flow in flows},
-            {None: self._of(self.capacity, t)}
-            | {name: self._of(link.capacity, t) for name, link in self.shared.items()},
+            {flow: route(self.openings[flow], self.shared) for flow in flows},
+            {
+                (back, name): self._of(link, name, t)
+                for (back, name), link in links_of(self.capacity, self.shared, self.back).items()
+            },
         )
 
-    @staticmethod
-    def _of(capacity: float | Rate, t: float) -> Fraction | float:
-        now = value(capacity, t)
+    def _of(self, link: Shared, name: str | None, t: float) -> Fraction | float:
+        """Its capacity, bytes/s."""
+        now = value(link.capacity, t)
+        radios = {each.radio for each in self.openings if link.airtime and each.via == name}
+        for radio in radios:
+            assert isinstance(radio, float)
+            assert len(radios) == 1
+            return Fraction(now) * Fraction(radio)
         return Fraction(now) if now < math.inf else math.inf

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from network.flow import Shared, as_rate
-from network.fluid import Fluid
+from network.fluid import Back, Fluid
 from network.ramp import Ramp
 from network.rate import Rate
 from tests.network.naive_cases import few, is_max_min, of_rates, play
@@ -108,26 +108,30 @@ def test_a_server_that_is_full_shares_bytes_though_the_air_is_shared_by_time() -
     assert fluid.rates(0.0) == {name: pytest.approx(2.0) for name in ("slow", "fast", "wire")}
 
 
-On_air = tuple[list[Opening], float | Rate, dict[str, Shared], dict[int, float | Rate]]
+On_air = tuple[list[Opening], float | Rate, dict[str, Shared], Back | None]
 
 
 @st.composite
 def airs(draw: st.DrawFn) -> On_air:
-    """Wi-Fi at the root and behind a line; a flow there is bounded by its radio, and some by a window or slow start."""
+    """Wi-Fi at the root and behind a line, which one or both directions use.
+
+    A flow there is bounded by its radio, and some by a window or slow start.
+    """
     shared = {
         "dsl": Shared(draw(of_rates(1, 20))),
         "a": Shared(1.0, draw(st.sampled_from([None, "dsl"])), airtime=True),
         "b": Shared(draw(st.sampled_from([0.25, 0.5, 1.0])), "dsl", airtime=True),
     }
     openings: list[Opening] = []
-    radios: dict[int, float | Rate] = {}
-    for i in range(draw(st.integers(1, 7))):
+    both = draw(st.booleans())
+    for _ in range(draw(st.integers(1, 7))):
         radio = as_rate(draw(of_rates(1, 30)))
         bounds = [radio, radio.under(draw(st.sampled_from([0.5, 2.0, 6.0]))), Ramp(radio, 0.0, 0.25, 0.5)]
         weight, via = draw(st.sampled_from([1.0, 1.0, 0.5, 3.0])), draw(st.sampled_from([None, "dsl", "a", "a", "b"]))
-        openings.append(Opening(0.0, draw(st.floats(1, 40)), draw(st.sampled_from(bounds)), weight, via))
-        radios[i] = radio
-    return openings, draw(of_rates(1, 40)), shared, radios
+        cap, turned = draw(st.sampled_from(bounds)), both and draw(st.booleans())
+        openings.append(Opening(0.0, draw(st.floats(1, 40)), cap, weight, via, radio, turned))
+    other = draw(of_rates(1, 40)), {**shared, "dsl": Shared(draw(of_rates(1, 20)))}
+    return openings, draw(of_rates(1, 40)), shared, other if both else None
 
 
 @pytest.mark.slow
@@ -138,14 +142,14 @@ def test_airtime_is_shared_fairly_at_each_instant(case: On_air) -> None:
 
     All rates change at quarters of a second.
     """
-    openings, capacity, shared, radios = case
-    fluid = Fluid(capacity, shared)
+    openings, capacity, shared, back = case
+    fluid = Fluid(capacity, shared, back)
     for i, opening in enumerate(openings):
-        fluid.open(0.0, i, *opening[1:], radio=radios[i])
+        fluid.open(0.0, i, *opening[1:])
     carried = dict.fromkeys(range(len(openings)), 0.0)
     while carried and fluid.now < 8:
         now, rates = fluid.now, fluid.rates(fluid.now)
-        is_max_min(rates, openings, capacity, shared, radios, now)
+        is_max_min(rates, openings, capacity, shared, back, now)
         stop = min(max(fluid.next_finish(), now), (math.floor(now * 4) + 1) / 4)
         ended = fluid.advance(stop)
         carried = {flow: done + rates[flow] * (stop - now) for flow, done in carried.items()}

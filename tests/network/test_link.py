@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,20 @@ def test_a_rate_must_be_positive_and_finite(rate: float) -> None:
 def test_a_latency_must_be_finite_and_not_negative(latency: float) -> None:
     with pytest.raises(ValueError, match=f"^latency is {latency} s"):
         Link(up=1.0, down=1.0, latency=latency)
+
+
+@pytest.mark.parametrize("buffer", [-1.0, math.inf, math.nan])
+def test_a_buffer_must_be_finite_and_not_negative(buffer: float) -> None:
+    with pytest.raises(ValueError, match=f"^buffer is {buffer} bytes"):
+        Link(up=1.0, down=1.0, latency=0.0, buffer=buffer)
+
+
+def test_a_queue_is_in_a_flows_weight_and_in_nothing_else() -> None:
+    """1/(0.1 + 0.05) for 1/0.1."""
+    link = Link(1e6, 1e6, 0.05, tcp=Tcp())
+    flights = [link.passage("down", 10**6, 0.0, queue=queue) for queue in (0.0, 0.05)]
+    assert [flight.weight for flight in flights] == pytest.approx([10.0, 1 / 0.15])
+    assert replace(flights[1], weight=flights[0].weight) == flights[0]
 
 
 def test_no_latency_is_a_latency() -> None:

@@ -138,3 +138,13 @@ def test_the_real_mahimahi_samples_are_written_as_they_were() -> None:
         # A stamp 0 is one at the last stamp of the period before.
         expected = sorted(stamp or lines[-1] for stamp in lines)
         assert [int(line) for line in mahimahi.written(trace).split()] == expected
+
+
+def test_no_mahimahi_file_is_written_that_could_not_be_read(monkeypatch) -> None:
+    """Three packets in 3 ms are three lines of two bytes."""
+    trace = trace_of([0.003], [1.5e6])
+    monkeypatch.setattr(mahimahi, "LARGEST", 6)
+    assert mahimahi.written(trace) == "1\n2\n3\n"
+    monkeypatch.setattr(mahimahi, "LARGEST", 5)
+    with pytest.raises(ValueError, match="write it as csv"):
+        mahimahi.written(trace)

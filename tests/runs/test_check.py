@@ -1,7 +1,6 @@
 """`check`, `algorithms`, `devices` and `scenarios`, as a person at the prompt runs them."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -12,26 +11,21 @@ pytestmark = pytest.mark.slow
 QUICK = ("quickstart", "--seed", "1", "--rounds", "3")
 
 
-def fedlapse(*arguments, cwd):
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "emulator", *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+@pytest.fixture
+def told(fedlapse, monkeypatch):
+    """What a command prints on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments):
+        done = fedlapse(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return call
 
 
-def told(*arguments, cwd):
-    done = fedlapse(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_check_tells_what_it_will_take_and_trains_nothing(tmp_path):
-    page = told("check", *QUICK, cwd=tmp_path)
+def test_check_tells_what_it_will_take_and_trains_nothing(told, tmp_path):
+    page = told("check", *QUICK)
     for words in ("6 phone-mid", "weights", "GFLOP", "Memory of a device", "This computer", "--speedup", "█"):
         assert words in page
     assert "a fedcurv round costs" in page
@@ -40,25 +34,26 @@ def test_check_tells_what_it_will_take_and_trains_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_check_tells_programs_the_same(tmp_path):
-    plan = json.loads(told("check", *QUICK, "--format", "json", cwd=tmp_path))
+def test_check_tells_programs_the_same(told):
+    plan = json.loads(told("check", *QUICK, "--format", "json"))
     assert plan["prices"].keys() == {"fedavg", "fedprox", "fedcl-n10", "fedcurv"}
     assert {"groups", "ratios", "sentences", "memory", "labels", "effort", "warnings"} <= plan.keys()
     assert sum(group["count"] for group in plan["groups"]) == len(plan["labels"]) == 16
 
 
-def test_check_and_the_run_agree_about_bytes_and_seconds(tmp_path):
-    changes = ("quickstart", "--seed", "1", "--rounds", "2")
-    plan = json.loads(told("check", *changes, "--format", "json", cwd=tmp_path))
-    told("run", *changes, "--algorithm", "fedcurv", "--workers", "0", "--out", "out", cwd=tmp_path)
+def test_check_and_the_run_agree_about_bytes_and_seconds(told, tmp_path):
+    shorter = ("training.epochs=1", "rounds.targets=[]", "evaluate.every=0")
+    changes = ("quickstart", "--seed", "1", "--rounds", "2", *shorter)
+    plan = json.loads(told("check", *changes, "--format", "json"))
+    told("run", *changes, "--algorithm", "fedcurv", "--workers", "0", "--out", "out")
     row = json.loads((tmp_path / "out" / "fedcurv-s1" / "rounds.jsonl").read_text().splitlines()[1])
     assert plan["prices"]["fedcurv"]["up_bytes"] == row["bytes"]["up"]
     assert plan["prices"]["fedcurv"]["span_s"] == row["time_s"]
 
 
 @pytest.mark.parametrize("command", [("check",), ("compare", "--workers", "0"), ("run", "--algorithm", "fedavg")])
-def test_a_deadline_that_nobody_can_meet_is_one_line_and_exit_code_2(tmp_path, command):
-    done = fedlapse(command[0], "quickstart", "rounds.deadline_s=0.5", *command[1:], cwd=tmp_path)
+def test_a_deadline_that_nobody_can_meet_is_one_line_and_exit_code_2(fedlapse, tmp_path, command):
+    done = fedlapse(command[0], "quickstart", "rounds.deadline_s=0.5", *command[1:])
     assert done.returncode == 2
     assert done.stderr.startswith("fedlapse: rounds.deadline_s is 0.5; ")
     assert done.stderr.count("\n") == 1
@@ -66,15 +61,15 @@ def test_a_deadline_that_nobody_can_meet_is_one_line_and_exit_code_2(tmp_path, c
 
 
 @pytest.mark.parametrize("command", ["check", "algorithms"])
-def test_a_bad_scenario_is_told_and_exit_code_2(tmp_path, command):
-    done = fedlapse(command, "quickstart", "rounds.fraction=2", cwd=tmp_path)
+def test_a_bad_scenario_is_told_and_exit_code_2(fedlapse, tmp_path, command):
+    done = fedlapse(command, "quickstart", "rounds.fraction=2")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("fedlapse: ")
     assert "rounds.fraction" in done.stderr
 
 
-def test_algorithms_tells_payloads_work_and_state(tmp_path):
-    known = {one["name"]: one for one in json.loads(told("algorithms", "--format", "json", cwd=tmp_path))}
+def test_algorithms_tells_payloads_work_and_state(told):
+    known = {one["name"]: one for one in json.loads(told("algorithms", "--format", "json"))}
     assert {"fedavg", "fedprox", "fedcl", "fedcurv"} <= known.keys()
     curv, cl = known["fedcurv"]["cost"], known["fedcl"]["cost"]
     assert (curv["down"], curv["up"]) == (pytest.approx(3, rel=0.01), pytest.approx(3, rel=0.01))
@@ -111,13 +106,13 @@ class Twice(FedAvg):
 """
 
 
-def test_algorithms_tells_those_of_a_scenario_with_their_options(tmp_path):
+def test_algorithms_tells_those_of_a_scenario_with_their_options(told, tmp_path):
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     group = "{profile: pi-4, count: 2, link: {up_mbit_s: 8, down_mbit_s: 8}, presence: {off: [[1, 2]]}}"
     said = f"name: mine\nrounds: {{max: 3}}\nfleet: [{group}]"
     entries = '[{"own:Twice": {size: 2.0}, name: two}, {fedcurv: {strength: 0.5}}]'
     (tmp_path / "mine.yaml").write_text(f"{said}\nalgorithms: {entries}\n", encoding="utf-8")
-    known = json.loads(told("algorithms", "mine.yaml", "--format", "json", cwd=tmp_path))
+    known = json.loads(told("algorithms", "mine.yaml", "--format", "json"))
     assert [(one["name"], one["key"]) for one in known] == [
         ("fedavg", "fedavg"),
         ("two", "own:Twice"),
@@ -126,7 +121,7 @@ def test_algorithms_tells_those_of_a_scenario_with_their_options(tmp_path):
     assert known[1]["given"] == {"size": 2.0}
     assert known[1]["says"] == "Sends its weights twice."
     assert (known[1]["cost"]["down"], known[1]["cost"]["up"]) == (1, pytest.approx(2, rel=0.01))
-    assert "two size=2.0" in told("algorithms", "mine.yaml", cwd=tmp_path)
+    assert "two size=2.0" in told("algorithms", "mine.yaml")
 
 
 @pytest.mark.parametrize("command", ["devices", "scenarios"])
@@ -136,32 +131,32 @@ def test_lists_import_neither_torch_nor_altair(tmp_path, command):
         f"assert CliRunner().invoke(app, [{command!r}]).exit_code == 0; "
         "print({'torch', 'altair'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "set()", done.stderr
 
 
-def test_algorithms_says_the_same_to_people(tmp_path):
-    page = told("algorithms", cwd=tmp_path)
+def test_algorithms_says_the_same_to_people(told):
+    page = told("algorithms")
     assert "FedCurv (Shoham et al. 2019)" in page
     assert "interval: integer, default 1" in page
     assert "3.00x 3.00x +20.0 %" in " ".join(page.split())
 
 
-def test_devices_tells_who_measured_what(tmp_path):
-    page = told("devices", cwd=tmp_path)
+def test_devices_tells_who_measured_what(told):
+    page = told("devices")
     assert "phone-mid" in page
     assert "~4000" in page  # assumed
     assert "Redmi Note 7 0.588 s per batch" in " ".join(page.split())
-    known = json.loads(told("devices", "--format", "json", cwd=tmp_path))
+    known = json.loads(told("devices", "--format", "json"))
     assert known["phone-mid"]["speed"]["measured"]
     assert not known["phone-mid"]["memory"]["measured"]
     assert known["phone-mid"]["memory"]["unit"] == "MB"
 
 
-def test_scenarios_tells_what_each_teaches_and_how_to_run_it(tmp_path):
-    page = told("scenarios", cwd=tmp_path)
+def test_scenarios_tells_what_each_teaches_and_how_to_run_it(told):
+    page = told("scenarios")
     assert "What it teaches: how long four algorithms take" in " ".join(page.split())
     assert "$ fedlapse compare quickstart" in page
-    known = {one["name"]: one for one in json.loads(told("scenarios", "--format", "json", cwd=tmp_path))}
+    known = {one["name"]: one for one in json.loads(told("scenarios", "--format", "json"))}
     assert known["quickstart"]["devices"] == 16
     assert known["fedcl-mnist"]["command"] == "fedlapse compare fedcl-mnist"

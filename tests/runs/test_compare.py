@@ -20,17 +20,17 @@ def files(out):
     return {str(path.relative_to(out)): path.read_bytes() for path in paths}
 
 
-def test_compare_writes_the_same_bytes_with_one_worker_and_with_two(fedlapse, tmp_path):
-    for workers in ("1", "2"):
-        changes = ("training.epochs=1", "--rounds", "2")
+def test_compare_writes_the_same_bytes_in_this_process_and_in_two_workers(fedlapse, tmp_path):
+    for workers in ("0", "2"):
+        changes = ("model=tests.runs.network:small", "training.epochs=1", "training.batch=64", "--rounds", "2")
         done = fedlapse("compare", "quickstart", *changes, "--workers", workers, "--out", workers, "--quiet")
         assert done.returncode == 0, done.stderr
-    one, two = files(tmp_path / "1"), files(tmp_path / "2")
+    one, two = files(tmp_path / "0"), files(tmp_path / "2")
     assert one.keys() == two.keys()
     assert len([name for name in one if name.endswith(SAME)]) == 3 * 4 * 2  # files x algorithms x seeds
     assert {"scenario.yaml", "summary.json"} <= one.keys()
     assert [name for name in one if one[name] != two[name]] == []
-    assert [audit_run(folder) for folder in run_folders(tmp_path / "1")] == [[]] * 8
+    assert [audit_run(folder) for folder in run_folders(tmp_path / "0")] == [[]] * 8
 
 
 def test_run_and_audit_speak_of_the_same_folder(fedlapse, tmp_path):

@@ -126,9 +126,9 @@ def throw(folder, monkeypatch):
         said = [word.replace("\x00", "").encode("utf-8", "replace").decode() for word in words]
         if said[0] == "replay":
             said += ["--out", f"out-{next(numbers)}"]
-        began = time.perf_counter()
+        began = time.process_time()
         done = CliRunner().invoke(app, said, prog_name="fedlapse")
-        assert time.perf_counter() - began < SECONDS, said
+        assert time.process_time() - began < SECONDS, said
         assert done.exception is None or isinstance(done.exception, SystemExit), (said, done.exception)
         assert done.exit_code in (0, 2), (said, done.output)
         assert "Traceback" not in done.output

@@ -16,7 +16,7 @@ import pytest
 from emulator.audit import audit_run
 from emulator.jobs import Run
 from emulator.run import Conduct, Outcome, Row, run_virtual, study_of
-from emulator.workshop import Processes
+from emulator.workshop import Inline
 from scenarios import plugins
 from scenarios.load import build
 
@@ -116,23 +116,19 @@ def mild(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 def played(raw: dict[str, Any], setting: str, folder: Path) -> dict[str, Outcome]:
-    """All runs of a setting, side by side in two workers."""
+    """All runs of a setting, one after the other in this process: workers import torch for seconds each."""
     cases = {label: case for label, case in CASES.items() if case.setting == setting}
     scenario = build({**raw, "algorithms": [named(label, case.entry) for label, case in cases.items()]})
     study, conduct = study_of(scenario), Conduct.of(scenario)
 
-    async def one(pool: Processes, label: str) -> Outcome:
+    def one(label: str) -> Outcome:
         watched = Watched(cases[label].rounds)
-        run = Run(label, scenario.seeds[0])
-        return await run_virtual(study, run, conduct, pool, folder / label, watched.going_on, watched.look)
+        run, here = Run(label, scenario.seeds[0]), Inline(study)
+        return asyncio.run(run_virtual(study, run, conduct, here, folder / label, watched.going_on, watched.look))
 
-    async def all_of_them(pool: Processes) -> list[Outcome]:
-        return await asyncio.gather(*(one(pool, label) for label in cases))
-
-    with Processes(study, 2) as pool:
-        outcomes = asyncio.run(all_of_them(pool))
+    outcomes = {label: one(label) for label in cases}
     assert [audit_run(folder / label) for label in cases] == [[]] * len(cases)
-    return dict(zip(cases, outcomes, strict=True))
+    return outcomes
 
 
 def test_no_algorithm_is_left_out() -> None:

@@ -20,13 +20,14 @@ from emulator.workshop import Processes
 from network.synth import presets
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
+from tests.runs.lateness import with_lateness
 
 pytestmark = pytest.mark.slow
 
 TOPOLOGY = {
     "dsl": {"up_mbit_s": 6, "down_mbit_s": 20},
     "ap": {"airtime": True, "behind": "dsl"},
-    "cell": {"up_mbit_s": 8, "down_mbit_s": 12},
+    "cell": {"up_mbit_s": 8, "down_mbit_s": 12, "buffer_kb": 60},
     "mast": {"trace": {"down": "walk.csv"}},
 }
 PHONES = {"profile": "phone-mid", "count": 2}
@@ -65,7 +66,7 @@ def test_over_sockets_a_run_has_the_same_weights_and_nearly_the_same_seconds(tra
 
     with Processes(study, 1) as pool:
         virtual = asyncio.run(played(pool, run_virtual, "virtual"))
-        sockets = asyncio.run(played(pool, run_sockets, "sockets"))
+        sockets, late = asyncio.run(with_lateness(played(pool, run_sockets, "sockets")))
     folders = [traced / name / "fedavg-s1" for name in ("virtual", "sockets")]
     assert [audit_run(folder) for folder in folders] == [[], []]
     models = [(folder / "final.safetensors").read_bytes() for folder in folders]
@@ -80,10 +81,11 @@ def test_over_sockets_a_run_has_the_same_weights_and_nearly_the_same_seconds(tra
     took, predicted = sockets.rows[-1]["time_s"], virtual.rows[-1]["time_s"]
     with capsys.disabled():
         print(
-            f"\ntcp, topology and trace: sockets {took:.2f} s, virtual {predicted:.2f} s, {took / predicted - 1:+.2%}"
+            f"\ntcp, topology and trace: sockets {took:.2f} s, virtual {predicted:.2f} s, "
+            f"{took / predicted - 1:+.2%}, {late:.2f} s late"
         )
     if not sockets.overruns:
-        assert took == pytest.approx(predicted, rel=0.08)
+        assert 0.92 * predicted < took < 1.08 * predicted + late
 
 
 def test_timelines_on_radios_are_the_same_for_any_number_of_workers(fedlapse, tmp_path):
@@ -91,7 +93,8 @@ def test_timelines_on_radios_are_the_same_for_any_number_of_workers(fedlapse, tm
     fleet = [{**PHONES, "link": {"radio": "3g-driving"}}, {**PIS, "link": ON_WIFI}]
     mixed = merged(SMALL, {"network": {"model": "tcp"}, "topology": TOPOLOGY, "fleet": fleet})
     algorithms = ["fedavg", {"fedcl": {"interval": 2}}]
-    (tmp_path / "s.yaml").write_text(json.dumps({**mixed, "seeds": [1, 2], "algorithms": algorithms}))
+    said = {**mixed, "seeds": [1, 2], "algorithms": algorithms, "evaluate": {"every": 0}}
+    (tmp_path / "s.yaml").write_text(json.dumps(said))
     found = {}
     for workers in (0, 2):
         done = fedlapse("compare", "s.yaml", "--workers", workers, "-q", "--out", f"w{workers}")
@@ -161,6 +164,27 @@ def test_the_critical_path_has_the_set_up_by_itself(play):
     assert first["setup_s"] == pytest.approx(2.5 * 0.08)
     assert second["setup_s"] == pytest.approx(0.0, abs=0.09)  # a poll at most
     assert run.of("down.start", round=0)[0]["setup"] == pytest.approx(2.5 * 0.08)
+
+
+def test_an_upload_and_a_download_share_one_air_in_a_run(play):
+    """Both have half of the time, whichever way they send; so the slow one waits for all that the fast one sends."""
+    rates = {"fast": {"up_mbit_s": 40, "down_mbit_s": 80}, "slow": {"up_mbit_s": 8, "down_mbit_s": 0.02}}
+    fleet = [
+        {"name": name, "profile": "pi-4", "link": {**link, "latency_ms": 0, "via": "ap"}}
+        for name, link in rates.items()
+    ]
+    run = play(fleet=fleet, topology={"ap": {"airtime": True}}, server={"link": {"latency_ms": 0}})
+    took, alone = {}, {}
+    for way, rate in (("down", "down_mbit_s"), ("up", "up_mbit_s")):
+        for start, end in zip(run.of(f"{way}.start", round=0), run.of(f"{way}.end", round=0), strict=True):
+            name = start["device"].removesuffix("-0")
+            took[name, way] = end["t"] - start["t"]
+            alone[name, way] = sum(start["bytes"].values()) * 8 / (rates[name][rate] * 1e6)
+    for way in ("down", "up"):
+        assert took["fast", way] == pytest.approx(2 * alone["fast", way])
+    lost = alone["fast", "down"] + alone["fast", "up"]
+    assert took["slow", "down"] == pytest.approx(alone["slow", "down"] + lost, rel=1e-9)
+    assert took["slow", "up"] == pytest.approx(alone["slow", "up"])
 
 
 # --- any links
@@ -290,9 +314,8 @@ def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_l
 def test_a_map_of_a_folder_is_in_its_report_until_the_results_change(fedlapse, traced):
     written(traced, *LINKS["radios"])
     for algorithms in ("algorithms=[fedavg, fedprox]", "algorithms=[fedprox, fedavg]"):
-        assert (
-            fedlapse("compare", "s.yaml", algorithms, "--workers", "0", "-q", "--out", "o", "--force").returncode == 0
-        )
+        changes = (algorithms, "rounds.max=1", "--workers", "0", "-q", "--out", "o", "--force")
+        assert fedlapse("compare", "s.yaml", *changes).returncode == 0
         assert 'id="figure-map"' not in (traced / "o" / "report.html").read_text()
         done = fedlapse("map", "o", "--uplink", "1..10Mbit/s", "--points", "2", "--workers", "0")
         assert done.returncode == 0, done.stderr

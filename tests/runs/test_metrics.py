@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.conftest import merged
+
 pytestmark = pytest.mark.slow
 
 HALF = {"rounds": {"max": 4, "fraction": 0.5}, "evaluate": {"personalise_every": 1}}
@@ -53,6 +55,21 @@ def test_rounds_that_are_not_due_have_no_metrics_and_the_last_has_all(play):
     assert [row["accuracy"] is None for row in run.rounds] == [True, True, False, False]
     assert all(run.rounds[3][key] is not None for key in ("initial", "personalised", "personalised_participants"))
     assert run.rounds[2]["personalised"] is None
+
+
+def test_personalised_never_is_never_and_all_else_is_as_it_was(play):
+    changes = {"rounds": {"max": 4}, "evaluate": {"every": 3}}
+    never, last = play(**merged(changes, {"evaluate": {"personalise_every": "never"}})), play(**changes)
+    assert [row["personalised"] for row in never.rounds] == [None] * 4
+    assert last.rounds[3]["personalised"] is not None
+    assert [{**row, "personalised": None} for row in last.rounds] == never.rounds
+
+
+def test_stop_at_trains_no_device_more_where_personalised_is_never_asked(play):
+    stop = {"max": 9, "stop_at": {"metric": "accuracy", "value": 0.3}}
+    run = play(rounds=stop, training={"epochs": 5, "batch": 16}, evaluate={"personalise_every": "never"})
+    assert 0 < len(run.rounds) < 9
+    assert run.rounds[-1]["personalised"] is None
 
 
 def test_evaluation_costs_no_virtual_time(play):

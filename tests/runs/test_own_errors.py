@@ -164,15 +164,24 @@ def test_a_rehearsal_raises_it_as_bad_input():
         rehearse(study_of(scenario), Run("mine", 1), Conduct.of(scenario))
 
 
+@pytest.fixture(scope="module")
+def both():
+    """A scenario whose `mine-0` and `mine-1` slip in round 0 and in round 1, its study, and a worker for it."""
+    algorithms = [slipping("raise", since) | {"name": f"mine-{since}"} for since in (0, 1)]
+    scenario = build(merged(SMALL, {"algorithms": algorithms, "seeds": [1], "evaluate": {"every": 0}}))
+    study = study_of(scenario)
+    with Processes(study, 1) as pool:
+        yield scenario, study, pool
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [run_virtual, run_sockets])
 @pytest.mark.parametrize("since", [0, 1])
-def test_it_is_the_same_from_workers_and_over_sockets(tmp_path, capfd, world, since):
-    scenario = build(merged(SMALL, {"algorithms": [slipping("raise", since)], "seeds": [1], "evaluate": {"every": 0}}))
-    study, folder = study_of(scenario), tmp_path / "mine-s1"
-    with Processes(study, 2) as pool:
-        outcome = asyncio.run(world(study, Run("mine", 1), Conduct.of(scenario), pool, folder))
-    assert f"mine, seed 1, round {since}, device pi-4-1: train() raised RuntimeError: boom" in outcome.failure
+def test_it_is_the_same_from_workers_and_over_sockets(both, tmp_path, capfd, world, since):
+    (scenario, study, pool), label = both, f"mine-{since}"
+    folder = tmp_path / f"{label}-s1"
+    outcome = asyncio.run(world(study, Run(label, 1), Conduct.of(scenario), pool, folder))
+    assert f"{label}, seed 1, round {since}, device pi-4-1: train() raised RuntimeError: boom" in outcome.failure
     assert len(outcome.rows) == since
     assert audit_run(folder) == []
     assert capfd.readouterr().err == ""

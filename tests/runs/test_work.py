@@ -14,6 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
+from emulator.costs import meter_of
 from scenarios import plugins
 
 TRAINING = Training(epochs=2, batch=8, momentum=0.9)
@@ -70,8 +71,7 @@ def declared(meter: Meter, work: Work) -> float:
 
 def rounds_of(algorithm: FedAvg, model: str, rounds: int) -> list[tuple[str, float, float]]:
     """What each half of each round declares, and what it does: two of three devices are asked, others each time."""
-    module = models.build(model, 0)
-    meter = Meter(module, models.input_shape(model), models.cross_entropy)
+    module, meter = models.build(model, 0), meter_of(model, 10, models.input_shape(model), (), False)
     weights = {name: value.clone() for name, value in module.state_dict().items()}
     load = Load(0, EXAMPLES, sum(value.numel() for value in weights.values()), proxy=PROXY, devices=3, asked=2)
     memory: dict[str, Message] = {name: {} for name in NAMES}

@@ -92,7 +92,12 @@ def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
         (LINES[1:], "mine.csv: mine: speed missing"),
         ([*LINES, LINES[-1]], "mine.csv: line 12: mine: jitter is given twice"),
         ([*LINES[:-1], "mine,jitter,much,cv,assumed,d"], "mine.csv: line 11: mine: jitter is 'much'; it must be a fin"),
-        ([*LINES[:-1], "mine,jitter,-1,cv,assumed,d"], "mine.csv: jitter of mine is -1.0; it must be 0 or more"),
+        (
+            [*LINES[:-1], "mine,jitter,-1,cv,assumed,d"],
+            "mine.csv: line 11: mine: jitter is -1 cv; it must be 0 or more",
+        ),
+        (["mine,speed,-1,GFLOP/s,a,b"], "mine.csv: line 2: mine: speed is -1 GFLOP/s; it must be positive"),
+        (["mine,memory,0,MB,a,b"], "mine.csv: line 2: mine: memory is 0 MB; it must be positive"),
         (
             [*LINES[:-1], "mine,jitter,3,cv,assumed,d"],
             "profiles.mine.jitter: it must be less than or equal to 2, not 3",

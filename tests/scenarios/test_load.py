@@ -136,6 +136,13 @@ def test_what_is_no_mapping_is_refused_in_one_line(text, message):
     assert said.startswith("t.yaml:")
 
 
+def test_a_list_that_is_too_short_is_not_called_empty():
+    rates = "{arrive: [1], leave: [1]}"
+    said = faults(f"name: t\nfleet: [{{profile: pi-4, link: {{radio: lte-driving}}, presence: {{diurnal: {rates}}}}}]")
+    assert "arrive: it has 1 items; it must have 24" in said
+    assert "empty" not in said
+
+
 def test_a_list_that_holds_a_bad_item_is_not_called_empty():
     assert "must not be empty" not in faults("name: t\nfleet: [{profile: 3}]")
 

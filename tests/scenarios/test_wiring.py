@@ -372,6 +372,15 @@ def test_shared_links_have_a_capacity_each_way_and_an_airtime_of_one():
     assert made["down"]["home"] == made["up"]["home"] == Shared(1.0, "dsl", True)
 
 
+def test_a_buffer_is_in_kilobytes_and_without_one_nothing_waits():
+    cell = {"up_mbit_s": 8, "down_mbit_s": 16, "buffer_kb": 250}
+    made = wiring.topology(scenario(topology={"cell": cell, "dsl": TREE["dsl"]}))
+    assert [made[way][name].buffer for name in ("cell", "dsl") for way in ("down", "up")] == [250e3, 250e3, 0, 0]
+    rates = {"up_mbit_s": 8, "down_mbit_s": 8}
+    servers = [wiring.server(scenario(server={"link": {**rates, **more}})) for more in ({"buffer_kb": 1.5}, {})]
+    assert [server.buffer for server in servers] == [1500, 0]
+
+
 def test_without_a_topology_each_device_has_a_way_of_its_own():
     assert wiring.topology(scenario()) == {"down": {}, "up": {}}
 
@@ -394,6 +403,16 @@ LINK = "fleet:\n  - {profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1%s}}\n"
     ("topology", "link", "at", "message"),
     [
         ("a: {airtime: true, up_mbit_s: 3}", "", "{airtime", "topology.a: of airtime there is one second a second"),
+        ("a: {airtime: true, buffer_kb: 9}", "", "{airtime", "topology.a: airtime goes by turns and not by round-trip"),
+        (
+            "a: {up_mbit_s: 3, down_mbit_s: 3, buffer_kb: 0}",
+            "",
+            "0}",
+            "topology.a.buffer_kb: it must be greater than 0",
+        ),
+        ("a: {up_mbit_s: 3, down_mbit_s: 3, buffer_kb: 1e7}", "", "1e7", "it must be less than or equal to 1000000"),
+        ("a: {up_mbit_s: 3, down_mbit_s: 3, buffer_kb: 9kB}", "", "9kB", "buffer_kb: it must be a valid number"),
+        ("a: {up_mbit_s: 3, down_mbit_s: 3, bufer_kb: 9}", "", "bufer", "did you mean buffer_kb?"),
         ("a: {up_mbit_s: 3}", "", "{up_", "topology.a: a link needs up_mbit_s and down_mbit_s, or trace, or radio"),
         ("a: {airtime: true, trace: {down: x}}", "", "{airtime", "topology.a: of airtime there is one second a second"),
         ("a: {trace: {down: x}, down_mbit_s: 3}", "", "{trace", "topology.a: trace.down gives the downlink"),

@@ -1,4 +1,4 @@
-"""The laws that need a whole record.  Pure."""
+"""Laws that can be judged in hindsight only, from a whole record.  Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,6 @@ Span = tuple[float, int, float, str]  # start, its line, end, what it is
 def slack(t: float) -> float:
     """What float arithmetic may cost a difference of times around `t`, in s."""
     return 1e-9 + 1e-12 * t
-
-
-def stragglers(rounds: Iterable[Round]) -> Iterator[Fault]:
-    """Devices either stop at the close, or end what they do: one rule holds for a whole run."""
-    held = [(round, round.close, visit) for round in rounds if round.close for visit in round.visits.values()]
-    cuts = [(visit.cut("closed"), close) for _, close, visit in held]
-    stops = next((cut for cut, close in reversed(cuts) if cut and cut.number < close.number), None)
-    if stops is None:
-        return
-    for _, close, visit in held:
-        last, pending = visit.last, visit.pending
-        if last and last.number > close.number:
-            yield "I7", last, f"{last.event} after the close, but line {stops.number} shows that stragglers stop"
-        elif pending:
-            yield "I5", pending.start, f"{pending.start.event} has neither end nor cut, though the round has closed"
 
 
 def absences(rounds: Iterable[Round]) -> Iterator[Fault]:

@@ -1,0 +1,152 @@
+"""The form of a record: the keys of each line and row, and what their values must be.  Pure."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+Fits = Callable[[object], bool]
+LARGEST = 1e100  # beyond it a number is nonsense, and sums of it may no longer be finite
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value must be."""
+
+    fits: Fits
+    words: str
+
+    def __or__(self, other: Kind) -> Kind:
+        return Kind(lambda value: self.fits(value) or other.fits(value), f"{self.words} or {other.words}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and -LARGEST < value < LARGEST  # type: ignore[operator]  # nan fails as well
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < LARGEST
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind(lambda value: isinstance(value, str) and value in words, " | ".join(words))
+
+
+def _each(kind: Kind) -> Kind:
+    def fits(value: object) -> bool:
+        return isinstance(value, dict) and all(map(kind.fits, value.values()))
+
+    return Kind(fits, f"an object whose values are each {kind.words}")
+
+
+NULL = Kind(lambda value: value is None, "null")
+NUMBER = Kind(_is_number, "a finite number")
+AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
+RATE = Kind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
+COUNT = Kind(_is_count, "a whole number of at least 0")
+TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
+TEXT = Kind(_is_text, "a string")
+NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
+WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
+SIZES, BILL = _each(COUNT), _each(AMOUNT)
+THREE = Kind(
+    lambda value: isinstance(value, list) and len(value) == 3 and all(map(AMOUNT.fits, value)),
+    f"a list of three, each {AMOUNT.words}",
+)
+USES = ("useful", "wasted", "idle")
+
+
+def _is_used(value: object) -> bool:
+    if not isinstance(value, dict) or value.keys() != {*USES, "devices"}:
+        return False
+    return all(AMOUNT.fits(value[use]) for use in USES) and _each(THREE).fits(value["devices"])
+
+
+USED = Kind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
+FRAMED = Kind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
+
+Keys = dict[str, Kind]
+COMMON: Keys = {"t": AMOUNT, "event": TEXT, "round": COUNT}
+START: Keys = {"device": TEXT, "bytes": FRAMED, "reply_to": COUNT | NULL}
+END: Keys = {"device": TEXT}
+STOP: Keys = {"device": TEXT, "bytes": COUNT, "why": WHY}
+CHARGE: Keys = {"phases": BILL, "seconds": BILL, "rate": RATE}
+EVENTS: dict[str, Keys] = {
+    "open": {"asked": NAMES, "model": TEXT},
+    "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": NAMES},
+    **{f"{way}.start": START for way in ("down", "up")},
+    **{f"{way}.end": END for way in ("down", "up")},
+    **{f"{way}.cut": STOP for way in ("down", "up")},
+    "compute.start": {"device": TEXT, **CHARGE},
+    "compute.end": {"device": TEXT, "update": TEXT},
+    "compute.cut": {"device": TEXT, "seconds": AMOUNT, "why": WHY},
+    "server.start": {"what": WHAT, "flops": AMOUNT, **CHARGE},
+    "server.end": {"what": WHAT, "model": TEXT},
+    "off": END,
+    "on": END,
+    "refused": {"device": TEXT, "why": TEXT},
+}
+MAY_HAVE: dict[str, Keys] = {
+    "compute.start": {"jitter": _each(RATE), "throttled": RATE},
+    "compute.cut": {"then": _one_of("pause", "restart"), "done": AMOUNT},
+    **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},
+    "compute.end": {"overrun": AMOUNT},
+    "server.end": {"overrun": AMOUNT},
+    **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
+}
+ROW: Keys = {
+    "round": COUNT,
+    "time_s": AMOUNT,
+    "bytes": _each(SIZES),
+    "flops": AMOUNT,
+    "failed": TRUTH,
+    **dict.fromkeys(("asked", "counted", "late", "lost", "refused", "wasted_bytes"), COUNT),
+    "seconds": USED,
+    "joules": _each(AMOUNT | NULL),
+    "watts": _each(THREE | NULL),
+}
+PARTS = ("down_s", "compute_s", "up_s", "server_s")
+CRITICAL: Keys = {
+    "device": TEXT | NULL,
+    **dict.fromkeys(("setup_s", "wait_s"), NUMBER),
+    **dict.fromkeys(PARTS, _each(NUMBER)),
+}
+
+
+def malformed(body: Row) -> Iterator[str]:
+    event = body.get("event")
+    if not isinstance(event, str) or event not in EVENTS:
+        yield f"the event is {reprlib.repr(event)}; it must be one of {', '.join(EVENTS)}"
+        return
+    keys = COMMON | EVENTS[event] | {key: kind for key, kind in MAY_HAVE.get(event, {}).items() if key in body}
+    yield from _misfits(body, keys, event)
+    for key in sorted(body.keys() - keys.keys()):
+        yield f"{event} has the unknown key {key!r}"
+
+
+def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
+    for key, kind in keys.items():
+        if key not in body:
+            yield f"{what} has no {key!r}; it must be {kind.words}"
+        elif not kind.fits(body[key]):
+            yield f"{key!r} of {what} is {reprlib.repr(body[key])}; it must be {kind.words}"
+
+
+def misformed(row: Row) -> Iterator[str]:
+    yield from _misfits(row, ROW | {"critical": _each(Kind(lambda _: True, "anything"))}, "a row")
+    if isinstance(row.get("critical"), dict):
+        yield from _misfits(row["critical"], CRITICAL, "critical")
+    todo: list[object] = [row]  # no recursion: a hostile row may be nested deeply
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict | list):
+            todo += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not NUMBER.fits(value):
+            yield f"it holds {value}, which is not a finite number"
