@@ -61,8 +61,9 @@ def unmetered(names: Iterable[str]) -> list[str]:
     """A line on these devices, whose watts nobody says; their groups are named."""
     groups = sorted({name.rpartition("-")[0] or name for name in names})
     more = [f"{len(groups) - GROUPS} more"] if len(groups) > GROUPS else []
+    named = ", ".join([*groups[:GROUPS], *more])
     said = (
-        f"the energy of the fleet is not known: {', '.join([*groups[:GROUPS], *more])} have no watts; add power_idle_w, "
-        "power_compute_w and power_radio_w to their profiles (power_idle, power_compute and power_radio in a CSV file)"
+        f"the energy of the fleet is not known, as nobody says the watts of {named}; add power_idle_w, "
+        "power_compute_w and power_radio_w to their profiles (without _w in a CSV file)"
     )
     return [said] if groups else []

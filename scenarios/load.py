@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from scenarios import boards, names, sense
+from scenarios import boards, names, sense, wiring
 from scenarios.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
 from scenarios.overrides import change
 from scenarios.schema import Scenario
@@ -24,17 +24,19 @@ __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"
 LARGEST = 1_000_000  # bytes of a scenario file
 
 
-def load(path: str, changes: Sequence[str] = (), small: bool = False) -> Scenario:
+def load(path: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False) -> Scenario:
     """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-    `small`: with the changes under its own `small:` before those.  Raises BadScenario, which tells all that is
-    wrong and where.
+    `small`: with the changes under its own `small:` before those; `recordings`: the links that it names are read, too.
+    Raises BadScenario, which tells all that is wrong and where.
     """
-    return parse(text_of(path), path, changes, small)
+    return parse(text_of(path), path, changes, small, recordings)
 
 
-def parse(text: str, where: str, changes: Sequence[str] = (), small: bool = False) -> Scenario:
-    """The scenario that a text says; `where` names it in errors.  Raises BadScenario."""
+def parse(
+    text: str, where: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False
+) -> Scenario:
+    """The scenario that a text says; `where` names it in errors; else as `load`.  Raises BadScenario."""
     try:
         source = read(text, where)
     except Unreadable as error:
@@ -43,7 +45,10 @@ def parse(text: str, where: str, changes: Sequence[str] = (), small: bool = Fals
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
     change(source, [*(_small(source) if small else ()), *changes])
-    return _checked(source)
+    scenario = _checked(source)
+    if recordings and (faults := list(wiring.faults(scenario))):
+        raise bad(source, faults)
+    return scenario
 
 
 def _small(source: Source) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,11 +14,13 @@ from network.rate import Rate
 from network.synth import named, synth
 from network.tcp import Tcp
 from network.trace import Direction
+from network.traces.source import BadTrace
 from scenarios import links, recordings
 from scenarios.drawing import value
-from scenarios.faults import BadScenario
+from scenarios.faults import BadScenario, Fault
 from scenarios.recordings import MBIT
 from scenarios.schema import Scenario
+from scenarios.source import Loc
 
 HOUR = 3600.0  # s, after which a generated link repeats
 WAYS: tuple[Direction, Direction] = ("down", "up")
@@ -67,6 +70,21 @@ def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
         idle_reset=said.idle_reset,
         ethernet=said.ethernet,
     )
+
+
+def faults(scenario: Scenario) -> Iterator[Fault]:
+    """What is wrong with the recordings that it names, where it names them; one of each link's is tried."""
+    every: list[tuple[Loc, links.Links | links.Shared | links.Link]] = [
+        *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
+        *((("topology", name), said) for name, said in scenario.topology.items()),
+        (("server", "link"), scenario.server.link),
+    ]
+    for loc, said in every:
+        if said.trace:
+            try:
+                recordings.rates(str(loc[-1]), said, scenario.fleet_seed)
+            except BadTrace as error:
+                yield Fault((*loc, "trace"), str(error))
 
 
 def server(scenario: Scenario) -> Link:

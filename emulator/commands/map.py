@@ -34,9 +34,7 @@ def map_(
     symmetric: Annotated[bool, typer.Option("--symmetric", help="Downlink = uplink. Default: as it was.")] = False,
     target: Annotated[
         str | None,
-        typer.Option(
-            help="As 'accuracy 0.9', or 'all rounds'. Default: the first that a run reached, else all rounds."
-        ),
+        typer.Option(help="As 'accuracy 0.9', or 'all rounds'. Default: the first that is reached, else all rounds."),
     ] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
@@ -197,7 +195,7 @@ def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: st
         ratios = [each.ratio for each in won if each.ratio is not None]
         most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
         lines.append(f"  {label}: {len(won)}{most}")
-    split, open_ = sum(not each.agree for each in cells), sum(not each.exact for each in cells)
+    split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.exact for each in cells)
     nobody, ties = sum(each.winner is None and each.exact for each in cells), sum(each.tie for each in cells)
     if ties:
         lines.append(f"  tie: {ties}, the first two less than 1 % apart")
@@ -214,6 +212,8 @@ def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
         yield f"    not exact in {number}: {why}"
     if len(reasons) > REASONS:
         yield f"    and {len(reasons) - REASONS} other reasons in map.json"
+    if reasons:
+        yield "    rounds are counted from 0, as in the record and the report"
     if reasons and not anyway:
         yield "    --anyway goes on where a decision comes out otherwise, with accuracies as recorded"
 

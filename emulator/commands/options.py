@@ -64,7 +64,10 @@ def scenario_of(
     default: str | None = QUICKSTART,
     small: bool = False,
 ) -> Scenario:
-    """The scenario that a command line names, with its changes.  Raises BadScenario."""
+    """The scenario that a command line names, with its changes; the recordings of its links can be read.
+
+    Raises BadScenario.
+    """
     from scenarios.load import BadScenario, load
 
     said = list(what or [])
@@ -82,7 +85,7 @@ def scenario_of(
         said.append(f"seeds=[{seed}]")
     if rounds is not None:
         said.append(f"rounds.max={rounds}")
-    return load(path, said, small)
+    return load(path, said, small, recordings=True)
 
 
 @contextmanager

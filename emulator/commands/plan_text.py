@@ -75,12 +75,13 @@ def filled(line: str, width: int, indent: str = "") -> str:
 
 def _opening(plan: Plan) -> str:
     first, last = next(iter(plan.prices.values())).rounds
+    asked = "1 is" if plan.asked == 1 else f"{plan.asked} are"
+    closing = "1 reply closes" if plan.needed == 1 else f"{plan.needed} replies close"
     mean = f"means of rounds {first} to {last}" if last > first else f"those of round {first}"
     return (
-        f"{plan.name}: {counted(plan.devices, 'device')}; {plan.asked} {'is' if plan.asked == 1 else 'are'} asked in a round, "
-        f"{'1 reply closes' if plan.needed == 1 else f'{plan.needed} replies close'} it; "
-        f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were rehearsed under seed {plan.seed}, "
-        f"and figures are {mean}."
+        f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
+        f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "
+        f"rehearsed under seed {plan.seed}, and figures are {mean}."
     )
 
 
@@ -179,7 +180,9 @@ def _kinds(parts: Mapping[str, float], unit: str) -> str:
 
 def _break_even(plan: Plan, width: int) -> str:
     lines = list(plan.sentences.values())
-    if len(plan.prices) == 1:
+    if plan.failing:
+        lines.append(f"no round of {', '.join(plan.failing)} succeeds, so nothing is said of it")
+    elif len(plan.prices) == 1:
         lines.append("this is one algorithm; name others to compare it with")
     if plan.ratios:
         lines.append(

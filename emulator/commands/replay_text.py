@@ -96,8 +96,7 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     yield from said[:TOLD]
     if len(said) > TOLD:
         yield f"and {len(said) - TOLD} more in replay.json"
-    if any(each.partings for each in findings) and not anyway:
-        yield (
-            "replays stop where they are no longer exact (rounds count from 0, as in the record and the report); "
-            "--anyway goes on, with accuracies as recorded"
-        )
+    if any(each.partings for each in findings):
+        yield "rounds are counted from 0, as in the record and the report"
+        if not anyway:
+            yield "replays stop where they are no longer exact; --anyway goes on, with accuracies as recorded"

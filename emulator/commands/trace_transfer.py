@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from network.trace import Trace
 
 MOST = 20_000  # starts
+LARGEST = 1e15  # bytes: 1 PB takes three months at 1 Gbit/s
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ def _number(value: float) -> float | None:
 def transfers(trace: Trace, nbytes: int, every: float, tcp: Tcp, latency: float | None) -> Transfers:
     """From 0, `every`, 2 `every`, ... up to the trace's end; each over a connection of its own.
 
-    Without a latency (s, one way) it is the trace's own at the start, or 0.  Raises ValueError for too many starts.
+    Without a latency (s, one way) it is the trace's own at the start, or 0.  Raises ValueError for too many starts, and
+    for more bytes than anybody sends.
     """
+    if nbytes > LARGEST:
+        raise ValueError(f"--bytes is {nbytes / 1e9:.3g} GB; a payload has {LARGEST / 1e9:,.0f} GB at most")
     if not every > 0:
         raise ValueError(f"--every {every:g} s; starts must lie some time apart")
     count = max(1, math.ceil(trace.period / every - 1e-9))

@@ -29,8 +29,8 @@ def devices(runs: Runs, events: Events) -> Figure | None:
         return None
     chart = _bars(found, FATES, "device-rounds, all seeds", 1.0)
     caption = (
-        "Device-rounds, the sum over all seeds: counted; late for the close; lost (went off); refused (the device’s memory "
-        f"cannot hold the job, or its reply is not sound). {' '.join(refusals(runs, events))}"
+        "Device-rounds, the sum over all seeds: counted; late for the close; lost (went off); refused (the device’s "
+        f"memory cannot hold the job, or its reply is not sound). {' '.join(refusals(runs, events))}"
     ).rstrip()
     description = "What became of the devices that were asked, one stacked bar for each algorithm."
     return Figure(
@@ -104,8 +104,8 @@ def wasted(runs: Runs) -> Figure | None:
     unit = units.of_bytes(sum(sizes.values()) for sizes in found.values())
     chart = _bars(found, BYTES, f"{unit.name}, all seeds", unit.size)
     caption = (
-        "Bytes both ways, the sum over all seeds (not the mean, as those by kind and all seconds are): wasted are those "
-        "of device-rounds that were not counted, and those that were sent once more."
+        "Bytes both ways, the sum over all seeds (those by kind, and all seconds, are means): wasted are those of "
+        "device-rounds that were not counted, and those that were sent once more."
     )
     return Figure(
         "wasted",

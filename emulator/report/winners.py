@@ -20,6 +20,7 @@ from emulator.units import duration
 
 NOBODY, UNKNOWN, UNPLAYED = "nobody gets there", "not known", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
+EDGE = "#888888"  # of what is white
 STRONG = 2.0  # so many times as fast, and a cell has its full colour
 SIDE = 52  # of a cell, in pixels
 WRAPPED = 64  # characters a line of a picture's caption
@@ -107,7 +108,15 @@ def _framed(chart: Any, description: str) -> Any:
         chart.properties(name="map", description=description)
         .configure_view(stroke=None)
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
-        .configure_legend(orient="bottom", title=None, columns=4, labelLimit=220, labelFontSize=12, symbolSize=120)
+        .configure_legend(
+            orient="bottom",
+            title=None,
+            columns=4,
+            labelLimit=220,
+            labelFontSize=12,
+            symbolSize=120,
+            symbolStrokeColor=EDGE,
+        )
     )
     return made
 
@@ -138,8 +147,10 @@ def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequen
     }
     middle: Any = {"x": alt.X("cx:Q"), "y": alt.Y("cy:Q")}
     centred = here.transform_calculate(cx="datum.i + 0.5", cy="datum.j + 0.5")
-    boxes = here.mark_rect(stroke="white", strokeWidth=0.5).encode(
+    edges = alt.condition(f"datum.winner == '{UNPLAYED}'", alt.value(EDGE), alt.value("white"))
+    boxes = here.mark_rect(strokeWidth=0.5).encode(
         **at,
+        stroke=edges,
         x2="i2:Q",
         y2="j2:Q",
         color=alt.Color("winner:N", scale=alt.Scale(domain=names, range=colours)),
@@ -208,7 +219,7 @@ def caption(labels: Sequence[str], notes: Sequence[str]) -> str:
     """What the picture means."""
     said = (
         f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own; "
-        f"line: where the winner changes; tie: the first two are less than {TIE - 1:.0%} apart; "
+        f"line: where the winner changes; tie: the first two are less than {100 * (TIE - 1):.0f} % apart; "
         "?: cells in which the seeds disagree."
     )
     return " ".join([said, *(f"{note[0].upper()}{note[1:]}." for note in notes)])

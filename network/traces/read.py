@@ -124,12 +124,20 @@ def _format(name: str, data: bytes) -> str:
     if re.fullmatch(r"[-+]?\d+", row):
         return "mahimahi"
     if not re.fullmatch(rf"{NUMBER}\s+{NUMBER}", row):
-        known = ", ".join([*FORMATS, *DEVICES])
-        raise source.bad(line, f"{shown(row)} is the start of no known format: {known}", "trace")
+        raise source.bad(line, f"{shown(row)} is the start of no known format{_hint(row)}", "trace")
     fitting = pensieve.sort_of(source)
     if len(fitting) > 1:
         raise source.bad(None, f"could be {' or '.join(fitting)}; name its format", "format")
     return fitting[0]
+
+
+def _hint(row: str) -> str:
+    """What was probably meant, or all there is."""
+    if row.startswith("time_s;"):
+        return "; separate columns by commas, not semicolons, and write decimals with a point"
+    if re.fullmatch(NUMBER, row):
+        return "; a Mahimahi file has a whole number of ms a line"
+    return f": {', '.join([*FORMATS, *DEVICES])}"
 
 
 def _of_table(name: str, data: bytes) -> str:

@@ -14,6 +14,12 @@ LARGEST = 256_000_000  # bytes of a file
 PIECES = 5_000_000  # of a trace: a second of computing and half a GB each million, roughly
 LONGEST = 1e10  # s, three centuries
 FASTEST = 1e9 * 1e6 / 8  # bytes/s: 1e9 Mbit/s
+FOREIGN = {  # first bytes: what they tell, and what to do
+    b"\x1f\x8b": "is packed by gzip; unpack it first",
+    b"PK\x03\x04": "is a zip archive; unpack it first",
+    b"\xff\xfe": "is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16; save it as UTF-8",
+}
 PACKET = 1500  # bytes of one of Mahimahi's opportunities
 
 
@@ -76,6 +82,9 @@ class Source:
     @classmethod
     def of(cls, name: str, data: bytes) -> Source:
         """Raises BadTrace if the bytes are not text."""
+        for start, reason in FOREIGN.items():
+            if data.startswith(start):
+                raise bad(name, None, reason)
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -47,7 +47,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def played(slowly: None, tmp_path: Path) -> Callable[..., Played]:  # noqa: ARG001
+def played(slowly: None, tmp_path: Path) -> Callable[..., Played]:
     """The record, which is audited: a line `on` after which nothing goes on would break a law."""
 
     def play(off: float, back: float, **rounds: Any) -> Played:

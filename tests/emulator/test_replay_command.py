@@ -7,6 +7,7 @@ import asyncio
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,39 @@ def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
     assert "assumed: the uplink is as fast as the downlink\n" in done.stdout
 
 
+@pytest.fixture
+def short(record, tmp_path):
+    """The record, had it been after an accuracy that nobody reached."""
+    folder = tmp_path / "short"
+    shutil.copytree(record, folder)
+    text = (folder / "scenario.yaml").read_text()
+    assert text.count("value: 0.5") == 1
+    (folder / "scenario.yaml").write_text(text.replace("value: 0.5", "value: 0.9"))
+    return folder
+
+
+def ends(folder):
+    """By label: seconds of all rounds, as recorded."""
+    rows = {label: (folder / f"{label}-s1" / "rounds.jsonl").read_text().splitlines()[-1] for label in ACCURACIES}
+    return {label: json.loads(row)["time_s"] for label, row in rows.items()}
+
+
+def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, short, tmp_path):
+    done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    assert "for all 3 rounds\n" in done.stdout
+    assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
+    assert "accuracy 0.9: no run of the record gets there\n" in done.stdout
+    assert "not reached" not in done.stdout
+    said = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
+    assert said[0]["times_s"]["all rounds"] == {label: {"1": at} for label, at in ends(short).items()}
+    assert said[0]["times_s"]["accuracy 0.9"] == {label: {"1": None} for label in ACCURACIES}
+
+
+def test_what_all_rounds_take_is_not_told_beside_targets_that_are_reached(fedlapse, record, tmp_path):
+    done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    assert "all 3 rounds" not in done.stdout
+
+
 # --- another fleet
 
 
@@ -149,9 +183,10 @@ def late(fedlapse, record, fleet, tmp_path, *more):
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
     done = late(fedlapse, record, fleet, tmp_path)
     assert "not exact: fedavg-s1 from round 0 on: counts not pi-4-0 and pi-4-1" in done.stdout
+    assert "rounds are counted from 0, as in the record and the report\n" in done.stdout
     assert "--anyway goes on" in done.stdout
     assert done.stdout.count("not known") == 2
-    assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"] == {"accuracy 0.5": []}
+    assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
 
 
 def test_anyway_it_goes_on_with_the_accuracies_of_the_record(fedlapse, record, fleet, tmp_path):
@@ -369,6 +404,23 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
     assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
 
 
+def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedlapse, short, tmp_path, undrawn):
+    done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--out", tmp_path / "map")
+    assert "first to the end of all 3 rounds, of 2 cells" in done.stdout
+    why = "o run of the record reaches accuracy 0.9, so this is the time to the end of all 3 rounds"
+    assert f"  n{why}\n" in done.stdout
+    assert f" N{why}." in (tmp_path / "map" / "map.html").read_text()
+    said = json.loads((tmp_path / "map" / "map.json").read_text())
+    assert said["target"] == "the end of all 3 rounds"
+    assert all(cell["winner"] for cell in said["cells"])
+
+
+def test_a_target_that_is_named_is_mapped_though_nobody_reaches_it(fedlapse, short, tmp_path, undrawn):
+    done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--target", "accuracy 0.9", "--out", tmp_path)
+    assert "first to accuracy 0.9, of 2 cells" in done.stdout
+    assert "nobody gets there in 2" in done.stdout
+
+
 def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, tmp_path, undrawn):
     done = fedlapse("map", record, *MAP, "--anyway", "--out", tmp_path)
     assert "--anyway goes on" not in done.stdout
@@ -381,6 +433,7 @@ def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_pa
     assert (done.returncode, done.stderr) == (130, "fedlapse map: stopped; the map has 1 of 2 cells\n")
     said = json.loads((tmp_path / "map.json").read_text())
     assert (len(said["cells"]), said["notes"][-1]) == (1, "stopped after 1 of 2 cells")
+    assert "first to accuracy 0.5, of the 1 of 2 cells that were played" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.html", "map.json", "map.png"]
 
 

@@ -1,3 +1,4 @@
+import csv
 import json
 import math
 from types import SimpleNamespace
@@ -61,6 +62,12 @@ def test_who_alone_gets_there_wins_without_a_ratio():
     assert (made.winner, made.ratio, made.times) == ("y", None, {"x": None, "y": 6.0})
 
 
+def test_a_lead_below_a_hundredth_is_a_tie():
+    near, clear = (cell({}, found(x=[1000.0], y=[at]), "t") for at in (1009.0, 1011.0))
+    assert (near.winner, near.first, near.plain["tie"]) == ("x", "tie", True)
+    assert (clear.first, clear.tie) == ("x", False)
+
+
 def test_a_cell_that_is_not_exact_has_no_winner():
     made = cell({}, found(x=[None], y=[6.0]), "t")
     assert (made.winner, made.exact) == (None, False)
@@ -94,6 +101,30 @@ def test_the_map_is_a_chart_with_a_line_between_winners():
     spec = figure.chart.to_dict()
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["rect", "text", "rule"]
     assert "1.50 ?" in str(spec["layer"][1])
+
+
+def shown(figure):
+    """What the cells of a map are said to be, and the text in each; the picture holds each text once, and numbers."""
+    boxes = figure.chart.to_dict()["layer"][0]
+    texts = {each["as"]: json.loads(each["calculate"].rpartition("[")[0]) for each in boxes["transform"]}
+    rows = csv.DictReader(figure.chart.to_dict()["datasets"][boxes["data"]["name"]].splitlines())
+    return [tuple(texts[name][int(row[name])] for name in ("winner", "ratio")) for row in rows]
+
+
+def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
+    axes = [Axis("uplink", (125e3, 1.25e6))]
+    cells = [Cell({"uplink": i}, "x", "y", ratio, True, {}, True) for i, ratio in enumerate((1.0007, 1.4))]
+    figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(["x", "y"], []))
+    assert shown(figure) == [("tie", "tie"), ("x", "1.40")]
+    assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["x", "y", "tie"]
+    assert "tie: the first two are less than 1 % apart" in figure.caption
+
+
+def test_cells_of_a_map_that_was_broken_off_are_drawn_as_not_played():
+    cells, axes, _ = drawn()
+    figure = winners.figure(cells[:3], axes, ["fedcl", "fedcurv"], "accuracy 0.9", "")
+    assert [winner for winner, _ in shown(figure)].count("not played") == 1
+    assert shown(figure)[-1] == ("not played", "not\nplayed")
 
 
 def test_a_third_range_is_a_panel_for_each_value():
@@ -130,7 +161,7 @@ def test_a_map_that_was_kept_is_drawn_again(tmp_path):
 def test_a_map_of_other_results_is_not_shown_and_that_is_said(tmp_path):
     def remarks(digest):
         one = SimpleNamespace(folder=tmp_path, summary={"digest": digest})
-        return list(report._remarks(SimpleNamespace(summary={}, sources={"a": one})))
+        return list(report._remarks(SimpleNamespace(summary={"labels": {}}, sources={"a": one})))
 
     assert remarks("new") == []
     (tmp_path / "map.json").write_text('{"digest": "old"}')

@@ -117,13 +117,13 @@ def test_the_twenty_devices_that_drew_most_are_listed_by_their_most() -> None:
 
 
 def test_a_device_without_watts_is_listed_and_named() -> None:
-    """One group has no watts: its devices stand last, the fleet has no joules, and a line says which and what to add."""
+    """One group has no watts: its devices stand last, the fleet has no joules, and a line says what to add where."""
     found = summary({"x": {1: [row(joules={"host-0": None, "host-1": None, "phone-0": 5.0})]}})
     shown = tables.of_devices(found)
     assert shown.rows == [("phone-0", "5.00"), ("host-0", "–"), ("host-1", "–")]
     assert tables.at_the_end(found, energy=True).headings[-1] == "accuracy"
     [line] = tables.unmetered(found)
-    assert line.startswith("the energy of the fleet is not known: host have no watts; add power_idle_w, ")
+    assert line.startswith("the energy of the fleet is not known, as nobody says the watts of host; add power_idle_w, ")
 
 
 def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
@@ -132,7 +132,7 @@ def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
 
 def test_of_many_groups_without_watts_five_are_named() -> None:
     [line] = caveats.unmetered(f"g{number}-{member}" for number in range(7) for member in range(3))
-    assert "g0, g1, g2, g3, g4, 2 more have no watts" in line
+    assert "the watts of g0, g1, g2, g3, g4, 2 more; add" in line
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
@@ -227,6 +228,13 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path) -> None:
         (b'{"a": 1' + b"0" * 5000 + b"}", "holds a number with thousands of digits"),
         (b"{}", "holds a dict; it must be a mapping of clients with at least one"),
         (b"a,b\n1,2\n", "line 1: 'a,b' is the start of no known format: csv, mahimahi"),
+        (gzip.compress(b"0 1\n1 2\n"), "is packed by gzip; unpack it first"),
+        ("0 1\n1 2\n".encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        (
+            b"time_s;up_mbit_s\n0;1\n1;\n",
+            "line 1: 'time_s;up_mbit_s' is the start of no known format; separate columns by commas, not semicolons",
+        ),
+        (b"1.5\n2\n", "line 1: '1.5' is the start of no known format; a Mahimahi file has a whole number of ms a line"),
     ],
 )
 def test_no_format_is_said(tmp_path, data, said) -> None:
@@ -283,5 +291,5 @@ def test_a_truncated_pickle_is_damaged(tmp_path) -> None:
 def test_an_archive_is_no_trace(tmp_path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("trace", "0 1\n1 2\n")
-    with pytest.raises(BadTrace, match="binary or damaged|start of no known format"):
+    with pytest.raises(BadTrace, match="is a zip archive; unpack it first"):
         read(tmp_path / "x.zip")

@@ -152,6 +152,28 @@ def test_a_downlink_needs_an_uplink_and_says_how(here):
     assert all(way in said for way in ("up_mbit_s", "trace.up", "up_ratio", "symmetric"))
 
 
+def test_recordings_are_told_with_their_place_where_they_are_to_be_read(here):
+    here(walk_csv=DOWN, back_csv="time_s,down_mbit_s,up_mbit_s\n0,8,4\n2,8,4\n1,8,4\n")
+    text = "name: t\nfleet:\n" + "".join(
+        f"  - {{profile: pi-4, link: {{trace: {{down: {name}}}}}}}\n" for name in ("walk.csv", "back.csv")
+    )
+    assert parse(text, "t.yaml").devices == 2
+    with pytest.raises(BadScenario) as caught:
+        parse(text, "t.yaml", recordings=True)
+    walk, back = (line for line in str(caught.value).splitlines() if line.startswith("t.yaml"))
+    assert walk.startswith("t.yaml:3:34: fleet.0.link.trace: walk.csv: is a downlink only; give up_mbit_s")
+    assert back.startswith("t.yaml:4:34: fleet.1.link.trace: back.csv: line 4: ")
+
+
+def test_recordings_of_shared_links_and_the_server_are_told_with_their_place(here):
+    text = "name: t\nfleet: [{profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1, via: cell}}]\n"
+    text += "topology: {cell: {trace: {down: a}}}\nserver: {link: {trace: {down: b}}}\n"
+    with pytest.raises(BadScenario) as caught:
+        parse(text, "t.yaml", recordings=True)
+    assert "t.yaml:3:19: topology.cell.trace: a: there is no such file" in str(caught.value)
+    assert "t.yaml:4:17: server.link.trace: b: there is no such file" in str(caught.value)
+
+
 def test_a_column_of_zeros_is_no_uplink(here):
     """It ended in a division by zero."""
     here(still_csv="time_s,down_mbit_s,up_mbit_s\n0,8,0\n5,,\n")
