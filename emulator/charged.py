@@ -34,19 +34,20 @@ def _work(declared: Declared, round: Round) -> Iterator[Fault]:
     number = round.open.round
     for name, visit in round.visits.items():
         device, duty = declared.devices[name], declared.works.device(name, number)
-        for stretch in visit.all("compute"):
-            if duty and stretch is visit.all("compute")[0]:
-                yield from _priced(stretch, device, duty.pieces, _jitter(declared, device, duty.pieces, number))
+        if duty and (did := visit.all("compute")):  # how that goes on: laws.py
+            yield from _priced(did[0], device, duty.pieces, _jitter(declared, device, duty.pieces, number))
     for what, stretch in round.server.items():
-        if pieces := declared.works.server(what, number):
+        pieces = declared.works.server(what, number)
+        if pieces and stretch.start.body["phases"]:  # in a round with nothing to do work.jsonl has no line
             yield from _priced(stretch, declared.server, pieces, {})
 
 
 def _priced(stretch: Stretch, device: Device, pieces: Pieces, jitter: Mapping[str, float] | None) -> Iterator[Fault]:
-    flops, seconds = Counter[str](), Counter[str]()
+    flops: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for piece in pieces:
-        flops[piece.phase] += piece.flops  # type: ignore[assignment]
-        seconds[piece.phase] += piece.seconds(device)  # type: ignore[assignment]
+        flops[piece.phase] = flops.get(piece.phase, 0.0) + piece.flops
+        seconds[piece.phase] = seconds.get(piece.phase, 0.0) + piece.seconds(device)
     body, heat = stretch.start.body, stretch.start.body.get("throttled", 1.0)
     said = body.get("jitter", {})
     if jitter is not None and not _alike(said, jitter):
@@ -54,7 +55,7 @@ def _priced(stretch: Stretch, device: Device, pieces: Pieces, jitter: Mapping[st
     due = {phase: value * said.get(phase, 1.0) * heat for phase, value in seconds.items()}
     for what, each in (("phases", flops), ("seconds", due)):
         if not _alike(body[what], each):
-            yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {dict(each)}"
+            yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {each}"
 
 
 def _jitter(declared: Declared, device: Device, pieces: Pieces, round: int) -> Mapping[str, float] | None:

@@ -203,7 +203,7 @@ class Progress:
         ended = pace.row["round"] + 1 >= self.max_rounds
         real = pace.real if ended else self.clock() - self.began
         return [
-            f"round {pace.row['round'] + 1:>{len(str(self.max_rounds))}}/{self.max_rounds}",
+            f"{pace.row['round'] + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} rounds",
             f"{clock_face(pace.row['time_s'])} simulated",
             "" if "real" in without else f"{clock_face(real)} real",
             "" if "speed" in without else _speed(pace.row["time_s"], pace.real),
@@ -214,7 +214,7 @@ class Progress:
     def _plain(self, run: Run, row: Row, real: float) -> str:
         parts = [
             f"{run.label} seed {run.seed}",
-            f"round {row['round'] + 1}/{self.max_rounds}",
+            f"{row['round'] + 1}/{self.max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             f"{clock_face(real)} real",
             _speed(row["time_s"], real),

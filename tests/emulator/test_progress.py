@@ -123,8 +123,8 @@ def test_elsewhere_a_round_is_a_dated_line() -> None:
         made.tell(Run("fedcl", 2), row(0, 9.5, None))
     noon, size = "2026-11-21T12:00:00+00:00", "2.5 MB in this round"
     assert text().splitlines() == [
-        f"{noon} fedcl seed 1 · round 12/50 · 0:41:07 simulated · 0:00:19 real · 130x · {size} · accuracy 0.712",
-        f"{noon} fedcl seed 2 · round 1/50 · 0:00:09 simulated · 0:00:19 real · 0.5x · {size}",
+        f"{noon} fedcl seed 1 · 12/50 rounds · 0:41:07 simulated · 0:00:19 real · 130x · {size} · accuracy 0.712",
+        f"{noon} fedcl seed 2 · 1/50 rounds · 0:00:09 simulated · 0:00:19 real · 0.5x · {size}",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_terminal_shows_two_clocks_a_curve_and_what_is_ahead() -> None:
         clock.time += 10
         made.tell(Run("fedcl", 1), row(number, 1300.0 * (number + 1), 0.41 + 0.1 * number))
     assert frame(made) == [
-        "fedcl s1  round  4/50 · 1:26:40 simulated · 0:00:40 real · 130x · acc 0.71 ▁▃▆█ · 0.85 in ~14 s"
+        "fedcl s1   4/50 rounds · 1:26:40 simulated · 0:00:40 real · 130x · acc 0.71 ▁▃▆█ · 0.85 in ~14 s"
     ]
 
 
@@ -165,7 +165,7 @@ def test_the_real_clock_goes_on_between_rounds_and_the_speed_does_not_fall() -> 
     clock.time += 10
     made.tell(Run("a", 1), row(0, 100.0, None))
     clock.time += 50
-    assert frame(made) == ["a s1  round  1/50 · 0:01:40 simulated · 0:01:00 real · 10x · 0.85 in -"]
+    assert frame(made) == ["a s1   1/50 rounds · 0:01:40 simulated · 0:01:00 real · 10x · 0.85 in -"]
 
 
 def test_a_run_that_has_ended_stands_still() -> None:
@@ -173,7 +173,7 @@ def test_a_run_that_has_ended_stands_still() -> None:
     clock.time += 10
     made.tell(Run("a", 1), row(49, 100.0, 0.5))
     clock.time += 50
-    assert frame(made) == ["a s1  round 50/50 · 0:01:40 simulated · 0:00:10 real · 10x · acc 0.50 ▁"]
+    assert frame(made) == ["a s1  50/50 rounds · 0:01:40 simulated · 0:00:10 real · 10x · acc 0.50 ▁"]
 
 
 def test_the_next_target_is_the_easiest_that_is_not_reached() -> None:
@@ -221,10 +221,10 @@ def test_a_low_terminal_shows_fewer() -> None:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (95, "a s1  round  3/50 · 1:05:00 simulated · 0:00:30 real · 130x · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
-        (86, "a s1  round  3/50 · 1:05:00 simulated · 0:00:30 real · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
-        (80, "a s1  round  3/50 · 1:05:00 simulated · 0:00:30 real · acc 0.61 · 0.85 in ~24 s"),
-        (65, "a s1  round  3/50 · 1:05:00 simulated · acc 0.61 · 0.85 in ~24 s"),
+        (95, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · 130x · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
+        (86, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
+        (80, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 · 0.85 in ~24 s"),
+        (65, "a s1   3/50 rounds · 1:05:00 simulated · acc 0.61 · 0.85 in ~24 s"),
     ],
 )
 def test_a_narrow_terminal_leaves_out_what_matters_least(width: int, shown: str) -> None:
@@ -242,7 +242,7 @@ def test_the_last_state_and_what_was_said_stay_on_the_terminal() -> None:
         made.say("fedlapse: every run ends its round")
         made.tell(Run("fedcl", 1), row(1, 2.0, 0.7))
     assert "fedlapse: every run ends its round\n" in text().replace("\r", "")
-    assert text().rindex("every run ends its round") < text().rindex("round  2/50")
+    assert text().rindex("every run ends its round") < text().rindex(" 2/50 rounds")
     assert "2026-11-21" not in text()
     assert text().endswith("\x1b[?25h")  # the cursor is back
 

@@ -161,8 +161,9 @@ def test_recordings_are_told_with_their_place_where_they_are_to_be_read(here):
     with pytest.raises(BadScenario) as caught:
         parse(text, "t.yaml", recordings=True)
     walk, back = (line for line in str(caught.value).splitlines() if line.startswith("t.yaml"))
-    assert walk.startswith("t.yaml:3:34: fleet.0.link.trace: walk.csv: is a downlink only; give up_mbit_s")
-    assert back.startswith("t.yaml:4:34: fleet.1.link.trace: back.csv: line 4: ")
+    column = text.splitlines()[2].index("{down") + 1
+    assert walk.startswith(f"t.yaml:3:{column}: fleet.0.link.trace: walk.csv: is a downlink only; give up_mbit_s")
+    assert back.startswith(f"t.yaml:4:{column}: fleet.1.link.trace: back.csv: line 4: ")
 
 
 def test_recordings_of_shared_links_and_the_server_are_told_with_their_place(here):
@@ -170,8 +171,9 @@ def test_recordings_of_shared_links_and_the_server_are_told_with_their_place(her
     text += "topology: {cell: {trace: {down: a}}}\nserver: {link: {trace: {down: b}}}\n"
     with pytest.raises(BadScenario) as caught:
         parse(text, "t.yaml", recordings=True)
-    assert "t.yaml:3:19: topology.cell.trace: a: there is no such file" in str(caught.value)
-    assert "t.yaml:4:17: server.link.trace: b: there is no such file" in str(caught.value)
+    shared, own = (line.index("{down") + 1 for line in text.splitlines()[2:])
+    assert f"t.yaml:3:{shared}: topology.cell.trace: a: there is no such file" in str(caught.value)
+    assert f"t.yaml:4:{own}: server.link.trace: b: there is no such file" in str(caught.value)
 
 
 def test_a_column_of_zeros_is_no_uplink(here):
