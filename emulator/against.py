@@ -81,12 +81,14 @@ def _rules(declared: Declared, round: Round) -> Iterator[Fault]:
 
 def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
     """What becomes of what an absence cuts.  Who never comes back loses all."""
+    presence = declared.devices[name].presence
     for stretch in visit.all(*PHASES):
         if stretch.stop is None or stretch.stop.body.get("why") != "off":
             continue
         rule = declared.rounds.when_off if stretch.phase == "compute" else declared.rounds.transfers
         due = {None if rule == "lose" else rule}
-        if declared.devices[name].presence.next_on(stretch.end) == math.inf:
+        gone = presence.next_off(stretch.end)  # of which the record may be a rounding short
+        if presence.next_on(gone) == math.inf:
             due.add(None)
         if stretch.then not in due:
             said = f"is to {stretch.then}" if stretch.then else "is lost"

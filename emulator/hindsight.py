@@ -31,11 +31,10 @@ def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
 
 def _cuts(visit: Visit) -> Iterator[tuple[Line, str]]:
     """What absences have cut, and what is to become of it.  Who never comes back loses all by any rule."""
+    back = {away.start.t for away in visit.away if away.stop}  # of the absences that ended: when they began
     for stretch in visit.all(*PHASES):
-        if stretch.stop and stretch.stop.body.get("why") == "off":
-            returned = any(away.stop and away.start.t == stretch.end for away in visit.away)
-            if stretch.then or returned:
-                yield stretch.stop, stretch.then or "be lost"
+        if stretch.stop and stretch.stop.body.get("why") == "off" and (stretch.then or stretch.end in back):
+            yield stretch.stop, stretch.then or "be lost"
 
 
 def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:

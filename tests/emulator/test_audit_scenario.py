@@ -132,6 +132,16 @@ def test_the_fault_says_what_the_scenario_says(verdict: Judge, policy: Body) -> 
     assert any("scenario says" in fault and value in fault for fault in verdict(**rules(**{key: value})).faults)
 
 
+@pytest.mark.parametrize("gone", [5.5, 5.5 + 4e-16 * 5.5])
+def test_who_never_comes_back_loses_all_by_any_policy(verdict: Judge, gone: float) -> None:
+    """Also where a sum of floats has put the line just before the absence."""
+    lines = [body for body in events() if body["t"] <= 5.5]
+    lost = next(body for body in lines if body["event"] == "compute.cut")
+    del lost["then"]
+    assert verdict(lines, [], **group(1, presence={"off": [[0.5, 4.0], [gone, float("inf")]]})).faults == []
+    assert names(verdict(lines, []))
+
+
 def test_work_that_was_not_asked_for_is_found(verdict: Judge) -> None:
     """Half the FLOPs in half the seconds, in all lines and rows."""
     work = copy.deepcopy(WORK)
