@@ -34,6 +34,7 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
     "uint8": np.dtype("u1"),
     "bool": np.dtype("?"),
 }
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
 FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
 LONGEST_NAME = 256  # bytes of UTF-8
 MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
@@ -109,8 +110,7 @@ def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
 def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
     """The dtype and shape of each array: what `check` compares with."""
     return {
-        kind: {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
-        for kind, arrays in message.items()
+        kind: {name: (_name(array), array.shape) for name, array in arrays.items()} for kind, arrays in message.items()
     }
 
 
@@ -122,8 +122,8 @@ def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None
         for name, array in arrays.items():
             where = f"{_quoted(kind)} {_quoted(name)}"
             dtype, shape = manifest[kind][name]
-            if (array.dtype.name, array.shape) != (dtype, tuple(shape)):
-                raise Refused(f"{where} is {array.dtype.name} {array.shape}; it must be {dtype} {tuple(shape)}")
+            if (_name(array), array.shape) != (dtype, tuple(shape)):
+                raise Refused(f"{where} is {_name(array)} {array.shape}; it must be {dtype} {tuple(shape)}")
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise Refused(f"{where} holds a value that is not finite")
 
@@ -195,14 +195,19 @@ def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[s
 def _sendable(where: str, array: object) -> None:
     if not isinstance(array, np.ndarray):
         raise Refused(f"{where} is a {type(array).__name__}; it must be a numpy array")
-    if array.dtype.name not in DTYPES:
+    if _name(array) not in DTYPES:
         raise Refused(f"{where} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
     if array.size > MOST_VALUES:
         raise Refused(f"{where} has {array.size} values; at most {MOST_VALUES} are sent")
 
 
 def _plain(array: NDArray[Any]) -> Coded:
-    return array.dtype.name, array.astype(DTYPES[array.dtype.name], copy=False).tobytes()
+    name = _name(array)
+    return name, array.astype(DTYPES[name], copy=False).tobytes()
+
+
+def _name(array: NDArray[Any]) -> str:
+    return NAMES.get(array.dtype) or array.dtype.name
 
 
 def _entry(coded: Coded, shape: tuple[int, ...]) -> dict[str, object]:
@@ -339,7 +344,8 @@ def _named(name: object, reserved: str | None = None) -> None:
         raise Refused(f"a name is a {type(name).__name__}; it must be a str")
     if name == reserved:
         raise Refused(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
-    if not 0 < len(name.encode(errors="replace")) <= LONGEST_NAME:
+    length = len(name) if name.isascii() else len(name.encode(errors="replace"))
+    if not 0 < length <= LONGEST_NAME:
         raise Refused(f"the name {_quoted(name)} must have 1 to {LONGEST_NAME} bytes")
 
 
