@@ -43,6 +43,7 @@ class Play:
     round: Round
     began: float  # when the round before it was stamped
     closing: Signal
+    written: Signal  # the close is in the record
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
     shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
@@ -187,7 +188,8 @@ class Server:
         more = len(cohort) > self.plan.ask  # the algorithm wants them all, not only the first
         plan = replace(self.plan, needed=len(cohort)) if more else self.plan
         round = Round(number, cohort, plan, self.world.now())
-        return Play(round, self.time, self.world.signal(), self.state, self.counted, stamp=self.time)
+        signals = self.world.signal(), self.world.signal()
+        return Play(round, self.time, *signals, self.state, self.counted, stamp=self.time)
 
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
         play = self._play_of(number, cohort)
@@ -299,7 +301,14 @@ class Server:
         await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
         if not self.plan.finish_stragglers:
             await self._end_all([play.asks[name] for name in running])
+        play.round.vanished({name for name in running if self._gone(play, name)})
+        play.written.set()
         return self.record.close(play.round.number, str(play.round.reason), play.round.counted)
+
+    def _gone(self, play: Play, name: str) -> bool:
+        """Whether its absence is in the record, though who asks it has not heard of that yet."""
+        trip = self.record.trips[Call(name, play.round.number)]
+        return trip.gone or (trip.down is None and name in play.away)
 
     async def _end_all(self, tasks: Sequence[Task]) -> None:
         if tasks:
@@ -332,6 +341,8 @@ class Server:
         off = presence.next_off(self.world.now())
         while off < math.inf:
             await self.world.sleep(max(0.0, off - self.world.now()))
+            if not await self._watched(play, call):
+                return
             back = presence.next_on(off)
             with self.record.instant():
                 self.line(name).settle()
@@ -341,11 +352,25 @@ class Server:
             if back == math.inf:
                 return
             await self.world.sleep(max(0.0, back - self.world.now()))
+            if not await self._watched(play, call):
+                return
             with self.record.instant():
                 self.record.on(call)
                 play.away.discard(name)
                 self.line(name).back()
             off = presence.next_off(back)
+
+    async def _watched(self, play: Play, call: Call) -> bool:
+        """Whether a device is in an open round, or at it after the close.
+
+        While a round closes, which over sockets takes milliseconds, nothing is written of anybody: what has not begun
+        by then would be of neither side of the close.
+        """
+        if play.round.reason is None:
+            return True
+        await play.written.wait()
+        trip = self.record.trips.get(call)
+        return trip is not None and trip.busy
 
 
 def _draws_blindly(algorithm: object) -> bool:

@@ -94,10 +94,13 @@ class Record:
         if before := getattr(trip, direction):
             trip.earlier.append((direction, before))
         setattr(trip, direction, Transfer(t, sizes, t, setup=setup, since=since))
+        trip.busy = True
 
     def end(self, direction: str, call: Call) -> None:
         t = self._device(f"{direction}.end", call)
-        transfer: Transfer = getattr(self.trips[call], direction)
+        trip = self.trips[call]
+        transfer: Transfer = getattr(trip, direction)
+        trip.busy = direction == "down"
         transfer.stop, transfer.whole = t, True
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
@@ -107,6 +110,7 @@ class Record:
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
         transfer.kept, transfer.vain = then == "resume", then == "restart"
+        self.trips[call].cut(why, then)
 
     def duty(self, call: Call, duty: Duty) -> None:
         """What a round asks of a device, whether or not it gets so far."""
@@ -130,6 +134,7 @@ class Record:
         """`done`: the share of the work, None for that of its seconds; `then`: it will `pause` or `restart`."""
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.vain = t, then == "restart"
+        self.trips[call].cut(why, then)
         planned = stint.bill.total_seconds
         passed = min(1.0, stint.seconds / planned) if planned else 0.0
         stint.share = passed if done is None else done

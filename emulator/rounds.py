@@ -57,6 +57,12 @@ class Round:
             self.refused.add(name)
             self._look()
 
+    def vanished(self, names: set[str]) -> None:
+        """They were gone before the close is written, though nobody had heard of that when it was decided."""
+        self.lost |= names
+        if self.reason in ("first", "deadline") and self._all_heard:
+            self.reason = "all"
+
     def expire(self) -> None:
         """The deadline has come."""
         if self.reason is None:
@@ -70,8 +76,12 @@ class Round:
     def failed(self) -> bool:
         return self.reason == "too_few"
 
+    @property
+    def _all_heard(self) -> bool:
+        return len(self.counted) + len(self.lost) + len(self.refused) == len(self.asked)
+
     def _look(self) -> None:
-        if len(self.counted) + len(self.lost) + len(self.refused) == len(self.asked):
+        if self._all_heard:
             self._close("all")
         elif len(self.counted) >= self.plan.needed:
             self._close("first")

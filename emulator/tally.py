@@ -130,6 +130,13 @@ class Trip:
     up: Transfer | None = None
     work: list[Stint] = field(default_factory=list)  # several where absences have cut it
     earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # cut while the device was off, and gone on with
+    busy: bool = False  # it has begun, and has more to do
+    gone: bool = False  # it went off, and what it did is lost
+
+    def cut(self, why: str, then: str | None) -> None:
+        """What it did is cut; `then`: how it goes on when the device is back."""
+        if then is None:
+            self.busy, self.gone = False, why == "off"
 
     def transfers(self) -> Iterable[tuple[str, Transfer]]:
         yield from self.earlier

@@ -1,4 +1,4 @@
-"""Who comes back while a round closes: over sockets that takes milliseconds, in which nobody else may go on."""
+"""Who goes and comes while a round closes: over sockets the server needs milliseconds to stop devices, and to hear."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from emulator.jobs import Run
 from emulator.line import Line
 from emulator.run import Conduct, run_virtual, study_of
 from emulator.workshop import Inline
+from emulator.world import Lost, Parcel
 from scenarios.load import build
 from tests.conftest import SMALL, Played, merged
 
 pytestmark = pytest.mark.slow
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
-STOPS = 0.005  # s that a device takes to stop what it does
+STOPS = 0.005  # s
 HEARD = {"max": 1, "fraction": 0.3, "ask": 3}  # one of three: the phone
 
 
@@ -36,14 +37,22 @@ def fleet(off: float, back: float) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device takes as long to stop as over a socket."""
-    at_once = Line.stop
+    """A device takes as long to stop as over a socket, and the server to hear that one is lost."""
+    at_once, heard_at_once = Line.stop, Line.receive
 
     async def stop(line: Line) -> None:
         await at_once(line)
         await line.world.sleep(STOPS)
 
+    async def receive(line: Line) -> Parcel:
+        try:
+            return await heard_at_once(line)
+        except Lost:
+            await line.world.sleep(STOPS)
+            raise
+
     monkeypatch.setattr(Line, "stop", stop)
+    monkeypatch.setattr(Line, "receive", receive)
 
 
 @pytest.fixture
@@ -89,3 +98,23 @@ def test_who_comes_back_just_before_goes_on_and_is_stopped(
     assert [line["t"] for line in run.of("on")] == [back]
     [cut] = [line for line in run.events if line.get("why") == "closed" and line["device"] == "away-0"]
     assert cut["t"] == ends
+
+
+def test_who_went_just_before_the_deadline_is_lost_though_the_server_heard_of_it_later(
+    played: Callable[..., Played],
+) -> None:
+    run = played(0.5, 60.0, deadline_s=0.5 + STOPS / 2, fraction=1.0, min_replies=1)
+    row, [close] = run.rounds[0], run.of("close")
+    assert [line["t"] for line in run.of("compute.cut", why="off")] == [0.5]
+    assert 0.5 < close["t"] < 0.5 + 2 * STOPS
+    assert row["lost"] == 1
+
+
+def test_a_straggler_that_is_lost_has_no_line_after_that(played: Callable[..., Played]) -> None:
+    """It goes when its round has closed, and is back before the server has heard of it."""
+    ends = played(60.0, 61.0, stragglers="finish").of("close")[0]["t"]
+    gone = ends + 0.01
+    run = played(gone, gone + STOPS / 2, stragglers="finish", max=2)
+    [cut] = [line for line in run.events if line.get("why") == "off"]
+    assert cut["t"] == pytest.approx(gone)
+    assert run.of("on", round=0) == []

@@ -123,3 +123,22 @@ def test_asked_is_counted_and_late_and_lost_and_refused_whatever_happens_when(
     assert round.reason is not None  # the deadline came, if nothing else
     assert len(round.counted) == sound <= needed
     assert round.failed is (sound < min_replies)
+
+
+def test_who_vanished_before_a_close_was_written_is_lost_and_not_late() -> None:
+    round = opened(needed=2)
+    round.count("a")
+    round.expire()
+    round.vanished({"c"})
+    assert (round.reason, round.lost, round.late()) == ("deadline", {"c"}, {"b", "d"})
+
+
+@pytest.mark.parametrize(("min_replies", "reason"), [(1, "all"), (2, "too_few")])
+def test_a_deadline_after_which_nobody_was_missing_is_one_that_all_kept(min_replies: int, reason: str) -> None:
+    round = opened(min_replies=min_replies)
+    round.count("a")
+    round.refuse("b")
+    round.lose("c")
+    round.expire()
+    round.vanished({"d"})
+    assert round.reason == reason
