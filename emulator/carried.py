@@ -9,7 +9,7 @@ from devices.device import Device
 from emulator.declared import Declared
 from emulator.evidence import Round, Stretch
 from emulator.hindsight import Fault, slack
-from emulator.seeds import share
+from emulator.placed import places
 from network.link import Link
 from network.tcp import Connection, Passage
 from network.trace import Direction
@@ -31,7 +31,7 @@ def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
 def _placed(declared: Declared, name: str) -> Link:
     """The device's link, its recording at the place at which this run begins."""
     link = declared.links[name]
-    return link.starting(share(declared.seed, "trace", name)) if declared.seed is not None else link
+    return link.starting(places(declared.seed)(name)) if declared.seed is not None else link
 
 
 def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequence[Stretch]) -> Iterator[Fault]:

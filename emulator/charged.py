@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from devices.device import Device
-from devices.jitter import factor
 from devices.thermal import COLD
 from emulator.declared import Declared
 from emulator.evidence import Round, Stretch
 from emulator.hindsight import Fault
-from emulator.seeds import seed
+from emulator.pricing import jitter, priced
 from emulator.work import Pieces
 
 EXACT = 1e-9  # relative: what is computed from the same numbers
@@ -42,32 +38,23 @@ def _work(declared: Declared, round: Round) -> Iterator[Fault]:
             yield from _priced(stretch, declared.server, pieces, {})
 
 
-def _priced(stretch: Stretch, device: Device, pieces: Pieces, jitter: Mapping[str, float] | None) -> Iterator[Fault]:
-    flops: dict[str, float] = {}
-    seconds: dict[str, float] = {}
-    for piece in pieces:
-        flops[piece.phase] = flops.get(piece.phase, 0.0) + piece.flops
-        seconds[piece.phase] = seconds.get(piece.phase, 0.0) + piece.seconds(device)
+def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[str, float] | None) -> Iterator[Fault]:
+    bill = priced(pieces, device)
     body, heat = stretch.start.body, stretch.start.body.get("throttled", 1.0)
     said = body.get("jitter", {})
-    if jitter is not None and not _alike(said, jitter):
-        yield "scenario", stretch.start, f"jitter is {said}; this round's is {dict(jitter)}"
-    due = {phase: value * said.get(phase, 1.0) * heat for phase, value in seconds.items()}
-    for what, each in (("phases", flops), ("seconds", due)):
+    if factors is not None and not _alike(said, factors):
+        yield "scenario", stretch.start, f"jitter is {said}; this round's is {dict(factors)}"
+    due = {phase: value * said.get(phase, 1.0) * heat for phase, value in bill.seconds.items()}
+    for what, each in (("phases", bill.flops), ("seconds", due)):
         if not _alike(body[what], each):
             yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {each}"
 
 
 def _jitter(declared: Declared, device: Device, pieces: Pieces, round: int) -> Mapping[str, float] | None:
     """That of a round, by phase; None if nobody knows the run's seed."""
-    cv = device.profile.jitter
-    if not cv or declared.seed is None:
-        return None if cv else {}
-    steps: Counter[str] = Counter()
-    for piece in pieces:
-        steps[piece.phase] += piece.steps
-    rng = np.random.default_rng(seed(declared.seed, "jitter", device.name, round))
-    return {phase: factor(cv, n, rng) for phase, n in steps.items()}
+    if declared.seed is None:
+        return None if device.profile.jitter else {}
+    return jitter(pieces, device, declared.seed, round)
 
 
 def _heat(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:

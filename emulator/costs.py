@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
-from devices.jitter import factor
 from emulator.footprint import needed
-from emulator.seeds import seed
+from emulator.pricing import jittered, priced
 from emulator.study import Study, in_cycle
 from emulator.tally import Bill
 from emulator.vetted import Faulty
-from emulator.work import Duty, Piece, Pieces
+from emulator.work import Duty, Piece
 from scenarios.roster import MANY, some
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
@@ -167,23 +164,3 @@ def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[in
     takes longer than to play a round of a small scenario."""
     dtype = torch.int64 if text else torch.float32
     return Meter(models.build(model, 0, classes), shape, models.cross_entropy, dtype, targets)
-
-
-def priced(pieces: Pieces, device: Device) -> Bill:
-    """What these take on a device.  Raises ValueError for counts that no work has."""
-    bill = Bill(pieces=pieces)
-    for piece in pieces:
-        bill.add(piece.phase, piece.flops, piece.seconds(device))
-    return bill
-
-
-def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
-    """The same with the jitter that this round has on a device in the runs of a seed."""
-    cv = device.profile.jitter
-    if not cv:
-        return bill
-    steps: Counter[str] = Counter()
-    for piece in bill.pieces:
-        steps[piece.phase] += piece.steps
-    rng = np.random.default_rng(seed(root, "jitter", device.name, round))
-    return bill.jittered({phase: factor(cv, n, rng) for phase, n in steps.items()})

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from emulator.caveats import Loops
+from emulator.seeds import share
 from network.flow import Topology
 from network.link import Link
 from scenarios.roster import Made
 
 MOVED = 128  # devices' links that are remembered: a generated one is some 4 MB
+
+
+def places(seed: int) -> Callable[[str], float]:
+    """Where the links of a run with this seed begin in their traces, as a share of their length, by name."""
+    return partial(share, seed, "trace")
 
 
 class Placed:

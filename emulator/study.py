@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy import bincount, ndarray
@@ -14,8 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.placed import Placed
-from emulator.seeds import share
+from emulator.placed import Placed, places
 from network.encoding import parse
 from network.flow import Topology
 from network.link import Link
@@ -91,7 +90,7 @@ class Study:
 
     def placed(self, seed: int) -> Placed:
         """Its links, each at its place in its traces under this seed."""
-        return Placed(self.server_link, self.links, self.topology, partial(share, seed, "trace"))
+        return Placed(self.server_link, self.links, self.topology, places(seed))
 
     def cycle(self, label: str, round: int) -> int:
         """The time slice of the data in this round."""

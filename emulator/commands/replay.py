@@ -106,10 +106,10 @@ def replay(
         with uninterrupted():
             findings = [batch.recorded, *_findings(batch, conditions, played)]
             finish(batch, shelf, findings, passed, played.whole)
-        plain = format is Format.json
-        typer.echo(
-            as_json(batch, findings, passed, played.whole) if plain else text(batch, findings, passed, shelf.out)
-        )
+        if format is Format.json:
+            typer.echo(as_json(batch, findings, passed, played.whole))
+        else:
+            typer.echo(text(batch, findings, passed, shelf.out))
     _end(played, shelf)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from emulator.costs import jittered, priced
+from emulator.pricing import jittered, priced
 from emulator.replays.bare import Setting
 from emulator.replays.script import Part, Script, Sizes, Written
 from emulator.study import Study
