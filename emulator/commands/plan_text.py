@@ -261,7 +261,7 @@ def _legend(most: int) -> str:
 
 def _left_out(devices: int, classes: int) -> Iterator[str]:
     if devices > 0:
-        yield f"  and {devices} more device{'s' * (devices > 1)}, between these"
+        yield f"  and {counted(devices, 'more device')}, between these"
     if classes > 0:
         yield f"  and {classes} more class{'es' * (classes > 1)}"
 

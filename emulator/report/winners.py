@@ -13,12 +13,13 @@ from typing import Any
 
 import altair as alt
 
+from emulator.replays.findings import UNKNOWN
 from emulator.replays.grid import TIE, TIED, Axis, Cell, frontier
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.units import duration
 
-NOBODY, UNKNOWN, UNPLAYED = "nobody gets there", "not known", "not played"
+NOBODY, UNPLAYED = "nobody gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # of what is white
 STRONG = 2.0  # so many times as fast, and a cell has its full colour
