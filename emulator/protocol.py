@@ -30,6 +30,7 @@ from scenarios.roster import EACH
 NOTHING = payload.encode({})
 FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
+RESTARTS = 10_000  # of one device in one round: its sessions are shorter than what it has to do in one
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -349,6 +350,7 @@ class Server:
                 self.record.off(call)
                 play.away.add(name)
                 self.line(name).lose(for_good=back == math.inf)
+            self._expect_an_end(call)
             if back == math.inf:
                 return
             await self.world.sleep(max(0.0, back - self.world.now()))
@@ -359,6 +361,15 @@ class Server:
                 play.away.discard(name)
                 self.line(name).back()
             off = presence.next_off(back)
+
+    def _expect_an_end(self, call: Call) -> None:
+        """Raises RunFailed where a device would begin again for ever, as no session is long enough."""
+        if self.record.trips[call].restarts >= RESTARTS:
+            raise RunFailed(
+                f"{self.run.label}, seed {self.run.seed}: {call.device} went off line {RESTARTS} times in round "
+                f"{call.round} and began again each time; give `when_off: pause`, `transfers: resume`, longer sessions, "
+                f"or a deadline_s"
+            )
 
     async def _watched(self, play: Play, call: Call) -> bool:
         """Whether a device is in an open round, or at it after the close.

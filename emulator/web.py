@@ -188,8 +188,8 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
             yield data[sent:allowed]
             sent = allowed
     finally:
-        if not arrival.done():
-            arrival.cancel()
+        if not arrival.cancel() and not arrival.cancelled():
+            arrival.exception()  # the flight may be cut while a chunk is written: asyncio wants to see that
 
 
 def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:

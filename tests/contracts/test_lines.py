@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
@@ -10,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import numpy as np
@@ -25,11 +26,11 @@ from emulator.line import LOST, Inbox, MemoryLine
 from emulator.placed import Placed
 from emulator.protocol import Server
 from emulator.record import Record, read_lines
-from emulator.sockets import SocketWorld
+from emulator.sockets import RealSignal, SocketWorld
 from emulator.tally import Bill
-from emulator.traffic import Traffic
+from emulator.traffic import Flight, Traffic
 from emulator.virtual import VirtualWorld
-from emulator.web import HEADER, WebEnd, WebLine, runner
+from emulator.web import HEADER, WebEnd, WebLine, paced, runner
 from emulator.world import Cancelled, Lost, Parcel, World
 from network import payload
 from network.link import Link
@@ -655,3 +656,29 @@ def test_a_device_reads_no_download_that_is_larger_than_any_can_be(over_http: St
         return answer
 
     assert over_http(main) == "lost"
+
+
+@pytest.mark.parametrize("ends", ["landed", "cut", None])
+def test_a_body_that_is_given_up_leaves_nothing_behind(ends) -> None:
+    """Its connection breaks while a chunk is written, and its flight ends in that moment, or does not."""
+
+    async def given_up() -> list[dict[str, Any]]:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        signal = RealSignal()
+        chunks = paced(cast(Flight, SimpleNamespace(signal=signal, landed=False, carried=lambda: 10)), BODY)
+        assert len(await anext(chunks)) == 10
+        if ends == "cut":
+            signal.fail(Lost("off"))
+        elif ends:
+            signal.set()
+        for _ in range(3):  # turns of the loop, in which who waits for the flight hears of its end
+            await asyncio.sleep(0)
+        await chunks.aclose()
+        del chunks
+        gc.collect()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return complaints
+
+    assert asyncio.run(given_up()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 
 import pytest
 from pydantic import ValidationError
@@ -178,3 +179,25 @@ def test_a_run_that_outlasts_what_is_drawn_ends_in_a_line(play, monkeypatch):
     group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
     run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "restart"})
     assert run.outcome.failure.startswith("fedavg, seed 1: presence is drawn for 100 comings and goings")
+
+
+@pytest.mark.slow
+def test_work_that_begins_again_for_ever_ends_in_a_line(play, monkeypatch):
+    """Sessions of one second, and training that takes hours."""
+    monkeypatch.setattr("emulator.protocol.RESTARTS", 20)
+    group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
+    run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "resume"})
+    name, said = run.outcome.failure.removeprefix("fedavg, seed 1: ").split(" ", 1)
+    assert said.startswith("went off line 20 times in round 0 and began again each time; give `when_off: pause`")
+    begun = Counter(line["device"] for line in run.of("compute.start"))
+    assert begun[name] == max(begun.values()) == 20
+
+
+@pytest.mark.slow
+def test_work_that_goes_on_may_be_interrupted_as_often_as_it_takes(play, monkeypatch):
+    monkeypatch.setattr("emulator.protocol.RESTARTS", 3)
+    group = {**SMALL["fleet"][0], "presence": QUICK, "overhead_ms": 1000}
+    run = play(fleet=[group], rounds={"max": 1, "when_off": "pause", "transfers": "resume"})
+    cut = Counter(line["device"] for line in run.of("compute.cut"))
+    assert run.outcome.failure is None
+    assert max(cut.values()) > 3
