@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,6 +16,7 @@ from emulator.commands.check import check
 from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
+from emulator.commands.group import Commands
 from emulator.commands.map import map_
 from emulator.commands.new import new
 from emulator.commands.papers import papers
@@ -42,11 +45,28 @@ COMMANDS = (
     schema,
 )
 
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedlapse {metadata.version('fedlapse')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which version this is, and end.")
+]
+
+
+def _options(version: Version = False) -> None:
+    """Those of fedlapse itself."""
+
+
 app = typer.Typer(
     name="fedlapse",
     help="How long does federated training take on my devices? Real training under a virtual clock.\n\n"
     "Start: `fedlapse compare` plays the quickstart; `fedlapse new NAME` writes a scenario to change.",
-    no_args_is_help=True,
+    cls=Commands,
+    callback=_options,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -367,8 +367,8 @@ class Server:
         if self.record.trips[call].restarts >= RESTARTS:
             raise RunFailed(
                 f"{self.run.label}, seed {self.run.seed}: {call.device} went off line {RESTARTS} times in round "
-                f"{call.round} and began again each time; give `when_off: pause`, `transfers: resume`, longer sessions, "
-                f"or a deadline_s"
+                f"{call.round} and began again each time; give longer sessions, `when_off: pause`, "
+                f"`transfers: resume`, or a deadline_s"
             )
 
     async def _watched(self, play: Play, call: Call) -> bool:

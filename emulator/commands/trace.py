@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.group import Commands
 from emulator.commands.options import BAD_INPUT, Format, FormatOption
 from emulator.commands.trace_files import (
     STDOUT,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 trace = typer.Typer(
     help="Traces of links: what is in a file, other formats, synthetic links, and how long a payload takes.",
-    no_args_is_help=True,
+    cls=Commands,
 )
 
 

@@ -188,7 +188,7 @@ def test_work_that_begins_again_for_ever_ends_in_a_line(play, monkeypatch):
     group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
     run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "resume"})
     name, said = run.outcome.failure.removeprefix("fedavg, seed 1: ").split(" ", 1)
-    assert said.startswith("went off line 20 times in round 0 and began again each time; give `when_off: pause`")
+    assert said.startswith("went off line 20 times in round 0 and began again each time; give longer sessions, `when")
     begun = Counter(line["device"] for line in run.of("compute.start"))
     assert begun[name] == max(begun.values()) == 20
 

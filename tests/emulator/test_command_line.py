@@ -1,0 +1,45 @@
+"""What is wrong with a command line is told in one line that names the value; exit code 2."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nope"], "'nope'"),
+        (["comparee"], "Did you mean 'compare'"),
+        (["--nope"], "--nope"),
+        (["run", "--nope"], "--nope"),
+        (["run", "--workers"], "--workers"),
+        (["run", "--workers", "-3"], "'--workers': should be greater than or equal to 0, not -3"),
+        (["run", "--workers", "1.5"], "not 1.5"),
+        (["compare", "--format", "xml"], "'xml' is not one of 'text', 'json'"),
+        (["calibrate", "--name", "a b"], "'a b'"),
+        (["map"], "RUN"),
+        (["trace", "nope"], "'nope'"),
+        (["trace", "info", "--format"], "--format"),
+        (["trace", "transfer", "x", "--nope=\n"], "--nope"),
+    ],
+)
+def test_a_mistake_is_one_line(fedlapse, words, named) -> None:
+    done = fedlapse(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("fedlapse")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("--help`\n")
+    assert named in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["trace"]])
+def test_without_a_command_there_is_help(fedlapse, words) -> None:
+    assert fedlapse(*words).stdout == fedlapse(*words, "--help").stdout != ""
+
+
+def test_which_version_this_is(fedlapse) -> None:
+    done = fedlapse("--version")
+    assert (done.returncode, done.stdout) == (0, f"fedlapse {metadata.version('fedlapse')}\n")
