@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgpack
@@ -24,6 +24,7 @@ Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
 Header = Mapping[str, int | str | None]
+Entry = dict[str, Any]  # what an array is on the wire
 
 DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
     "float32": np.dtype("<f4"),
@@ -35,6 +36,7 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
     "bool": np.dtype("?"),
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
+KEYS = ["data", "dtype", "shape"]  # of an entry
 FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
 LONGEST_NAME = 256  # bytes of UTF-8
 MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
@@ -76,8 +78,10 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
     encoded with loss is float32, whatever it was before.
     Raises Refused, and nothing else, for whatever `encode` would not have written.
     """
+    if data == NOTHING:  # what most devices keep: it is looked at in each round
+        return {}
     return {
-        kind: {name: _array(entry, where) for name, entry, where in entries}
+        kind: {name: _array(entry, kind, name) for name, entry in entries.items()}
         for kind, entries in _entries(data, limit, room).items()
     }
 
@@ -98,10 +102,10 @@ def sizes(
 
 def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
     """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
-    if data == NOTHING:  # what most devices keep: it is looked at in each round
+    if data == NOTHING:
         return {FRAME: len(data)}
     kinds = {
-        kind: sum(len(entry["data"]) for _, entry, _ in entries)
+        kind: sum([len(entry["data"]) for entry in entries.values()])
         for kind, entries in _entries(data, limit, ROOM).items()
     }
     return {**kinds, FRAME: len(data) - sum(kinds.values())}
@@ -116,16 +120,16 @@ def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dic
 
 def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None:
     """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite."""
-    _same_names("the message", message, manifest)
+    _same_names(None, message, manifest)
     for kind, arrays in message.items():
-        _same_names(f"kind {_quoted(kind)}", arrays, manifest[kind])
+        _same_names(kind, arrays, manifest[kind])
         for name, array in arrays.items():
-            where = f"{_quoted(kind)} {_quoted(name)}"
             dtype, shape = manifest[kind][name]
             if (_name(array), array.shape) != (dtype, tuple(shape)):
-                raise Refused(f"{where} is {_name(array)} {array.shape}; it must be {dtype} {tuple(shape)}")
+                found = f"{_name(array)} {array.shape}"
+                raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise Refused(f"{where} holds a value that is not finite")
+                raise Refused(f"{_where(kind, name)} holds a value that is not finite")
 
 
 def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:
@@ -186,19 +190,19 @@ def _in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[t
 
 def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, dict[str, object]]:
     for name, array in arrays.items():
-        _sendable(f"{_quoted(kind)} {_quoted(name)}", array)
+        _sendable(kind, name, array)
     chosen = {name: array for name, array in arrays.items() if encoding is not None and encodable(array)}
     coded = parse(encoding).code(chosen, draws(seed, kind)) if encoding is not None else {}
     return {name: _entry(coded.get(name) or _plain(array), array.shape) for name, array in arrays.items()}
 
 
-def _sendable(where: str, array: object) -> None:
+def _sendable(kind: str, name: str, array: object) -> None:
     if not isinstance(array, np.ndarray):
-        raise Refused(f"{where} is a {type(array).__name__}; it must be a numpy array")
+        raise Refused(f"{_where(kind, name)} is a {type(array).__name__}; it must be a numpy array")
     if _name(array) not in DTYPES:
-        raise Refused(f"{where} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
+        raise Refused(f"{_where(kind, name)} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
     if array.size > MOST_VALUES:
-        raise Refused(f"{where} has {array.size} values; at most {MOST_VALUES} are sent")
+        raise Refused(f"{_where(kind, name)} has {array.size} values; at most {MOST_VALUES} are sent")
 
 
 def _plain(array: NDArray[Any]) -> Coded:
@@ -226,52 +230,46 @@ def _packed_header(header: Header) -> tuple[bytes, bytes]:
 # --- from bytes -------------------------------------------------------------------------------------------
 
 
-def _entries(data: bytes, limit: int | None, room: int) -> dict[str, list[tuple[str, dict[str, Any], str]]]:
-    """kind -> [(name, entry, what to call it)], each entry with the three right keys."""
+def _entries(data: bytes, limit: int | None, room: int) -> dict[str, dict[str, Entry]]:
+    """kind -> name -> entry, each with the three right keys."""
     if limit is not None and len(data) > limit:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
-    tree = _parse(data)
+    tree, needed = _parse(data), 0
     if type(tree) is not dict:
         raise Refused("the message is not a map of kinds")
-    kinds = {kind: _kind(kind, arrays) for kind, arrays in tree.items()}
-    needed = sum(math.prod(e["shape"]) * _dtype(e["dtype"]).itemsize for kind in kinds.values() for _, e, _ in kind)
+    for kind, entries in tree.items():
+        _named(kind, reserved=FRAME)
+        if type(entries) is not dict:
+            raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
+        for name, entry in entries.items():
+            needed += _checked(entry, kind, name)
     if needed > room:
         raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
-    return kinds
+    return tree
 
 
-def _kind(kind: str, arrays: object) -> list[tuple[str, dict[str, Any], str]]:
-    _named(kind, reserved=FRAME)
-    if type(arrays) is not dict:
-        raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
-    return [(name, *_checked(entry, f"{_quoted(kind)} {_quoted(name)}")) for name, entry in arrays.items()]
-
-
-def _checked(entry: object, where: str) -> tuple[dict[str, Any], str]:
-    """The entry, when its keys, types and length are right."""
-    if type(entry) is not dict or list(entry) != ["data", "dtype", "shape"]:
-        raise Refused(f"{where} must have data, dtype and shape, and nothing else")
+def _checked(entry: object, kind: str, name: str) -> int:
+    """How many bytes its array takes, when its keys, types and length are right."""
+    if type(entry) is not dict or list(entry) != KEYS:
+        raise Refused(f"{_where(kind, name)} must have data, dtype and shape, and nothing else")
     data, dtype, shape = entry.values()
     if type(data) is not bytes or type(dtype) is not str or (dtype not in DTYPES and dtype not in CODINGS):
-        raise Refused(f"{where} must be bytes of one of {', '.join((*DTYPES, *CODINGS))}")
+        raise Refused(f"{_where(kind, name)} must be bytes of one of {', '.join((*DTYPES, *CODINGS))}")
     if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
-        raise Refused(f"{where} must have a shape of integers from 0")
-    fault = CODINGS[dtype].fault if dtype in CODINGS else _plain_fault(dtype)
-    if reason := fault(data, math.prod(shape)):
-        raise Refused(f"{where} {reason}")
-    if math.prod(n for n in shape if n) * _dtype(dtype).itemsize > sys.maxsize:  # so numpy does for empty arrays too
-        raise Refused(f"{where} has a dimension that is too large")
-    return entry, where
+        raise Refused(f"{_where(kind, name)} must have a shape of integers from 0")
+    n, width = math.prod(shape), _dtype(dtype).itemsize
+    if reason := CODINGS[dtype].fault(data, n) if dtype in CODINGS else _plain_fault(data, n, dtype):
+        raise Refused(f"{_where(kind, name)} {reason}")
+    if (n or math.prod(size for size in shape if size)) * width > sys.maxsize:  # so numpy does for empty arrays too
+        raise Refused(f"{_where(kind, name)} has a dimension that is too large")
+    return n * width
 
 
-def _plain_fault(dtype: str) -> Callable[[bytes, int], str | None]:
-    def fault(data: bytes, n: int) -> str | None:
-        if n * DTYPES[dtype].itemsize != len(data):
-            return f"has {len(data)} bytes, which is not what its shape and dtype need"
-        strange = dtype == "bool" and data.translate(None, b"\0\1")
-        return "holds a bool that is neither 0 nor 1" if strange else None
-
-    return fault
+def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
+    if n * DTYPES[dtype].itemsize != len(data):
+        return f"has {len(data)} bytes, which is not what its shape and dtype need"
+    strange = dtype == "bool" and data.translate(None, b"\0\1")
+    return "holds a bool that is neither 0 nor 1" if strange else None
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -279,13 +277,13 @@ def _dtype(name: str) -> np.dtype[Any]:
     return CODINGS[name].dtype if name in CODINGS else DTYPES[name]
 
 
-def _array(entry: dict[str, Any], where: str) -> NDArray[Any]:
+def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
     data, dtype, shape = entry["data"], _dtype(entry["dtype"]), entry["shape"]
     length = math.prod(shape) * dtype.itemsize
     try:
         room = np.empty(length + ALIGNMENT, np.uint8)
     except MemoryError:
-        raise Refused(f"{where} needs {length} bytes; there is no memory for them") from None
+        raise Refused(f"{_where(kind, name)} needs {length} bytes; there is no memory for them") from None
     start = -room.__array_interface__["data"][0] % ALIGNMENT
     array = room[start : start + length].view(dtype.newbyteorder("="))
     if entry["dtype"] in CODINGS:
@@ -327,6 +325,8 @@ def _no_extension(code: int, _: bytes) -> object:
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     """A map whose names rise strictly: none twice, and only one way to write it."""
+    if [name for name, _ in pairs] == KEYS:  # most are entries
+        return dict(pairs)
     last = None
     for name, _ in pairs:
         _named(name)
@@ -354,10 +354,17 @@ def _scalar(name: object, value: object) -> None:
         raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
 
 
-def _same_names(what: str, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    for name in sorted(found.keys() ^ wanted.keys()):
-        has = "has an unexpected" if name in found else "lacks"
-        raise Refused(f"{what} {has} {_quoted(name)}")
+def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    """Of the message if `kind` is None, else of the arrays of this kind."""
+    if found.keys() == wanted.keys():
+        return
+    name = min(found.keys() ^ wanted.keys())
+    has = "has an unexpected" if name in found else "lacks"
+    raise Refused(f"{'the message' if kind is None else f'kind {_quoted(kind)}'} {has} {_quoted(name)}")
+
+
+def _where(kind: str, name: str) -> str:
+    return f"{_quoted(kind)} {_quoted(name)}"
 
 
 def _quoted(name: str) -> str:

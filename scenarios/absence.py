@@ -7,13 +7,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from numpy.random import default_rng
-
 from devices import sessions
 from devices.presence import Availability, Presence, together
 from devices.sessions import Diurnal, Renewal, Sessions, night
 from devices.traces import DAY, BadLog, Log, read
 from scenarios import hardware
+from scenarios.drawing import generator
 from scenarios.faults import BadScenario
 from scenarios.recordings import place, told
 
@@ -30,7 +29,7 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
     """
     if said == hardware.Presence(off=said.off):
         return _off(said.off)
-    rng = default_rng([seed, *f"presence of {name}".encode()])
+    rng = generator(seed, f"presence of {name}")
     hour = float(rng.uniform(0, HOURS)) if said.hour is None else said.hour
     parts: list[Availability] = [_off(said.off), *_sessions(said, name, seed, hour)]
     if said.trace:

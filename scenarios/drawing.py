@@ -12,11 +12,17 @@ BOUNDS = f"draws must lie between {LEAST:g} and {MOST:g}"
 SIGMAS = 7.0
 
 
+def generator(root: int, use: str) -> np.random.Generator:
+    """The one of numpy's `default_rng([root, *use])`, which takes three times as long: it looks at each byte's type."""
+    words = [root >> shift & 0xFFFFFFFF for shift in range(0, max(1, root.bit_length()), 32)]
+    return np.random.default_rng(np.array([*words, *use.encode()], np.uint32))
+
+
 def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
     """A number as it is, or one drawn for this device.  Raises BadScenario for a draw that is out of all bounds."""
     if not isinstance(amount, Draw):
         return amount
-    value = drawn(amount, np.random.default_rng([seed, *f"{what} of {device}".encode()]))
+    value = drawn(amount, generator(seed, f"{what} of {device}"))
     if not _bounded(value, what):
         raise BadScenario(f"fleet: {device} drew {value:g} as its {what}; {BOUNDS}")
     return value

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy import ndarray
 
 from devices import shards
 from devices.data.dataset import Dataset
+from scenarios.drawing import generator
 from scenarios.roster import Made, some
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice
@@ -49,7 +50,8 @@ class Known:
                 found.append(np.sort(rng.choice(pool, size, replace=False)))
                 continue
             labels, mine = self.labels_test[pool], self.labels[own]
-            size = min(size, int(np.isin(labels, mine).sum()))  # as many as there are of the labels that it holds
+            if size:  # at most as many as there are of the labels that it holds
+                size = min(size, int(np.isin(labels, mine).sum()))
             found.append(pool[shards.test_shard(mine, labels, size, rng)] if size else np.zeros(0, np.int64))
         return tuple(found)
 
@@ -73,16 +75,23 @@ class Drawing:
             drawn.get(name)
         return {part: Made(fleet, partial(_part, drawn, number), keep=0) for number, part in enumerate(HELD)}
 
+    @cached_property
+    def apart(self) -> ndarray:
+        """Of each example, whether it is not the proxy set's."""
+        apart = np.ones(1 + max(self.pool.max(initial=0), self.proxy.max(initial=0)), bool)
+        apart[self.proxy] = False
+        return apart
+
     def of(self, name: str) -> tuple[Slices, Slices, Slices]:
         """What one device trains on, what it holds out, and its test shard."""
-        rng = np.random.default_rng([self.root, *name.encode()])
+        rng = generator(self.root, name)
         own = self.pool[shards.draw(len(self.pool), 1, self.each, rng)[0]]
         parts = by_cycle(own, self.known.cycle, self.known.cycles)
         slices = [shards.hold_out(part, self.held_out, rng) for part in parts]
         for cycle, (train, _) in enumerate(slices):
             if not len(train):
                 raise ValueError(f"{self.each} examples leave {name} without any to train on in time slice {cycle}")
-        validation = tuple(np.setdiff1d(kept, self.proxy) for _, kept in slices)
+        validation = tuple(kept[self.apart[kept]] for _, kept in slices)
         return tuple(train for train, _ in slices), validation, self.known.test_shards(own, self.devices, rng)
 
 

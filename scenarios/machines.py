@@ -111,10 +111,9 @@ def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Pro
             values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    profile = _with_effects(
-        _profile(name, (known or profiles())[group.profile], values), group.jitter, group.throttling, group.wakeup
-    )
-    return Device(name, profile, absence.presence(name, group.presence, seed))
+    # The same for all of a group, so that a device of its own takes one step more.
+    kind = _with_effects((known or profiles())[group.profile], group.jitter, group.throttling, group.wakeup)
+    return Device(name, _profile(name, kind, values), absence.presence(name, group.presence, seed))
 
 
 @lru_cache(maxsize=4096)
@@ -143,6 +142,11 @@ def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:
     if not values:
         return of
     said = f"{of.source}; {', '.join(values)}: the scenario's"
-    base = of.one_speed if "flops_per_s" in values else of
+    base = _one_speed(of) if "flops_per_s" in values else of
     # a name of its own: equal names are priced as equal machines
     return replace(base, name=f"{of.name} of {device}", source=said, **values)
+
+
+@lru_cache(maxsize=256)
+def _one_speed(profile: Profile) -> Profile:
+    return profile.one_speed

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from numpy.random import Generator, default_rng
+from numpy.random import Generator
 
 from network.trace import Direction, Trace
 from network.traces.folder import Gathered, Traces, find, gather, summed
 from network.traces.source import BadTrace, bad
 from scenarios import links
-from scenarios.drawing import value
+from scenarios.drawing import generator, value
 from scenarios.faults import BadScenario
 
 MBIT = 1e6 / 8  # bytes
@@ -27,7 +27,7 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
     Raises BadTrace for files that are damaged, or do not say what the link is.
     """
     assert said.trace
-    mine = default_rng([seed, *f"trace of {name}".encode()])
+    mine = generator(seed, f"trace of {name}")
     downs = _recordings(said.trace, "down")
     number = int(mine.integers(len(downs)))
     down = downs[number]["down"]

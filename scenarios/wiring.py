@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from numpy.random import default_rng
-
 from network.flow import Shared, Topology
 from network.link import Link
 from network.rate import Rate
@@ -16,7 +14,7 @@ from network.tcp import Tcp
 from network.trace import Direction
 from network.traces.source import BadTrace
 from scenarios import links, recordings
-from scenarios.drawing import value
+from scenarios.drawing import generator, value
 from scenarios.faults import BadScenario, Fault
 from scenarios.recordings import MBIT
 from scenarios.schema import Scenario
@@ -49,7 +47,7 @@ def _rates(
         with recordings.told(where):
             return recordings.rates(name, said, seed)
     if said.radio:
-        preset, mine = named(said.radio), int(default_rng([seed, *f"radio of {name}".encode()]).integers(2**62))
+        preset, mine = named(said.radio), int(generator(seed, f"radio of {name}").integers(2**62))
         down, up = (replace(synth(preset, HOUR, mine, way), latency=None) for way in WAYS)
         return down, up
     assert said.down_mbit_s is not None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from devices.device import NEVER, profiles
+from scenarios.drawing import generator
 from scenarios.load import BadScenario, build
 from scenarios.machines import fleet, machine
 from scenarios.parts import check_model, dataset
@@ -52,6 +53,13 @@ def test_draws_differ_between_devices_and_not_between_two_readings():
     assert links == same
     assert len({device.profile.flops_per_s for device in first.values()}) == 4
     assert len({link.up for link in links.values()}) == 4
+
+
+@pytest.mark.parametrize("root", [0, 1, 2**32 - 1, 2**32, 2**63 - 1])
+@pytest.mark.parametrize("use", ["", "down of pi-4-03", "é"])
+def test_a_generator_is_numpys_of_the_root_and_the_bytes(root, use):
+    theirs = np.random.default_rng([root, *use.encode()])
+    assert generator(root, use).bit_generator.state == theirs.bit_generator.state
 
 
 def test_another_fleet_seed_draws_another_fleet_and_another_seed_does_not():
