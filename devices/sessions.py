@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,13 @@ class Renewal(Sessions):
             t += float(rng.lognormal(*laws[on]))
 
 
+EVENING = {22, 23, 0, 1, 2, 3, 4, 5, 6}  # the hours that begin then
+NIGHT = (  # rates of coming and going, assumed
+    tuple(1.0 if hour in EVENING else 0.05 for hour in range(24)),
+    tuple(0.05 if hour in EVENING else 1.0 for hour in range(24)),
+)
+
+
 @dataclass(frozen=True)
 class Diurnal(Sessions):
     """Comes and goes with rates that depend on the hour of the local day.
@@ -171,10 +179,8 @@ class Diurnal(Sessions):
 
         p' = arrive (1 - p) - leave p over a day is p -> a p + b; the p that a day leaves as it is.
         """
-        a, b = _day(self.arrive, self.leave, 24.0)
-        p = b / (1 - a)
         a, b = _day(self.arrive, self.leave, hour % 24)
-        return a * p + b
+        return a * _at_midnight(self.arrive, self.leave) + b
 
     @property
     def pace(self) -> float:
@@ -201,10 +207,7 @@ class Diurnal(Sessions):
 
 def night(seed: int, local: float = 0.0) -> Diurnal:
     """Who charges and is on wifi at night: mostly from 22 to 7 o'clock, and now and then by day.  Assumed rates."""
-    evening, day = {22, 23, 0, 1, 2, 3, 4, 5, 6}, range(24)
-    arrive = tuple(1.0 if hour in evening else 0.05 for hour in day)
-    leave = tuple(0.05 if hour in evening else 1.0 for hour in day)
-    return Diurnal(seed, arrive, leave, local)
+    return Diurnal(seed, *NIGHT, local)
 
 
 def _sums(rates: Sequence[float]) -> list[float]:
@@ -226,6 +229,13 @@ def _reached(sums: list[float], clock: float, more: float) -> float:
     rate = sums[after] - sums[after - 1]
     part = (rest - sums[after - 1]) / rate if rate else 1.0
     return ((days + whole) * 24 + after - 1 + part) * HOUR
+
+
+@lru_cache(maxsize=64)
+def _at_midnight(arrive: tuple[float, ...], leave: tuple[float, ...]) -> float:
+    """How probable it is that a device is on line then: the same for all of a fleet."""
+    a, b = _day(arrive, leave, 24.0)
+    return b / (1 - a)
 
 
 def _day(arrive: Sequence[float], leave: Sequence[float], hours: float) -> tuple[float, float]:
