@@ -46,8 +46,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         grid.add_column("first")
     turned = flips(findings, target)
     for each in findings:
-        order = each.order(target)
-        first = [f"{order[0] if order else units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
+        first = [f"{each.first(target) or units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *cells(each, target, unit), *first)
     shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}\n")
     shown.seek(0, io.SEEK_END)
@@ -66,14 +65,23 @@ def _missed(record: Finding) -> Iterator[str]:
 
 
 def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    turned, first = flips(findings, target), findings[0].order(target)
+    turned, first = flips(findings, target), findings[0]
     called = batch.every if target == ALL else target
-    if first is None:
+    if first.order(target) is None:
         return f"{called}: the record itself does not say in which order the algorithms get there"
-    order = " < ".join(first)
+    order = _ranked(first, target)
     if not turned:
         return f"{called}: {order} in the record, and in every setting that is known"
     return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
+
+
+def _ranked(found: Finding, target: str) -> str:
+    """The labels as a < b = c: b and c in a tie."""
+    first, *others = found.order(target) or ()
+    said, before = first, first
+    for label in others:
+        said, before = f"{said} {'<' if found.ahead(target, before, label) else '='} {label}", label
+    return said
 
 
 def _assumed(findings: Sequence[Finding]) -> Iterator[str]:

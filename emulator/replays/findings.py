@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from emulator import units
@@ -14,6 +15,8 @@ from emulator.targets import Target
 
 ALL = "all rounds"  # beside the targets: what a run takes to its end
 UNKNOWN = "not known"
+TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
+TIED = "tie"
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,18 @@ class Finding:
             return None
         return tuple(sorted(times, key=lambda label: times[label].median))  # ties: in the scenario's order
 
+    def ahead(self, target: str, one: str, other: str) -> bool:
+        """Whether `one` gets there before the `other`, and not in a tie, where all times are known."""
+        mine, theirs = self.times[target][one].median, self.times[target][other].median
+        return mine < theirs and TIE * mine <= theirs
+
+    def first(self, target: str) -> str | None:
+        """The label that gets there first, or TIED; None if that is not known or none gets there."""
+        order = self.order(target)
+        if order is None:
+            return None
+        return order[0] if len(order) == 1 or self.ahead(target, *order[:2]) else TIED
+
     @property
     def plain(self) -> dict[str, Any]:
         """As JSON has it: null is never."""
@@ -173,9 +188,11 @@ def missed(record: Finding, target: str) -> bool:
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:
-    """Names of the settings in which the order of algorithms is not that of the first one."""
-    first = findings[0].order(target)
-    return [each.name for each in findings[1:] if first and (order := each.order(target)) and order != first]
+    """Names of the settings in which an algorithm is ahead of another that is ahead of it in the first one."""
+    first = findings[0]
+    pairs = [pair for pair in combinations(first.order(target) or (), 2) if first.ahead(target, *pair)]
+    known = [each for each in findings[1:] if each.order(target)]
+    return [each.name for each in known if any(each.ahead(target, other, one) for one, other in pairs)]
 
 
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:

@@ -9,10 +9,7 @@ from itertools import product
 from typing import Any
 
 from emulator.replays.conditions import Condition
-from emulator.replays.findings import Finding
-
-TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
-TIED = "tie"
+from emulator.replays.findings import TIE, TIED, Finding
 
 AXES = {  # name: title, unit, what one of it is in ours
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),

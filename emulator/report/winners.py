@@ -13,8 +13,8 @@ from typing import Any
 
 import altair as alt
 
-from emulator.replays.findings import UNKNOWN
-from emulator.replays.grid import TIE, TIED, Axis, Cell, frontier
+from emulator.replays.findings import TIE, TIED, UNKNOWN
+from emulator.replays.grid import Axis, Cell, frontier
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.units import duration

@@ -116,6 +116,15 @@ def test_the_order_turns_where_another_one_is_first():
     assert flips([first, same, turned], "t") == ["c"]
 
 
+def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
+    ahead, tie, just = (found("a", x=1.0, y=1.02), found("b", x=1.009, y=1.0), found("c", x=1.01, y=1.0))
+    assert [each.first("t") for each in (ahead, tie, just)] == ["x", "tie", "y"]
+    assert flips([ahead, tie, just], "t") == ["c"]
+    assert flips([tie, ahead, just], "t") == []
+    assert found("d", x=math.inf, y=math.inf).first("t") is None
+    assert found("e", x=math.inf, y=5.0).first("t") == "y"
+
+
 def test_an_order_with_an_unknown_time_turns_nothing():
     assert flips([found("a", x=1.0, y=2.0), found("b", x=None, y=2.0)], "t") == []
 
