@@ -350,7 +350,7 @@ class Server:
                 self.record.off(call)
                 play.away.add(name)
                 self.line(name).lose(for_good=back == math.inf)
-            self._expect_an_end(call)
+            self._expect_an_end(play, call)
             if back == math.inf:
                 return
             await self.world.sleep(max(0.0, back - self.world.now()))
@@ -362,14 +362,25 @@ class Server:
                 self.line(name).back()
             off = presence.next_off(back)
 
-    def _expect_an_end(self, call: Call) -> None:
-        """Raises RunFailed where a device would begin again for ever, as no session is long enough."""
-        if self.record.trips[call].restarts >= RESTARTS:
+    def _expect_an_end(self, play: Play, call: Call) -> None:
+        """Raises RunFailed where all that is waited for begins again for ever, as no session is long enough."""
+        times = self.record.trips[call].restarts
+        if self.plan.deadline is not None or times < RESTARTS:
+            return
+        awaited = self._awaited(play)
+        if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
             raise RunFailed(
-                f"{self.run.label}, seed {self.run.seed}: {call.device} went off line {RESTARTS} times in round "
+                f"{self.run.label}, seed {self.run.seed}: {call.device} went off line {times} times in round "
                 f"{call.round} and began again each time; give longer sessions, `when_off: pause`, "
                 f"`transfers: resume`, or a deadline_s"
             )
+
+    def _awaited(self, play: Play) -> list[Call]:
+        """Of an open round those who have not answered; after its close the stragglers, if there is nobody to ask."""
+        if play.round.reason is None:
+            return [Call(name, play.round.number) for name, task in play.asks.items() if not task.ended]
+        stuck = len(self.stragglers) == len(self.names)
+        return [Call(name, late.round.number) for name, late in self.stragglers.items()] if stuck else []
 
     async def _watched(self, play: Play, call: Call) -> bool:
         """Whether a device is in an open round, or at it after the close.

@@ -78,8 +78,6 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
     encoded with loss is float32, whatever it was before.
     Raises Refused, and nothing else, for whatever `encode` would not have written.
     """
-    if data == NOTHING:  # what most devices keep: it is looked at in each round
-        return {}
     return {
         kind: {name: _array(entry, kind, name) for name, entry in entries.items()}
         for kind, entries in _entries(data, limit, room).items()
@@ -102,8 +100,6 @@ def sizes(
 
 def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
     """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
-    if data == NOTHING:
-        return {FRAME: len(data)}
     kinds = {
         kind: sum([len(entry["data"]) for entry in entries.values()])
         for kind, entries in _entries(data, limit, ROOM).items()
@@ -234,6 +230,8 @@ def _entries(data: bytes, limit: int | None, room: int) -> dict[str, dict[str, E
     """kind -> name -> entry, each with the three right keys."""
     if limit is not None and len(data) > limit:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
+    if data == NOTHING:  # what most devices keep: it is looked at in each round
+        return {}
     tree, needed = _parse(data), 0
     if type(tree) is not dict:
         raise Refused("the message is not a map of kinds")

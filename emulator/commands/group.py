@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from emulator.commands.options import BAD_INPUT
 
 
 class Commands(TyperGroup):
     """Without a command it shows its help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args or ctx.resilient_parsing else ["--help"])
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(BAD_INPUT)
+        return super().parse_args(ctx, args)
 
-    def main(self, *args: Any, **options: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        words = sys.argv[1:] if args is None else args
         try:
-            code = super().main(*args, **{**options, "standalone_mode": False})
+            code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except typer.TyperException as error:
-            print(_told(error), file=sys.stderr)
-            code = error.exit_code
-        sys.exit(code)
+            print(_told(" ".join(["fedlapse", *self._named(words)]), error), file=sys.stderr)
+            code = BAD_INPUT
+        except typer.Abort:  # its input has ended
+            print("fedlapse: aborted", file=sys.stderr)
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _named(self, words: Iterable[str]) -> Iterable[str]:
+        """Those of the words that name a command and its own."""
+        within: Any = self
+        for word in words:
+            within = getattr(within, "commands", {}).get(word)
+            if within is None:
+                return
+            yield word
 
 
-def _told(error: typer.TyperException) -> str:
-    """Which command, what is wrong, and where its options are listed."""
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "fedlapse"
+def _told(command: str, error: typer.TyperException) -> str:
+    """What is wrong, and where the command's options are listed."""
     said = " ".join(error.format_message().split()).replace(": Value error,", ":").replace(": Input should", ": should")
     return f"{command}: {said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
 
@@ -39,4 +56,4 @@ def _given(error: typer.TyperException) -> str:
     if not isinstance(cause := error.__cause__, ValidationError):
         return ""
     value = str(cause.errors()[0]["input"])
-    return "" if repr(value) in error.format_message() else f", not {value}"
+    return "" if repr(value) in error.format_message() else f", not {value!a}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scenarios.schema import Scenario
 
 BAD_INPUT = 2
+MOST_WORKERS = 1024
 QUICKSTART = "quickstart"
 
 
@@ -43,7 +44,8 @@ What = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=0, help="Worker processes; 0 trains in this process. Default: one per core.")
+    int | None,
+    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="This seed instead of the scenario's.")]
 RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="At most so many rounds.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from emulator.commands.options import BAD_INPUT, Force, Format, FormatOption
+from emulator.commands.options import BAD_INPUT, MOST_WORKERS, Force, Format, FormatOption
 
 if TYPE_CHECKING:
     from emulator.commands.replay_files import Shelf
@@ -55,7 +55,9 @@ Fleet = Annotated[
 Only = Annotated[
     list[str] | None, typer.Option("--algorithm", "-a", help="Only this one, by its label; may be said several times.")
 ]
-Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes. Default: one per core if that pays.")]
+Workers = Annotated[
+    int | None, typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core if that pays.")
+]
 
 
 def replay(

@@ -69,18 +69,25 @@ def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     called = batch.every if target == ALL else target
     if first.order(target) is None:
         return f"{called}: the record itself does not say in which order the algorithms get there"
-    order = _ranked(first, target)
-    if not turned:
-        return f"{called}: {order} in the record, and in every setting that is known"
-    return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
+    order = ranked(first, target)
+    if turned:
+        return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
+    others = [each.name for each in findings[1:] if each.order(target) and ranked(each, target) != order]
+    if others:
+        return f"{called}: {order} in the record; it turns nowhere, but ties differ on {', '.join(others)}"
+    return f"{called}: {order} in the record, and in every setting that is known"
 
 
-def _ranked(found: Finding, target: str) -> str:
-    """The labels as a < b = c: b and c in a tie."""
-    first, *others = found.order(target) or ()
-    said, before = first, first
-    for label in others:
-        said, before = f"{said} {'<' if found.ahead(target, before, label) else '='} {label}", label
+def ranked(found: Finding, target: str) -> str:
+    """The labels as a < b = c: b is in a tie with c, or neither ever gets there."""
+    said, best = "", ""  # of those in a tie, the first: they need not all be so near each other
+    for label in found.order(target) or ():
+        if not best:
+            said, best = label, label
+        elif found.ahead(target, best, label):
+            said, best = f"{said} < {label}", label
+        else:
+            said = f"{said} = {label}"
     return said
 
 

@@ -19,6 +19,11 @@ TIE = 1.01  # the next one's time over the first one's, below which nobody is sa
 TIED = "tie"
 
 
+def tied(first: float, second: float) -> bool:
+    """Whether the second of two times is so little more than the first that neither wins."""
+    return first == second or (0 < first < math.inf and second / first < TIE)
+
+
 @dataclass(frozen=True)
 class Times:
     """Seconds to a target, by seed: inf is never, None is not known, as the replay ended before."""
@@ -120,7 +125,7 @@ class Finding:
     def ahead(self, target: str, one: str, other: str) -> bool:
         """Whether `one` gets there before the `other`, and not in a tie, where all times are known."""
         mine, theirs = self.times[target][one].median, self.times[target][other].median
-        return mine < theirs and TIE * mine <= theirs
+        return mine < theirs and not tied(mine, theirs)
 
     def first(self, target: str) -> str | None:
         """The label that gets there first, or TIED; None if that is not known or none gets there."""
@@ -142,6 +147,7 @@ class Finding:
                 for target, of in self.times.items()
             },
             "order": {target: self.order(target) for target in self.times},
+            "first": {target: self.first(target) for target in self.times},
             "not_exact": list(map(str, self.partings)),
             "failures": list(map(str, self.failures)),
             "assumed": self.assumed,

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from devices.device import Device, profiles
+from emulator.commands.replay_text import ranked
 from emulator.quantities import RATE, SECONDS, SIZE, SPEED
 from emulator.replay import Parting, Replayed
 from emulator.replays.bare import Setting
@@ -123,6 +124,13 @@ def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
     assert flips([tie, ahead, just], "t") == []
     assert found("d", x=math.inf, y=math.inf).first("t") is None
     assert found("e", x=math.inf, y=5.0).first("t") == "y"
+
+
+def test_ties_are_no_chain():
+    """c is within 1 % of b and b of a, but c is not of a."""
+    chain = found("a", a=100.0, b=100.6, c=101.3, d=math.inf, e=math.inf)
+    assert ranked(chain, "t") == "a = b < c < d = e"
+    assert flips([chain, found("b", a=101.3, b=100.6, c=100.0, d=math.inf, e=math.inf)], "t") == ["b"]
 
 
 def test_an_order_with_an_unknown_time_turns_nothing():

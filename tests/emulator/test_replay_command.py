@@ -110,10 +110,22 @@ def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fed
 
 
 def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
-    done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
     assert "fedavg < fedcurv in the record, and in every setting that is known" in done.stdout
     assert "order turns" not in done.stdout
+    assert "tie" not in done.stdout
+
+
+def test_a_tie_is_said_to_be_one_and_turns_nothing(fedlapse, record, tmp_path):
+    """Where up and down are alike two of each take as long as one down and three up, but for computing."""
+    done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert rows["2Mbit/s"].split()[-1] == "tie"
+    assert "fedavg < fedcurv in the record; it turns nowhere, but ties differ on 2Mbit/s" in done.stdout
+    assert "order turns" not in done.stdout
     assert "assumed: the uplink is as fast as the downlink\n" in done.stdout
+    said = json.loads((tmp_path / "new" / "replay.json").read_text())
+    assert said["settings"][1]["first"]["accuracy 0.5"] == "tie"
 
 
 @pytest.fixture
