@@ -144,8 +144,8 @@ class Renewal(Sessions):
             t += float(rng.lognormal(*laws[on]))
 
 
-EVENING = {22, 23, 0, 1, 2, 3, 4, 5, 6}  # the hours that begin then
-NIGHT = (  # rates of coming and going, assumed
+EVENING = {22, 23, 0, 1, 2, 3, 4, 5, 6}  # hours, from 22 to 7 o'clock
+NIGHT = (  # comings and goings per hour, assumed
     tuple(1.0 if hour in EVENING else 0.05 for hour in range(24)),
     tuple(0.05 if hour in EVENING else 1.0 for hour in range(24)),
 )

@@ -22,6 +22,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        """Ends the process with the command's exit code; with 2, after a line, where the words are not right."""
         words = sys.argv[1:] if args is None else args
         try:
             code = super().main(words, *rest, **{**options, "standalone_mode": False})

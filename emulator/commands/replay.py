@@ -42,6 +42,15 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")]
+Down = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+]
+Up = Annotated[list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one, or one each.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
+]
 Anyway = Annotated[
     bool, typer.Option("--anyway", help="Go on where a decision comes out otherwise; accuracies stay as recorded.")
 ]
@@ -62,19 +71,11 @@ Workers = Annotated[
 
 def replay(
     run: Run,
-    down: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
-    ] = None,
-    up: Annotated[
-        list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one, or one each.")
-    ] = None,
+    down: Down = None,
+    up: Up = None,
     up_ratio: Annotated[float | None, typer.Option(min=1e-6, max=1e6, help="Uplink = so much of the downlink.")] = None,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplink = downlink.")] = False,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
-    ] = None,
+    source: From = None,
     latency: Annotated[str | None, typer.Option(metavar="TIME", help="Of all devices, one way, as 40ms.")] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,

@@ -19,9 +19,11 @@ TIE = 1.01  # the next one's time over the first one's, below which nobody is sa
 TIED = "tie"
 
 
-def tied(first: float, second: float) -> bool:
-    """Whether the second of two times is so little more than the first that neither wins."""
-    return first == second or (0 < first < math.inf and second / first < TIE)
+def ratio(first: float, second: float) -> float | None:
+    """The second of two times in s over the first, below TIE in a tie; None if the second is never, or the first 0."""
+    if first == second:
+        return 1.0
+    return second / first if first and second < math.inf else None
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ class Finding:
     def ahead(self, target: str, one: str, other: str) -> bool:
         """Whether `one` gets there before the `other`, and not in a tie, where all times are known."""
         mine, theirs = self.times[target][one].median, self.times[target][other].median
-        return mine < theirs and not tied(mine, theirs)
+        lead = ratio(mine, theirs)
+        return mine < theirs and (lead is None or lead >= TIE)
 
     def first(self, target: str) -> str | None:
         """The label that gets there first, or TIED; None if that is not known or none gets there."""
@@ -194,7 +197,7 @@ def missed(record: Finding, target: str) -> bool:
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:
-    """Names of the settings in which an algorithm is ahead of another that is ahead of it in the first one."""
+    """Names of the settings in which two algorithms have changed places since the first one."""
     first = findings[0]
     pairs = [pair for pair in combinations(first.order(target) or (), 2) if first.ahead(target, *pair)]
     known = [each for each in findings[1:] if each.order(target)]

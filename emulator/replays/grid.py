@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from emulator.replays.conditions import Condition
-from emulator.replays.findings import TIE, TIED, Finding
+from emulator.replays.findings import TIE, TIED, Finding, ratio
 
 AXES = {  # name: title, unit, what one of it is in ours
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
@@ -106,15 +106,9 @@ def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
     if order is None:
         return Cell(place, None, None, None, True, known, exact, why)
     winner, second = order[0], order[1] if len(order) > 1 else None
-    ratio = _ratio(medians[winner], medians[second]) if second else None
+    lead = ratio(medians[winner], medians[second]) if second else None
     agree = all(_first(found, target, seed) in (None, winner) for seed in times[winner].seeds)
-    return Cell(place, winner, second, ratio, agree, known, exact, why)
-
-
-def _ratio(first: float, second: float) -> float | None:
-    if first == second:
-        return 1.0
-    return second / first if first and second < math.inf else None
+    return Cell(place, winner, second, lead, agree, known, exact, why)
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:
