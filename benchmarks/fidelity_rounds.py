@@ -206,6 +206,12 @@ measured. Bars: a median error of {median:.0%}, none above {worst:.0%} (FedAvg d
 algorithms in the wrong order whose repetitions do not overlap.
 
 {table}
+
+The bar of the median is not met reliably: of two quiet runs on one day one gave 4.4%, the next 7.8% (bar 5%); none was
+above 15%, and the order was right in both. The errors are not only noise: what the others compute beside FedAvg's
+training is predicted too dear in both runs. The likely cause: one number for each device, its slowness in FedAvg's
+rounds, also makes good what `fedlapse calibrate` gets wrong of this small network (`benchmarks.compute`: a step of
+digits-cnn takes 1.5 to 2.9 times as long as predicted), and then makes penalties and Fisher passes dearer by as much.
 """
 
 
