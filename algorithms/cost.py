@@ -10,8 +10,9 @@ of them would hide them from torch's counter of FLOPs.  What such a layer moves,
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from math import ceil, isfinite
 from typing import Any
 
@@ -38,6 +39,8 @@ SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read an
 PROPORTIONAL = frozenset({"forward", "first", "second"})
 TWO_SIZES = (2, 4)
 
+BARE = 10.0  # operators that a step of one dense layer starts: a device's overhead has them in it
+
 PER_EXAMPLE = frozenset({"fisher", "omega"})  # phases that take the gradient of each example: importance.py
 
 
@@ -54,19 +57,26 @@ class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has 
     """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
 
     Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen; nor are
-    those during which `aside` says so.
+    those during which `aside` says so.  Counts those that move something, too, convolutions and others apart; not
+    those `within` recurrent layers, whose positions stand for them.
     """
 
-    def __init__(self, aside: Callable[[], bool] = bool) -> None:
+    def __init__(self, aside: Callable[[], bool] = bool, within: Callable[[], bool] = bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.floats = 0.0
-        self.aside = aside
+        self.floats = self.operators = self.convolutions = 0.0
+        self.aside, self.within = aside, within
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not (_still(func) or self.aside()):
+        if _still(func):
+            return result
+        if not self.within():
+            convolution = "convolution" in func.__name__
+            self.convolutions += convolution
+            self.operators += not convolution
+        if not self.aside():
             # A lookup reads the rows that it takes, not the whole table.
             read = (result, args[1]) if func is torch.ops.aten.embedding.default else (args, kwargs)
             moved = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, Tensor)]
@@ -92,9 +102,15 @@ class Count:
     # Those in recurrent layers; of Hessian-vector products a share, and so not exact.
     recurrent: float = field(default=0.0, compare=False)
     positions: float = 0.0  # of recurrent layers that are not fused, each with an overhead (operators.py)
+    operators: float = 0.0  # that were started outside of recurrent layers
+    convolutions: float = 0.0
 
     def times(self, n: float) -> Count:
         return Count(*(n * value for value in astuple(self)))
+
+    def to(self, other: Count, share: float) -> Count:
+        """So far on the way to another, or beyond it."""
+        return Count(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Meter:
@@ -157,22 +173,20 @@ class Meter:
         steps = max(1, self.steps(phase))
         return conv / steps, recurrent / steps
 
-    def step_positions(self, phase: Phase) -> float:
-        """Positions that a mean step takes one after another, each with an overhead (operators.py)."""
-        passes = self._passes(phase)
-        total = sum(self._positions(order, phase, n / max(1, self.steps(phase))) for order, n in passes)
-        return float(total)
+    def step_starts(self, phase: Phase) -> tuple[float, float, float]:
+        """What a mean step starts, whatever its size: positions of recurrent layers, one after another (operators.py),
+        operators beyond those of the smallest network, and convolutions."""
+        passes, steps = self._passes(phase), max(1, self.steps(phase))
+        each = [self._grown(order, phase, examples / steps) for order, examples in passes]
+        positions, operators, convolutions = (
+            sum(getattr(count, what) for count in each) for what in ("positions", "operators", "convolutions")
+        )
+        return float(positions), max(0.0, operators - BARE), float(convolutions)
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
         """The kinds of run that the phase consists of, and the examples of each in all."""
         runs = [(_order(phase), float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
-
-    def _positions(self, order: str, phase: Phase, examples: float) -> float:
-        """Of a step with so many examples: they do not grow with the batch, unless each example comes alone."""
-        once = self._count(order, phase.batch, phase.backward).positions
-        twice = self._count(order, 2 * phase.batch, phase.backward).positions
-        return once + (twice - once) * (examples / phase.batch - 1)
 
     def step_floats(self, phase: Phase) -> float:
         """Floats that a mean step moves: weights, activations and their gradients, and the declared ones."""
@@ -181,9 +195,9 @@ class Meter:
         if phase.per_parameter > 0:
             total += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
         if phase.examples > 0:
-            total += self._floats(_order(phase), phase, phase.epochs * phase.examples / steps)
+            total += self._grown(_order(phase), phase, phase.epochs * phase.examples / steps).floats
         if phase.second_order > 0:
-            total += self._floats("second", phase, phase.second_order / steps)
+            total += self._grown("second", phase, phase.second_order / steps).floats
         return total
 
     def _flops(self, order: str, phase: Phase) -> float:
@@ -196,17 +210,15 @@ class Meter:
             )
         return count.flops / phase.batch
 
-    def _floats(self, order: str, phase: Phase, examples: float) -> float:
-        """Floats of a step with so many examples: those of the weights do not grow with the batch."""
-        once = self._count(order, phase.batch, phase.backward).floats
-        twice = self._count(order, 2 * phase.batch, phase.backward).floats
-        return once + (twice - once) * (examples / phase.batch - 1)
+    def _grown(self, order: str, phase: Phase, examples: float) -> Count:
+        """Of a step with so many examples: floats of the weights, and what is started, do not grow with the batch."""
+        once = self._count(order, phase.batch, phase.backward)
+        return once.to(self._count(order, 2 * phase.batch, phase.backward), examples / phase.batch - 1)
 
     def _count(self, order: str, batch: int, backward: str) -> Count:
         if order in PROPORTIONAL and batch > 1:
-            few, more = (astuple(self._known(order, size, backward)) for size in TWO_SIZES)
-            share = (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0])
-            return Count(*(a + (b - a) * share for a, b in zip(few, more, strict=True)))
+            few, more = (self._known(order, size, backward) for size in TWO_SIZES)
+            return few.to(more, (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0]))
         return self._known(order, batch, backward)
 
     def _known(self, order: str, batch: int, backward: str) -> Count:
@@ -233,11 +245,12 @@ class Meter:
             single_values(self.model),
             watched(self.model, order) as seen,
             FlopCounterMode(display=False) as flops,
-            Moved(lambda: not seen.fused.isdisjoint(flops.mod_tracker.parents)) as moved,
+            Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
         ):
             RUNS[order](self.model, self.loss, x, y, chosen)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
-        return Count(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, seen.positions)
+        started = seen.positions, moved.operators, moved.convolutions
+        return Count(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
     @torch.no_grad()
     def _labels(self) -> int:
@@ -252,6 +265,11 @@ class Meter:
         if backward and not chosen:
             raise ValueError(f"backward is {backward!r}; the trainable parameters are {', '.join(self.trainable)}")
         return chosen
+
+
+def _inside(names: Collection[str], flops: FlopCounterMode) -> bool:
+    """Whether the run is in one of these modules now."""
+    return not flops.mod_tracker.parents.isdisjoint(names)
 
 
 def _check(phase: Phase) -> None:

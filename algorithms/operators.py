@@ -1,5 +1,9 @@
 """Which operators a run through a model consists of: convolutions, dense products, recurrent layers.
 
+To start an operator costs something whatever its size, most for a convolution, so that a small CNN's step is longer
+than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10.  Which a
+profile may say (devices/device.py, `operator_s` and `convolution_s`), and `fedlapse calibrate` measures.
+
 Devices differ in how fast they do each (network.md §5).  A convolution is known by its operation, a recurrent
 layer's products by the module in which torch's counter saw them; every other matrix product is dense.
 
@@ -30,7 +34,8 @@ BACKWARD = 2.0  # of a forward pass: two products stand for each of its own, as 
 class Sequences:
     """What recurrent layers did in a run."""
 
-    fused: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
+    layers: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
+    fused: frozenset[str] = frozenset()  # of the fused ones
     floats: float = 0.0  # moved by the fused ones, by the rule above
     positions: float = field(default=0.0)  # of the others: forward and backward count 1, a forward alone 1/3
 
@@ -52,7 +57,8 @@ def watched(model: nn.Module, order: str) -> Iterator[Sequences]:
     """Watches the recurrent layers during one run of kind `order` (cost.RUNS)."""
     once = order != "second"  # a fused layer has no second derivative
     layers = _recurrent(model)
-    seen = Sequences(frozenset(name for name, layer in layers.items() if once and _fused(layer)))
+    fused = frozenset(name for name, layer in layers.items() if once and _fused(layer))
+    seen = Sequences(frozenset(layers), fused)
 
     def note(name: str, layer: nn.RNNBase, inputs: tuple[Any, ...]) -> None:
         trained = torch.is_grad_enabled() and (_needs(inputs[0]) or any(map(_needs, layer.parameters())))

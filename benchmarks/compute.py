@@ -1,9 +1,10 @@
 """How well the cost model predicts real seconds: `python benchmarks/compute.py [--scale 0.1]`.
 
 Real local training and importances are timed on this host with one thread, the best of several repetitions
-that take turns, and compared with Device.seconds.  Only this host's FLOP/s and bytes/s are fitted; the overhead
-of a step is that of a network of 20 parameters.  `the larger` is the same fit for a step that takes the larger of
-its computing and its moving, not their sum: what a step would take if all its operations overlapped.  `calibrated`
+that take turns, and compared with Device.seconds.  Only this host's FLOP/s and bytes/s are fitted; the overheads
+of a step, an operator and a convolution are those that `fedlapse calibrate` measures.  `the larger` is the same fit
+for a step that takes the larger of its computing and its moving, not their sum: what it would take if all its
+operations overlapped.  `calibrated`
 fits nothing here: Device.seconds with the profile that `fedlapse calibrate` measures, a speed per class of operator.
 
 Bar, at full scale: median error at most 15 %, none above 40 %.  Exit code 1 if it is missed.  The networks in
@@ -16,7 +17,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import median
 
@@ -29,7 +30,7 @@ from algorithms.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.importance import CHUNK, Kind, importance
 from algorithms.local import Quadratic, sgd
 from algorithms.models import build, cross_entropy, input_shape
-from devices.device import POSITION, Device, Profile
+from devices.device import Device, Profile
 from emulator.commands.calibrate import Kernel, evaluated, workload
 from emulator.workshop import quiet_torch
 
@@ -52,7 +53,7 @@ class Job:
     step_floats: float
     run: Callable[[], object]
     kinds: tuple[float, float] = (0.0, 0.0)  # of the FLOPs of a step, in convolutions and in recurrent layers
-    positions: float = 0.0
+    starts: tuple[float, float, float] = (0.0, 0.0, 0.0)  # positions, operators, convolutions
 
     @property
     def name(self) -> str:
@@ -118,16 +119,8 @@ def text_jobs(name: str, model: nn.Module, positions: int, scale: float) -> list
 
 def priced(name: str, meter: Meter, phase: Phase, run: Callable[[], object]) -> Job:
     flops, floats = meter.step_flops(phase), meter.step_floats(phase)
-    kinds, positions = meter.step_kinds(phase), meter.step_positions(phase)
-    return Job(name, phase, meter.steps(phase), flops, floats, run, kinds, positions)
-
-
-def empty_step(scale: float) -> Job:
-    """Training steps on next to nothing: what is left is the overhead."""
-    model = nn.Linear(1, 10)
-    weights, device = weights_of(model), party(model, (1,), max(5, round(100 * scale)))
-    phase = Phase("train", len(device.y), 1)
-    return Job("empty", phase, len(device.y), 0.0, 0.0, lambda: sgd(device, weights, Training(batch=1)))
+    kinds, starts = meter.step_kinds(phase), meter.step_starts(phase)
+    return Job(name, phase, meter.steps(phase), flops, floats, run, kinds, starts)
 
 
 def measured(work: list[Job], repetitions: int) -> list[float]:
@@ -145,41 +138,39 @@ def measured(work: list[Job], repetitions: int) -> list[float]:
     return best
 
 
-def declared(job: Job, flops_per_s: float, bytes_per_s: float, overhead: float) -> float:
+def declared(job: Job, flops_per_s: float, bytes_per_s: float, base: Profile) -> float:
     """Seconds of one step, as the emulator charges them."""
-    profile = Profile("host", flops_per_s, bytes_per_s, overhead, memory_bytes=1, source="fitted here")
-    return on(profile, job)
+    return on(replace(base, flops_per_s=flops_per_s, memory_bytes_per_s=bytes_per_s), job)
 
 
 def on(profile: Profile, job: Job) -> float:
     """Seconds of one step of the job on a device of this profile."""
-    return Device("host", profile).seconds(job.step_flops, job.step_floats, 1, *job.kinds, job.positions)
+    return Device("host", profile).seconds(job.step_flops, job.step_floats, 1, *job.kinds, *job.starts)
 
 
-def larger(job: Job, flops_per_s: float, bytes_per_s: float, overhead: float) -> float:
+def larger(job: Job, flops_per_s: float, bytes_per_s: float, base: Profile) -> float:
     """The same if operations overlap."""
-    return (
-        max(job.step_flops / flops_per_s, 4 * job.step_floats / bytes_per_s) + (1 + POSITION * job.positions) * overhead
-    )
+    parts = replace(job, step_floats=0.0), replace(job, step_flops=0.0, kinds=(0.0, 0.0))
+    return max(declared(part, flops_per_s, bytes_per_s, base) for part in parts)
 
 
-Form = Callable[[Job, float, float, float], float]
+Form = Callable[[Job, float, float, Profile], float]
 
 
-def errors(work: list[Job], seconds: list[float], form: Form, rates: tuple[float, float, float]) -> list[float]:
+def errors(work: list[Job], seconds: list[float], form: Form, rates: tuple[float, float], base: Profile) -> list[float]:
     """Relative errors of the predictions, one a job."""
-    return [form(job, *rates) / real - 1 for job, real in zip(work, seconds, strict=True)]
+    return [form(job, *rates, base) / real - 1 for job, real in zip(work, seconds, strict=True)]
 
 
-def fit(work: list[Job], seconds: list[float], form: Form, overhead: float) -> tuple[float, float, float]:
-    """The rates with the least median error among those that keep all below WORST, if any do; and `overhead`."""
+def fit(work: list[Job], seconds: list[float], form: Form, base: Profile) -> tuple[float, float]:
+    """The rates with the least median error among those that keep all below WORST, if any do; overheads of `base`."""
 
-    def badness(rates: tuple[float, float, float]) -> tuple[float, float, float]:
-        sizes = [abs(error) for error in errors(work, seconds, form, rates)]
+    def badness(rates: tuple[float, float]) -> tuple[float, float, float]:
+        sizes = [abs(error) for error in errors(work, seconds, form, rates, base)]
         return max(max(sizes) - WORST, 0.0), median(sizes), max(sizes)
 
     rates = RATES.tolist()
-    return min(product(rates, rates, [overhead]), key=badness)
+    return min(product(rates, rates), key=badness)
 
 
 def calibration() -> tuple[list[Kernel], list[Job]]:
@@ -193,7 +184,8 @@ def calibrated(work: list[Job], seconds: list[float], profile: Profile) -> list[
     print(
         f"calibrated     conv {profile.conv_flops_per_s / 1e9:.1f}, dense {profile.dense_flops_per_s / 1e9:.1f}, "
         f"recurrent {profile.recurrent_flops_per_s / 1e9:.1f} GFLOP/s {profile.memory_bytes_per_s / 1e9:.1f} GB/s "
-        f"{1e6 * profile.overhead_s:.0f} us a step"
+        f"{1e6 * profile.overhead_s:.0f} us a step, {1e6 * profile.operator_s:.1f} an operator, "
+        f"{1e6 * profile.convolution_s:.0f} a convolution"
     )
     return [on(profile, job) / real - 1 for job, real in zip(work, seconds, strict=True)]
 
@@ -220,17 +212,17 @@ def main() -> int:
     judged = sum(job.model in FITTED for job in work)
     work += [job for name, length in TEXTS.items() for job in text_jobs(name, build(name, 0), length, scale)]
     kernels, timed = calibration()
-    every = measured([*work, empty_step(scale), *timed], max(2, round(20 * scale)))
-    seconds, overhead = every[: len(work)], every[len(work)]
-    profile = evaluated(kernels, every[len(work) + 1 :]).profile("host", "measured here", memory=1)
+    every = measured([*work, *timed], max(2, round(20 * scale)))
+    seconds = every[: len(work)]
+    profile = evaluated(kernels, every[len(work) :]).profile("host", "measured here", memory=1)
 
     found = {}
     for name, form in (("Device.seconds", declared), ("the larger", larger)):
-        rates = fit(work[:judged], seconds[:judged], form, overhead)
-        found[name] = errors(work, seconds, form, rates)
+        rates = fit(work[:judged], seconds[:judged], form, profile.one_speed)
+        found[name] = errors(work, seconds, form, rates, profile.one_speed)
         sizes = [abs(error) for error in found[name][:judged]]
         print(
-            f"{name:15}{rates[0] / 1e9:6.1f} GFLOP/s {rates[1] / 1e9:6.1f} GB/s {1e6 * overhead:4.0f} us a step: "
+            f"{name:15}{rates[0] / 1e9:6.1f} GFLOP/s {rates[1] / 1e9:6.1f} GB/s: "
             f"median error {median(sizes):.1%} (bar {MEDIAN:.0%}), worst {max(sizes):.1%} (bar {WORST:.0%})"
         )
     found["calibrated"] = calibrated(work, seconds, profile)

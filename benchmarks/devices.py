@@ -59,7 +59,7 @@ class Step:
 
     flops: tuple[float, float, float]
     floats: float
-    positions: float = 0.0  # of recurrent layers that are not fused
+    starts: tuple[float, float, float] = (0.0, 0.0, 0.0)  # positions, operators, convolutions
 
 
 class Words(nn.Module):
@@ -132,8 +132,10 @@ def step(
 def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
     """Seconds, with the assumed bandwidth and overhead of `base`."""
     computing = sum(flops / speed for flops, speed in zip(step.flops, speeds, strict=True))
-    overhead = (1 + POSITION * step.positions) * base.overhead_s
-    return float(computing + 4 * step.floats / base.memory_bytes_per_s + overhead)
+    positions, operators, convolutions = step.starts
+    overhead = (1 + POSITION * positions) * base.overhead_s
+    starting = operators * base.operator_s + convolutions * base.convolution_s
+    return float(computing + 4 * step.floats / base.memory_bytes_per_s + overhead + starting)
 
 
 def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
@@ -193,7 +195,7 @@ def _on(profile: Profile, work: Sequence[Job], seconds: Sequence[float]) -> list
 
 def _step_of(job: Job) -> Step:
     conv, recurrent = job.kinds
-    return Step((conv, job.step_flops - conv - recurrent, recurrent), job.step_floats, job.positions)
+    return Step((conv, job.step_flops - conv - recurrent, recurrent), job.step_floats, job.starts)
 
 
 def phone_speeds(steps: dict[str, Step]) -> dict[str, tuple[float, list[float]]]:
@@ -276,7 +278,8 @@ def host_text(scale: float) -> str:
     rates = " / ".join(f"{speed / 1e9:.1f}" for speed in speeds if speed)
     said = (
         f"Calibrated, nothing fitted to the table: convolution / dense / recurrent {rates} GFLOP/s, "
-        f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step; one speed "
+        f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step, "
+        f"{1e6 * profile.operator_s:.1f} an operator, {1e6 * profile.convolution_s:.0f} a convolution; one speed "
         f"{profile.flops_per_s / 1e9:.1f}.\n({source(1)}, Python {platform.python_version()})"
     )
     return f"{said}\n\n{HOST_SAID}\n\n{host_table(work, every[: len(work)], profile)}"

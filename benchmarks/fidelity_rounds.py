@@ -75,6 +75,8 @@ def slowed(profile: Profile, name: str, times: float) -> Profile:
         flops_per_s=profile.flops_per_s / times,
         memory_bytes_per_s=profile.memory_bytes_per_s / times,
         overhead_s=profile.overhead_s * times,
+        operator_s=profile.operator_s * times,
+        convolution_s=profile.convolution_s * times,
         source=f"{profile.source}; {times:.3g} times slower in FedAvg's rounds",
         **speeds,
     )

@@ -23,6 +23,8 @@ OPTIONAL = {  # the same, of what a profile may leave out
     "speed_conv": ("GFLOP/s", 1e9),
     "speed_dense": ("GFLOP/s", 1e9),
     "speed_recurrent": ("GFLOP/s", 1e9),
+    "overhead_operator": ("ms", 1e-3),
+    "overhead_conv": ("ms", 1e-3),
     "power_idle": ("W", 1.0),
     "power_compute": ("W", 1.0),
     "power_radio": ("W", 1.0),
@@ -53,12 +55,14 @@ class Profile:
     name: str
     flops_per_s: float  # effective, in training: not the peak of a data sheet
     memory_bytes_per_s: float
-    overhead_s: float  # fixed, of every training step
+    overhead_s: float  # fixed, of every training step: all of the step of a network of next to nothing
     memory_bytes: int
     source: str  # "assumed" stands beside every number that nobody measured
     conv_flops_per_s: float | None = None  # of convolutions
     dense_flops_per_s: float | None = None  # of other matrix products
     recurrent_flops_per_s: float | None = None  # of matrix products in recurrent layers
+    operator_s: float = 0.0  # of each operator that a step starts beyond those of that network
+    convolution_s: float = 0.0  # the same of each convolution
     power: Power = UNKNOWN
     wakeup_s: float = 0.0  # before the radio sends, after it was idle for RADIO_SLEEPS
     throttle: Throttle = NEVER
@@ -71,7 +75,7 @@ class Profile:
                 continue
             if not 0 < value < math.inf:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be positive and finite")
-        for what in ("overhead_s", "wakeup_s", "jitter"):
+        for what in ("overhead_s", "operator_s", "convolution_s", "wakeup_s", "jitter"):
             value = getattr(self, what)
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be 0 or more")
@@ -115,11 +119,14 @@ class Device:
         conv: float = 0.0,
         recurrent: float = 0.0,
         positions: float = 0.0,
+        operators: float = 0.0,
+        convolutions: float = 0.0,
     ) -> float:
         """The time of `steps` training steps, each of `flops` FLOPs that move `floats` 4-byte numbers.
 
         Of the FLOPs, `conv` are in convolutions and `recurrent` in recurrent layers; the others are dense.
-        `positions` of recurrent layers come one after another, each with POSITION of an overhead.
+        `positions` of recurrent layers come one after another, each with POSITION of an overhead; `operators` and
+        `convolutions` are started, whatever their size (algorithms/operators.py).
 
         A step's operations run one after another, some bound by computing (matrix products) and some by
         memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
@@ -129,6 +136,7 @@ class Device:
         """
         costs = {"flops": flops, "floats": floats, "steps": steps}
         costs |= {"conv": conv, "recurrent": recurrent, "positions": positions}
+        costs |= {"operators": operators, "convolutions": convolutions}
         for what, value in costs.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} is {value}; a step's cost must be 0 or more, and finite")
@@ -136,7 +144,8 @@ class Device:
             raise ValueError(f"conv and recurrent are {conv + recurrent} of {flops} FLOPs; they must be parts of them")
         computing = self.profile.computing(flops, conv, recurrent)
         moving = 4 * floats / self.profile.memory_bytes_per_s
-        return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s)
+        starting = operators * self.profile.operator_s + convolutions * self.profile.convolution_s
+        return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s + starting)
 
 
 @dataclass(frozen=True)
@@ -246,6 +255,8 @@ def profile_of(name: str, numbers: Mapping[str, float], source: str) -> Profile:
         conv_flops_per_s=values.get("speed_conv"),
         dense_flops_per_s=values.get("speed_dense"),
         recurrent_flops_per_s=values.get("speed_recurrent"),
+        operator_s=values.get("overhead_operator", 0.0),
+        convolution_s=values.get("overhead_conv", 0.0),
         power=Power(values.get("power_idle", 0.0), values.get("power_compute", 0.0), values.get("power_radio", 0.0)),
         wakeup_s=values.get("wakeup", 0.0),
         throttle=Throttle(values.get("sustained", 1.0), values.get("heating", math.inf)),

@@ -2,12 +2,13 @@
 
 work.jsonl, one object a line with sorted keys:
 
-    {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions], ...]}    each kind once, numbered from 0
+    {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions, operators, convolutions], ...]}
+                                               each kind once, numbered from 0
     {device, round, work, examples, held}      what is asked of a device from this round on, until another line says so
     {server: request|combine, round, work}     and what the server does
 
-`flops` are those of all steps; `floats`, and of its FLOPs those in convolutions and in recurrent layers, and
-`positions`, are one step's (devices/device.py).  `held` are bytes that live at once on the device: one that has fewer
+`flops` are those of all steps; `floats`, and of its FLOPs those in convolutions and in recurrent layers, and all that
+follows them, are one step's (devices/device.py).  `held` are bytes that live at once on the device: one that has fewer
 refuses.  Phases are in the order in which they are added up.
 """
 
@@ -37,11 +38,14 @@ class Piece:
     conv: float = 0.0  # of a step's FLOPs
     recurrent: float = 0.0
     positions: float = 0.0  # of recurrent layers, one after another
+    operators: float = 0.0  # that a step starts, beyond those of the smallest network
+    convolutions: float = 0.0
 
     def seconds(self, device: Device) -> float:
         """What it takes there.  Raises ValueError for counts that no work has."""
         each = self.flops / max(1, self.steps)
-        return device.seconds(each, self.floats, self.steps, self.conv, self.recurrent, self.positions)
+        started = self.positions, self.operators, self.convolutions
+        return device.seconds(each, self.floats, self.steps, self.conv, self.recurrent, *started)
 
 
 Pieces = tuple[Piece, ...]

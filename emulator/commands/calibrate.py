@@ -7,7 +7,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from devices.device import Profile
 
 STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
+SMALL = 3  # kernels, the last ones, that tell what it takes to start something
 LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
 
 
@@ -36,13 +37,15 @@ class Form(StrEnum):
 class Kernel:
     """A training step that is mostly one class of operator, and what it costs."""
 
-    kind: str  # conv | dense | recurrent | empty
+    kind: str  # conv | dense | recurrent | operators | convolutions | empty
     steps: int
     flops: float
     conv: float
     recurrent: float
     floats: float
     run: Callable[[], object]
+    operators: float = 0.0  # that a step starts, beyond those of an empty one
+    convolutions: float = 0.0
 
     @property
     def dense(self) -> float:
@@ -51,13 +54,16 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead in a step."""
+    """Rates of this computer: FLOP/s by class of operator, bytes/s, and the seconds of overhead of a step, of each
+    operator that it starts, and of each convolution."""
 
     conv: float
     dense: float
     recurrent: float
     bytes_per_s: float
     overhead: float
+    operator: float = 0.0
+    convolution: float = 0.0
 
     @property
     def speed(self) -> float:
@@ -68,7 +74,8 @@ class Measured:
         from devices.device import Profile
 
         speeds = (self.conv, self.dense, self.recurrent)
-        return Profile(name, self.speed, self.bytes_per_s, self.overhead, memory, source, *speeds)
+        starts = (self.operator, self.convolution)
+        return Profile(name, self.speed, self.bytes_per_s, self.overhead, memory, source, *speeds, *starts)
 
 
 def calibrate(
@@ -131,6 +138,8 @@ def _quantities(found: Measured, memory: int) -> dict[str, float]:
         "speed_recurrent": found.recurrent,
         "memory_bandwidth": found.bytes_per_s,
         "overhead": found.overhead,
+        "overhead_operator": found.operator,
+        "overhead_conv": found.convolution,
         "memory": float(memory),
     }
 
@@ -161,7 +170,7 @@ def _measure(seconds: float, clock: Callable[[], float]) -> Measured:
 
 
 def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
-    """What is timed: the kernels, and in the same order their jobs, then nothing but overhead, then a stream."""
+    """What is timed: the kernels, nothing but overhead last, and in the same order their jobs, then a stream."""
     kernels = [
         _conv(5, 1, 28, batch=16),
         _conv(3, 16, 16, batch=64),
@@ -169,6 +178,8 @@ def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
         _dense(256, 1024, batch=512),
         _recurrent(128, batch=16),
         _recurrent(256, batch=64),
+        _kernel("operators", _many_operators(), (8,), 4, steps=20),
+        _kernel("convolutions", _small_convolutions(), (4, 4, 4), 4, steps=20),
         _kernel("empty", _empty(), (1,), 1, steps=50),
     ]
     return kernels, [*(kernel.run for kernel in kernels), _stream()]
@@ -176,23 +187,47 @@ def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
 
 def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
     """The rates behind the seconds of each job of `workload`."""
-    *steps, empty = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
-    return rates(kernels[:-1], steps, bytes_per_s=4 * 4 * STREAM / seconds[-1], overhead=empty)
+    steps = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
+    operators, convolutions, (_, empty) = list(zip(kernels, steps, strict=True))[-SMALL:]
+    starting = Starting.found(empty, operators, convolutions)
+    return rates(kernels[:-SMALL], steps[:-SMALL], 4 * 4 * STREAM / seconds[-1], starting)
 
 
-def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, overhead: float) -> Measured:
+@dataclass(frozen=True)
+class Starting:
+    """Seconds that a step takes whatever its size."""
+
+    overhead: float
+    operator: float = 0.0
+    convolution: float = 0.0
+
+    @classmethod
+    def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
+        """From an empty step's seconds, and those of two that are next to nothing but operators, and convolutions."""
+        kernel, took = operators
+        operator = max(0.0, took - overhead) / kernel.operators
+        kernel, took = convolutions
+        left = took - overhead - kernel.operators * operator
+        return cls(overhead, operator, max(0.0, left) / kernel.convolutions)
+
+    def of(self, kernel: Kernel) -> float:
+        """Seconds of a step of the kernel."""
+        return self.overhead + kernel.operators * self.operator + kernel.convolutions * self.convolution
+
+
+def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
     """The speeds that explain the kernels' seconds per step: dense first, for the others have dense layers too."""
     found: dict[str, float] = {}
     for kind in ("dense", "conv", "recurrent"):
         own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
-        found[kind] = geometric_mean(_speed(kernel, took, found, bytes_per_s, overhead) for kernel, took in own)
-    return Measured(found["conv"], found["dense"], found["recurrent"], bytes_per_s, overhead)
+        found[kind] = geometric_mean(_speed(kernel, took, found, bytes_per_s, starting) for kernel, took in own)
+    return Measured(found["conv"], found["dense"], found["recurrent"], bytes_per_s, *astuple(starting))
 
 
-def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, overhead: float) -> float:
+def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
     """FLOP/s of the kernel's own class, from what is left once everything else is paid."""
     others = sum(getattr(kernel, kind) / speed for kind, speed in known.items())
-    left = took - others - 4 * kernel.floats / bytes_per_s - overhead
+    left = took - others - 4 * kernel.floats / bytes_per_s - starting.of(kernel)
     return float(getattr(kernel, kernel.kind) / max(left, LEAST * took))
 
 
@@ -254,7 +289,23 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     phase = Phase("train", n, batch, traffic=traffic)
     meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
     counts = (meter.step_flops(phase), *meter.step_kinds(phase), meter.step_floats(phase))
-    return Kernel(kind, steps, *counts, run=lambda: sgd(party, weights, Training(batch=batch)))
+    _, operators, convolutions = meter.step_starts(phase)
+    return Kernel(kind, steps, *counts, lambda: sgd(party, weights, Training(batch=batch)), operators, convolutions)
+
+
+def _many_operators() -> nn.Module:
+    """Of a size at which nothing counts but that they are started."""
+    from torch import nn
+
+    return nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 10))
+
+
+def _small_convolutions() -> nn.Module:
+    """Two, as small networks have: the first of a step takes longer than those after it."""
+    from torch import nn
+
+    first, second = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))
 
 
 def _empty() -> nn.Module:
