@@ -15,7 +15,7 @@ from benchmarks import fidelity_rounds
 from benchmarks.fidelity_rounds import Finding, calibrated, mean_seconds, missed, slowed
 from benchmarks.testbed import namespaces, page, quota
 from benchmarks.testbed.star import Moments, Played
-from devices.device import profiles
+from devices.device import Device, profiles
 from emulator.costs import Costs
 from emulator.jobs import Run, message_sizes
 from emulator.run import study_of
@@ -26,13 +26,17 @@ NO_PIECES = dict.fromkeys(fidelity_rounds.PIECES, 0.0)
 
 
 def _finding(label: str, predicted: float, *measured: float) -> Finding:
-    return Finding(label, predicted, list(measured), NO_PIECES, NO_PIECES)
+    return Finding(label, [predicted] * len(measured), measured, NO_PIECES, NO_PIECES)
 
 
 def test_half_as_fast_takes_twice_as_long() -> None:
     fast = profiles()["pi-4"]
     slow = slowed(fast, "slow", 2.0)
     assert slow.overhead_s == 2 * fast.overhead_s
+    started = replace(fast, operator_s=1e-5, convolution_s=1e-4)
+    assert Device("a", slowed(started, "slow", 2.0)).seconds(1e9, 1e6, 3, 1e8, 0.0, 5.0, 30.0, 4.0) == pytest.approx(
+        2 * Device("a", started).seconds(1e9, 1e6, 3, 1e8, 0.0, 5.0, 30.0, 4.0)
+    )
     assert slow.flops_per_s * 2 == fast.flops_per_s
     assert slow.memory_bytes_per_s * 2 == fast.memory_bytes_per_s
     assert replace(fast, dense_flops_per_s=8.0).computing(8.0) * 2 == slowed(
@@ -73,6 +77,13 @@ def test_each_bar_that_is_missed_is_named() -> None:
     faults = missed(found)
     assert faults[0].startswith("fedprox is off by 20.0%")
     assert "median error is 13.7%" in faults[1]
+
+
+def test_each_repetition_is_held_against_its_own_prediction() -> None:
+    """A host that is half as fast in one of three is so in both."""
+    found = Finding("fedprox", [1.0, 2.0, 1.0], [1.0, 2.0, 1.25], NO_PIECES, NO_PIECES)
+    assert found.errors == pytest.approx([0.0, 0.0, -0.2])
+    assert found.error == 0.0
 
 
 def test_a_pair_in_the_wrong_order_is_missed_unless_its_repetitions_overlap() -> None:
