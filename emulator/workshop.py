@@ -65,6 +65,9 @@ class Inline:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def stop(self) -> None:
+        """There is nothing to stop: a job is done when `submit` returns."""
+
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
@@ -100,8 +103,21 @@ class Processes:
         self.pool.shutdown(wait=True, cancel_futures=True)
         self.folder.cleanup()
 
+    def stop(self) -> None:
+        """Ends the workers now, not after their jobs."""
+        stop(self.pool)
+
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return self.pool.submit(_do, job, *args)
+
+
+def stop(pool: ProcessPoolExecutor) -> None:
+    """Ends a pool's workers now, not after their jobs; its shutdown then waits for nothing."""
+    for process in list(pool._processes.values()):
+        process.terminate()
+    # One may have been in the midst of sending a result.  The pool would wait for the rest for ever, since it holds the
+    # pipe's other end open itself, though it never writes to it.
+    pool._result_queue._writer.close()  # type: ignore[attr-defined]
 
 
 def executor(study: Study, workers: int) -> Inline | Processes:

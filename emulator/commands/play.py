@@ -70,7 +70,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
             typer.echo("fedlapse: a worker process was killed (out of memory?); try fewer --workers", err=True)
             return FAILED
         except (KeyboardInterrupt, asyncio.CancelledError):
-            _stop_workers(pool)
+            pool.stop()
             typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
             return INTERRUPTED
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # from here on it takes a moment, and must be whole
@@ -150,9 +150,3 @@ def _write_host(out: Path, seconds: float, outcomes: list[Outcome], session: Ses
         "overruns": {f"{o.run.label}-s{o.run.seed}": o.overruns for o in outcomes if o.overruns},
     }
     replace_file(out / "host.json", json.dumps(host, indent=1) + "\n")
-
-
-def _stop_workers(pool: Any) -> None:
-    """Now, not after their jobs."""
-    for process in list(getattr(getattr(pool, "pool", None), "_processes", {}).values()):
-        process.terminate()

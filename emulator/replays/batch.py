@@ -18,7 +18,7 @@ from emulator.replays.conditions import Condition, onto
 from emulator.replays.findings import Finding, Result, finding, no_result, result_of
 from emulator.replays.script import Script, read_script
 from emulator.results import targets
-from emulator.workshop import ctrl_c_held_back, quiet_torch
+from emulator.workshop import ctrl_c_held_back, quiet_torch, stop
 from scenarios.faults import did_you_mean
 from scenarios.load import load
 from scenarios.schema import Scenario
@@ -136,8 +136,7 @@ def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[Pr
                 pool.submit(_nothing)
         yield pool
     except BaseException:
-        for process in list(pool._processes.values()):
-            process.terminate()
+        stop(pool)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

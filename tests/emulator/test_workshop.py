@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,18 @@ def sums(study: Study, factor: float) -> tuple[float, int]:
 
 def fails(study: Study, text: str) -> None:
     raise ValueError(text)
+
+
+def sends_half(study: Study, halfway: Path) -> bytes:
+    """A result that its worker never sends to its end: it says so, and waits."""
+
+    def half(sender: Connection, data: bytes) -> None:
+        os.write(sender.fileno(), bytes(data)[: len(data) // 2])
+        halfway.touch()
+        time.sleep(3600)
+
+    Connection._send = half  # type: ignore[attr-defined]
+    return bytes(10_000)
 
 
 def product(study: Study, message: bytes) -> bytes:
@@ -178,6 +191,25 @@ def test_workers_ignore_ctrl_c(pool: Processes) -> None:  # trap 6
     assert after & before
     for process in before:
         os.kill(process, 0)  # raises if it is gone
+
+
+@pytest.mark.slow
+def test_workers_are_stopped_also_in_the_midst_of_sending_a_result(tmp_path: Path) -> None:
+    """The pool would wait for the rest of it for ever, and the second Ctrl-C would end nothing."""
+    workers, halfway = Processes(study(), 2), tmp_path / "halfway"
+    workers.submit(sends_half, halfway)
+    until = time.monotonic() + 120
+    while not halfway.exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    workers.stop()
+    leaving = threading.Thread(target=workers.__exit__, args=(None, None, None), daemon=True)
+    leaving.start()
+    leaving.join(60)
+    ended = not leaving.is_alive()
+    if not ended:  # or pytest itself would never end
+        workers.pool._result_queue._writer.close()  # type: ignore[attr-defined]
+    assert ended
 
 
 # --- Ctrl-C, as at a terminal -----------------------------------------------------------------------------------
