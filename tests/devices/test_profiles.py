@@ -53,6 +53,47 @@ def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead(
     assert 0 < POSITION < 1
 
 
+def test_operators_and_convolutions_cost_what_the_profile_says_of_starting_one():
+    # 2 steps, each: 1 s of computing, 0.5 s of overhead, 7 operators of 0.01 s and 3 convolutions of 0.2 s
+    started = replace(PLAIN, operator_s=0.01, convolution_s=0.2)
+    step = {"operators": 7, "convolutions": 3}
+    assert Device("a", started).seconds(1e9, 0, 2, **step) == pytest.approx(2 * (1 + 0.5 + 0.07 + 0.6))
+    assert Device("a", PLAIN).seconds(1e9, 0, 2, **step) == Device("a", PLAIN).seconds(1e9, 0, 2)
+
+
+@pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
+@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf])
+def test_what_it_takes_to_start_something_is_not_negative(what, value):
+    with pytest.raises(ValueError, match=what):
+        replace(PLAIN, **{what: value})
+
+
+def small(*layers):
+    return Meter(torch.nn.Sequential(*layers), (8,), cross_entropy)
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 3])
+def test_the_operators_that_a_step_starts_are_counted_by_hand(pairs):
+    """A dense layer and a ReLU: two forward; back a threshold, two products and the sum of the bias.
+
+    The last dense layer and the loss are in the step's overhead.
+    """
+    layers = [layer for _ in range(pairs) for layer in (torch.nn.Linear(8, 8), torch.nn.ReLU())]
+    it = small(*layers, torch.nn.Linear(8, 10))
+    assert it.step_starts(Phase("train", 12, 4)) == (0, 6 * pairs, 0)
+    assert it.step_starts(Phase("train", 12, 5)) == (0, 6 * pairs, 0)  # the last batch has as many
+    assert it.step_starts(Phase("sums", 0, 1, traffic=9.0)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_convolution_is_started_forward_and_back(layers):
+    convolutions = [torch.nn.Conv2d(1, 1, 3, padding=1) for _ in range(layers)]
+    model = torch.nn.Sequential(*convolutions, torch.nn.Flatten(), torch.nn.Linear(16, 10))
+    it = Meter(model, (1, 4, 4), cross_entropy)
+    assert it.step_starts(Phase("train", 8, 4))[2] == 2 * layers
+    assert it.step_starts(Phase("evaluate", 8, 4, backward=""))[2] == layers
+
+
 def test_parts_above_the_whole_are_refused():
     with pytest.raises(ValueError, match="must be parts"):
         Device("a", PLAIN).seconds(1e9, 0, 1, conv=9e8, recurrent=2e8)

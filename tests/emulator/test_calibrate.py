@@ -7,9 +7,10 @@ import torch
 
 from devices.device import read_profiles
 from emulator.commands import calibrate
-from emulator.commands.calibrate import Kernel, Measured, csv_lines, rates
+from emulator.commands.calibrate import Kernel, Measured, Starting, csv_lines, rates
 
-FOUND = Measured(conv=50e9, dense=40e9, recurrent=20e9, bytes_per_s=10e9, overhead=1e-4)
+STARTING = Starting(overhead=1e-4, operator=1e-6, convolution=1e-5)
+FOUND = Measured(50e9, 40e9, 20e9, 10e9, 1e-4, 1e-6, 1e-5)
 COSTS = [
     ("conv", 3e8, 2.9e8, 0, 1e6),
     ("conv", 8e7, 7e7, 0, 4e5),
@@ -20,22 +21,38 @@ COSTS = [
 
 def kernels():
     return [
-        Kernel(kind, 1, flops, conv, recurrent, floats, lambda: None) for kind, flops, conv, recurrent, floats in COSTS
+        Kernel(kind, 1, flops, conv, recurrent, floats, lambda: None, operators=20, convolutions=4)
+        for kind, flops, conv, recurrent, floats in COSTS
     ]
 
 
 def seconds(kernel):
     computing = kernel.conv / 50e9 + kernel.dense / 40e9 + kernel.recurrent / 20e9
-    return computing + 4 * kernel.floats / 10e9 + 1e-4
+    return computing + 4 * kernel.floats / 10e9 + 1e-4 + 20 * 1e-6 + 4 * 1e-5
+
+
+def started(operators, convolutions=0.0):
+    return Kernel("operators", 1, 0, 0, 0, 0, lambda: None, operators, convolutions)
+
+
+def test_what_it_takes_to_start_something_is_found():
+    """100 us of overhead; 48 operators take 96 us more; 10 of them and 4 convolutions 20 + 300 us."""
+    found = Starting.found(1e-4, (started(48), 196e-6), (started(10, 4), 420e-6))
+    assert (found.overhead, found.operator, found.convolution) == pytest.approx((1e-4, 2e-6, 75e-6))
+
+
+def test_a_clock_too_coarse_to_tell_finds_nothing_rather_than_less():
+    found = Starting.found(1e-4, (started(48), 0.9e-4), (started(10, 4), 0.8e-4))
+    assert (found.operator, found.convolution) == (0, 0)
 
 
 def test_the_speeds_that_made_the_seconds_are_found():
-    found = rates(kernels(), [seconds(kernel) for kernel in kernels()], 10e9, 1e-4)
+    found = rates(kernels(), [seconds(kernel) for kernel in kernels()], 10e9, STARTING)
     assert (found.conv, found.dense, found.recurrent) == pytest.approx((50e9, 40e9, 20e9))
 
 
 def test_seconds_that_the_rest_explains_still_leave_a_finite_speed():
-    found = rates(kernels(), [1e-4] * 4, 10e9, 1e-4)
+    found = rates(kernels(), [1e-4] * 4, 10e9, STARTING)
     # a tenth of the step is the class's own
     assert found.dense == pytest.approx(1e8 / 1e-5)
 
@@ -50,6 +67,7 @@ def test_its_lines_are_a_profile():
     assert profile.conv_flops_per_s == pytest.approx(50e9, rel=1e-3)
     assert profile.recurrent_flops_per_s == pytest.approx(20e9, rel=1e-3)
     assert (profile.memory_bytes_per_s, profile.overhead_s, profile.memory_bytes) == (10e9, 1e-4, 8 * 10**9)
+    assert (profile.operator_s, profile.convolution_s) == pytest.approx((1e-6, 1e-5))
     assert "speed_dense: measured: here, with torch 2 (20" in profile.source
 
 
@@ -72,6 +90,8 @@ def test_the_command_measures_this_computer(fedlapse):
     profile = read_profiles(done.stdout.splitlines())["mine"]
     assert 1e8 < profile.flops_per_s < 1e14
     assert 0 < profile.overhead_s < 1
+    assert 0 <= profile.operator_s < 0.1
+    assert 0 <= profile.convolution_s < 1
     assert "torch 2" in profile.source
 
 
@@ -86,6 +106,7 @@ def test_as_yaml_it_stands_in_a_scenario_as_it_is_printed():
     for rate in ("flops_per_s", "conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"):
         assert getattr(profile, rate) == pytest.approx(getattr(made, rate), rel=1e-3)
     assert (profile.memory_bytes_per_s, profile.overhead_s, profile.memory_bytes) == (10e9, 1e-4, 8 * 10**9)
+    assert (profile.operator_s, profile.convolution_s) == pytest.approx((1e-6, 1e-5))
     assert profile.source.startswith("measured: here, with torch 2: 1 thread (20")
 
 

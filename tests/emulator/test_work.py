@@ -15,16 +15,18 @@ from emulator.world import Call
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 PATH = Path("work.jsonl")
-TRAIN = (Piece("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0),)
+TRAIN = (Piece("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0, 8.0, 4.0),)
 SUMS = (*TRAIN, Piece("sums", 0.0, 1, 7.0))
 
 DUTIES = (Duty(TRAIN, 9, 100), Duty(SUMS, 9, 100), Duty(SUMS, 8, 10**12), Duty((), 0, 0))
 
 
 def test_a_piece_takes_what_its_steps_take() -> None:
-    """Three steps: 150 dense FLOPs, 40 in convolutions, 10 recurrent; 200 bytes; an overhead and 2 positions."""
-    profile = Profile("p", 50.0, 100.0, 0.25, 1, "", conv_flops_per_s=20.0, recurrent_flops_per_s=5.0)
-    each = 150 / 50 + 40 / 20 + 10 / 5 + 200 / 100 + (1 + 2 * POSITION) * 0.25
+    """Three steps: 150 dense FLOPs, 40 in convolutions, 10 recurrent; 200 bytes; an overhead and 2 positions; 8
+    operators and 4 convolutions."""
+    speeds = {"conv_flops_per_s": 20.0, "recurrent_flops_per_s": 5.0}
+    profile = Profile("p", 50.0, 100.0, 0.25, 1, "", **speeds, operator_s=0.5, convolution_s=2.0)
+    each = 150 / 50 + 40 / 20 + 10 / 5 + 200 / 100 + (1 + 2 * POSITION) * 0.25 + 8 * 0.5 + 4 * 2.0
     assert TRAIN[0].seconds(Device("a", profile)) == pytest.approx(3 * each)
 
 
@@ -77,7 +79,7 @@ ASKED = {"device": "a", "round": 0, "work": 0, "examples": 1, "held": 1}
         {"work": 1, "pieces": [["train", 6.0, 2.5]]},
         {"work": 1, "pieces": [["train", 6.0, True]]},
         {"work": 1, "pieces": [["train", 6.0, 3, "1"]]},
-        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 0.0, 0.0, 0.0, 0.0]]},
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]},
         {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 2.0, 1.0, 0.0]]},  # parts of 3 FLOPs of a step that has 2
         {**ASKED, "work": 1},
         {**ASKED, "work": -1},
