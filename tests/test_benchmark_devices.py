@@ -50,13 +50,14 @@ def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
 def test_speeds_of_other_networks_of_this_computer_tell_its_steps() -> None:
     """Seconds made with one speed are told without error; of a network that is twice as slow half is told."""
     jobs = [
-        Job(name, Phase("train", 1, 1), 1, sum(of.flops), of.floats, int, (of.flops[0], of.flops[2]), 2.0)
+        Job(name, Phase("train", 1, 1), 1, sum(of.flops), of.floats, int, (of.flops[0], of.flops[2]), (2.0, 9.0, 4.0))
         for name, of in STEPS.items()
     ]
-    took = [compute.on(replace(BASE, flops_per_s=3e9), job) for job in jobs]
+    base = replace(BASE, operator_s=1e-3, convolution_s=2e-2)
+    took = [compute.on(replace(base, flops_per_s=3e9), job) for job in jobs]
     for fit in (one_speed, by_class):
-        assert others_tell(jobs, took, BASE, fit) == pytest.approx([0, 0, 0], abs=1e-3)
-    assert others_tell(jobs, [*took[:2], 2 * took[2]], BASE, one_speed)[2] == pytest.approx(-0.5, abs=1e-3)
+        assert others_tell(jobs, took, base, fit) == pytest.approx([0, 0, 0], abs=1e-3)
+    assert others_tell(jobs, [*took[:2], 2 * took[2]], base, one_speed)[2] == pytest.approx(-0.5, abs=1e-3)
 
 
 def test_a_page_that_is_not_there_yet_is_written_with_what_the_other_says_of_the_computer(
