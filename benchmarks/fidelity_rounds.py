@@ -218,15 +218,15 @@ on {host}; {repetitions} repetitions, the algorithms in turns. The host is measu
 `fedlapse calibrate` does; each device's slowness and the goodput of its links each way come from the rounds of FedAvg
 in the same repetition (the host is not always equally fast), and from nothing else. Numbers are medians (lowest to
 highest) over the repetitions; an error is the median of their errors. The last four columns are seconds of the mean
-device in the mean round after the first, predicted / measured. Bars: a median error of {median:.0%}, none above
-{worst:.0%} (FedAvg does not count), and no pair of
-algorithms in the wrong order whose repetitions do not overlap.
+device in the mean round after the first, predicted / measured. Bars: a median error of {median:.0%}, no
+algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the host's speed changes
+within one), and no pair of algorithms in the wrong order whose repetitions do not overlap.
 
 {table}
 
 Where it is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move,
 but a small network's are also bound by the operators that they start, of which only the network's own are counted. So
-FedProx, FedCL and FedCurv are predicted a little too cheap here.
+the training of FedProx, FedCL and FedCurv is predicted a little too cheap here.
 """
 
 
