@@ -219,8 +219,8 @@ on {host}; {repetitions} repetitions, the algorithms in turns. The host is measu
 in the same repetition (the host is not always equally fast), and from nothing else. Numbers are medians (lowest to
 highest) over the repetitions; an error is the median of their errors. The last four columns are seconds of the mean
 device in the mean round after the first, predicted / measured. Bars: a median error of {median:.0%}, no
-algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the host's speed changes
-within one), and no pair of algorithms in the wrong order whose repetitions do not overlap.
+algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the host's
+speed changes within one), and no pair of algorithms in the wrong order whose repetitions do not overlap.
 
 {table}
 
