@@ -1,8 +1,9 @@
 """Which operators a run through a model consists of: convolutions, dense products, recurrent layers.
 
 To start an operator costs something whatever its size, most for a convolution, so that a small CNN's step is longer
-than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10.  Which a
-profile may say (devices/device.py, `operator_s` and `convolution_s`), and `fedlapse calibrate` measures.
+than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10 (a Xeon,
+2026-11-22).  A profile may say what (devices/device.py, `operator_s` and `convolution_s`), which `fedlapse calibrate`
+measures.
 
 Devices differ in how fast they do each (network.md §5).  A convolution is known by its operation, a recurrent
 layer's products by the module in which torch's counter saw them; every other matrix product is dense.

@@ -176,11 +176,11 @@ def missed(found: Sequence[Finding]) -> list[str]:
 
 
 def misplaced(found: Sequence[Finding]) -> list[str]:
-    """Pairs that come in the other order; a pair whose repetitions overlap has none."""
+    """Pairs that come in the other order in every repetition; one that comes now so, now so has none."""
     return [
         f"{one.label} was faster than {other.label} in every repetition, and is predicted to be slower"
         for one, other in permutations(found, 2)
-        if max(one.measured) < min(other.measured)
+        if all(mine < its for mine, its in zip(one.measured, other.measured, strict=True))
         and statistics.median(one.predicted) > statistics.median(other.predicted)
     ]
 
@@ -217,16 +217,17 @@ sudo .venv/bin/python -m benchmarks.fidelity_rounds
 on {host}; {repetitions} repetitions, the algorithms in turns. The host is measured as
 `fedlapse calibrate` does; each device's slowness and the goodput of its links each way come from the rounds of FedAvg
 in the same repetition (the host is not always equally fast), and from nothing else. Numbers are medians (lowest to
-highest) over the repetitions; an error is the median of their errors. The last four columns are seconds of the mean
-device in the mean round after the first, predicted / measured. Bars: a median error of {median:.0%}, no
-algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the host's
-speed changes within one), and no pair of algorithms in the wrong order whose repetitions do not overlap.
+highest) over the repetitions; an error is the median of their errors. The last four columns are means over all of them:
+seconds of the mean device in the mean round after the first, predicted / measured. Bars: a median error of
+{median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the
+host's speed changes within one), and no pair of algorithms that is predicted the other way round than every repetition
+has it.
 
 {table}
 
 Where it is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move,
 but a small network's are also bound by the operators that they start, of which only the network's own are counted. So
-the training of FedProx, FedCL and FedCurv is predicted a little too cheap here.
+the training of FedCL and FedCurv is predicted too cheap here.
 """
 
 

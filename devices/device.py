@@ -61,8 +61,8 @@ class Profile:
     conv_flops_per_s: float | None = None  # of convolutions
     dense_flops_per_s: float | None = None  # of other matrix products
     recurrent_flops_per_s: float | None = None  # of matrix products in recurrent layers
-    operator_s: float = 0.0  # of each operator that a step starts beyond those of that network
-    convolution_s: float = 0.0  # the same of each convolution
+    operator_s: float = 0.0  # of each operator that a step starts beyond those of that network, convolutions apart
+    convolution_s: float = 0.0  # of each convolution that it starts
     power: Power = UNKNOWN
     wakeup_s: float = 0.0  # before the radio sends, after it was idle for RADIO_SLEEPS
     throttle: Throttle = NEVER
@@ -125,8 +125,8 @@ class Device:
         """The time of `steps` training steps, each of `flops` FLOPs that move `floats` 4-byte numbers.
 
         Of the FLOPs, `conv` are in convolutions and `recurrent` in recurrent layers; the others are dense.
-        `positions` of recurrent layers come one after another, each with POSITION of an overhead; `operators` and
-        `convolutions` are started, whatever their size (algorithms/operators.py).
+        `positions` of recurrent layers come one after another, each with POSITION of an overhead; `convolutions`, and
+        other `operators` outside of recurrent layers, are started, whatever their size (algorithms/operators.py).
 
         A step's operations run one after another, some bound by computing (matrix products) and some by
         memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,6 +106,7 @@ class Works:
         self.kinds: list[Pieces] = []
         self.asked: dict[str, list[tuple[int, Duty]]] = {}  # by device: from which round on
         self.served: dict[str, list[tuple[int, Pieces]]] = {}
+        self.tells_starts = True  # how many operators and convolutions; older records do not
         for number, line in enumerate(lines, 1):
             try:
                 self._take(line)
@@ -125,6 +126,7 @@ class Works:
             if _count(line["work"]) != len(self.kinds):
                 raise ValueError("kinds of work are numbered from 0")
             self.kinds.append(tuple(_piece(*piece) for piece in line["pieces"]))
+            self.tells_starts &= all(len(piece) == len(fields(Piece)) for piece in line["pieces"])
             return
         round, pieces = _count(line["round"]), self.kinds[_count(line["work"])]
         if "device" in line:

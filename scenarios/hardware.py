@@ -106,8 +106,10 @@ class Board(Part):
     speed_recurrent_gflop_s: Rate | None = says("Of matrix products in recurrent layers.", 3, default=None)
     memory_bandwidth_gb_s: Rate = says("Of its memory.", 3)
     overhead_ms: NotNegative = says("Fixed time of each training step.", 2)
-    overhead_operator_ms: NotNegative | None = says("More, for each operator that a step starts.", 0.02, default=None)
-    overhead_conv_ms: NotNegative | None = says("More, for each convolution.", 0.3, default=None)
+    overhead_operator_ms: NotNegative | None = says(
+        "More, for each operator that a step starts beyond the first ten.", 0.02, default=None
+    )
+    overhead_conv_ms: NotNegative | None = says("More, for each convolution that it starts.", 0.3, default=None)
     memory_mb: Rate = says("What fits into it.", 4000)
     power_idle_w: NotNegative | None = says("What it draws while it idles.", 2.7, default=None)
     power_compute_w: NotNegative | None = says("While it computes.", 6, default=None)

@@ -23,7 +23,7 @@ COMPUTING = (
     ("conv / dense / recurrent", SPEEDS),
     ("GB/s", ("memory_bandwidth",)),
     ("ms a step", ("overhead",)),
-    ("an operator / convolution", ("overhead_operator", "overhead_conv")),
+    ("ms an operator / convolution", ("overhead_operator", "overhead_conv")),
     ("MB", ("memory",)),
 )
 FURTHER = (

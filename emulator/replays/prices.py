@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from devices.device import Device
 from emulator.pricing import jittered, priced
 from emulator.replays.bare import Setting
 from emulator.replays.script import Part, Script, Sizes, Written
@@ -86,7 +87,7 @@ class Prices:
         device = self.study.fleet[name]
         key = device.profile.name, duty.pieces
         if key not in self.bills:
-            self.bills[key] = priced(duty.pieces, device)
+            self.bills[key] = self._priced(duty.pieces, device)
         return jittered(self.bills[key], device, self.script.seed, round)
 
     def _same(self, name: str) -> bool:
@@ -95,7 +96,7 @@ class Prices:
         return self.same[name]
 
     def request(self, round: int) -> Bill:
-        """What opening this round takes on the server."""
+        """What opening this round takes on the server.  Raises Unsaid."""
         said = self.script.rounds[round].server.get("request")
         return self._served(said.bill) if said else Bill()  # else it computes nothing
 
@@ -121,7 +122,12 @@ class Prices:
         return min(done, key=unlike)
 
     def _served(self, bill: Bill) -> Bill:
-        return bill if self.same_server else priced(bill.pieces, self.study.server)
+        return bill if self.same_server else self._priced(bill.pieces, self.study.server)
+
+    def _priced(self, pieces: Pieces, device: Device) -> Bill:
+        if (device.profile.operator_s or device.profile.convolution_s) and not self.script.tells_starts:
+            raise Unsaid(f"how many operators {device.name} starts: it is of an older fedlapse; play the run again")
+        return priced(pieces, device)
 
     def down(self, name: str, round: int) -> Sizes:
         """The bytes of a request.  Raises Unsaid."""

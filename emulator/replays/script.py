@@ -55,6 +55,7 @@ class Script:
     label: str
     seed: int
     rounds: Sequence[Written]
+    tells_starts: bool = True  # whether its work says how many operators it starts
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ def read_script(folder: Path) -> Script:
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
-    return Script(label, int(seed), rounds[: len(rows)])
+    return Script(label, int(seed), rounds[: len(rows)], works.tells_starts)
 
 
 class _Reader:

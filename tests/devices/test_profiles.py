@@ -94,6 +94,22 @@ def test_a_convolution_is_started_forward_and_back(layers):
     assert it.step_starts(Phase("evaluate", 8, 4, backward=""))[2] == layers
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "positions"), [("char-gru-small", 1), ("lstm-tiny", 0)])
+@pytest.mark.parametrize("length", [3, 7])
+def test_operators_inside_recurrent_layers_do_not_count_however_long_the_text(name, positions, length):
+    """Of a GRU its positions do; an LSTM is a single operator."""
+    it = Meter(build(name, 0, 11), (length,), cross_entropy, torch.long, (length,))
+    other = Meter(build(name, 0, 11), (5,), cross_entropy, torch.long, (5,))
+    train, fisher, product = Phase("train", 8, 4), Phase("fisher", 8, 4), Phase("reverse", 0, 4, second_order=8)
+    assert it.step_starts(train)[1:] == other.step_starts(train)[1:]
+    assert it.step_starts(train)[::2] == (positions * length, 0)
+    assert it.step_starts(train)[1] > 0  # the embedding's, and the mean over positions
+    assert it.step_starts(fisher)[1:] == other.step_starts(fisher)[1:]
+    assert it.step_starts(fisher)[1] > 3 * (it.step_starts(train)[1] + 10)  # four texts, each alone
+    assert it.step_starts(product)[1] == 3 * (it.step_starts(train)[1] + 10) - 10
+
+
 def test_parts_above_the_whole_are_refused():
     with pytest.raises(ValueError, match="must be parts"):
         Device("a", PLAIN).seconds(1e9, 0, 1, conv=9e8, recurrent=2e8)

@@ -42,6 +42,26 @@ def counted(study: Any, kind: str) -> float:
 
 
 @pytest.mark.slow
+def test_what_each_step_starts_is_in_the_bill() -> None:
+    """Two convolutions, each forward and back, in every step: 4 x 0.25 s; and the other operators, 1 s each."""
+    one = {"name": "d", "profile": "pixel-4", "count": 1, "link": {"up_mbit_s": 8, "down_mbit_s": 8}}
+    study = study_of(build(merged(SMALL, {"fleet": [one], "training": {"batch": BATCH, "epochs": 2}})))
+    steps = 2 * -(-len(study.splits[1].train["d-0"][0]) // BATCH)
+
+    def seconds(**starts: float) -> float:
+        machine = replace(profiles()["pixel-4"], jitter=0.0, **starts)  # type: ignore[arg-type]
+        device = replace(study.fleet["d-0"], profile=machine)
+        costs = Costs(replace(study, fleet={"d-0": device}), "fedavg", 1)
+        return costs.device("d-0", 0, ("weights",), ()).total_seconds
+
+    assert study.model == "digits-cnn"
+    assert seconds(convolution_s=0.25) - seconds() == pytest.approx(steps * 4 * 0.25)
+    operators = (seconds(operator_s=1.0) - seconds()) / steps
+    assert operators == pytest.approx(round(operators))  # a count
+    assert operators >= 2 * 7  # forward and back: three ReLUs, two pools, a flattening, another dense layer
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conv", "dense"])
 def test_each_kind_of_layer_is_priced_at_its_own_speed(kind: str) -> None:
     seconds, study = priced_on("digits-cnn", kind)

@@ -51,6 +51,16 @@ def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
     assert prices(combined(0, 1, a=part)).device("a", 0, (), ()) is part.bill
 
 
+@pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
+def test_a_record_that_counts_no_operators_has_no_price_where_they_cost_something(what: str) -> None:
+    made, costly = prices(combined(0, 1, a=trained()), now=NOW), replace(NOW, **{what: 0.1})
+    older = Script("x", 1, made.script.rounds, tells_starts=False)
+    assert Prices(fleet(NOW), older, fleet(WAS)).device("a", 0, (), ()).seconds == {"train": 12.0}
+    for ask in (lambda of: of.device("a", 0, (), ()), lambda of: of.combine(0, 1)):
+        with pytest.raises(Unsaid, match="how many operators (a|server) starts"):
+            ask(Prices(fleet(costly), older, fleet(WAS)))
+
+
 def test_on_other_hardware_it_is_the_price_of_the_recorded_work() -> None:
     made = prices(combined(0, 1, a=trained()), now=NOW)
     assert made.device("a", 0, (), ()).seconds == {"train": 12.0}  # 600 FLOPs at 50 FLOP/s

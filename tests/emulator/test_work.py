@@ -30,6 +30,17 @@ def test_a_piece_takes_what_its_steps_take() -> None:
     assert TRAIN[0].seconds(Device("a", profile)) == pytest.approx(3 * each)
 
 
+def test_a_record_from_before_operators_were_counted_is_told_apart() -> None:
+    now = list(Ledger().device("a", 0, DUTIES[0]))
+    assert Works(PATH, now).tells_starts
+    before = [{**line, "pieces": [piece[:7] for piece in line["pieces"]]} if "pieces" in line else line for line in now]
+    works = Works(PATH, before)
+    assert not works.tells_starts
+    duty = works.device("a", 0)
+    assert duty is not None
+    assert duty.pieces == (Piece("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0),)
+
+
 @few
 @given(
     st.dictionaries(st.integers(0, 30), st.dictionaries(st.sampled_from("abc"), st.sampled_from(DUTIES)), max_size=8)
