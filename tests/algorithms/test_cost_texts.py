@@ -82,7 +82,7 @@ def test_each_text_in_a_batch_of_its_own_reads_all_weights_again(name: str) -> N
 def test_two_sizes_of_a_batch_tell_what_every_other_costs(order: str) -> None:
     it = meter("lstm-tiny")
     for batch in (3, 17):
-        assert it._count(order, batch, "*") == it._run(order, batch, "*")
+        assert it._count(order, batch, "*") == it._measured(order, batch, "*")
 
 
 def test_a_lookup_moves_its_rows_and_not_the_table() -> None:
