@@ -11,7 +11,7 @@ import argparse
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from algorithms.cost import Meter, sgd_traffic
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
-from devices.device import POSITION, Profile, profiles, shipped
+from devices.device import SPEEDS, Device, Profile, profiles, shipped
 from emulator.commands.calibrate import evaluated, source
 from emulator.commands.devices import COMPUTING, FURTHER
 
@@ -55,7 +55,7 @@ network are left out together."""
 
 @dataclass(frozen=True)
 class Step:
-    """What one training step costs: FLOPs by class (convolution, dense, recurrent), floats moved, and positions."""
+    """What one training step costs: FLOPs by class (convolution, dense, recurrent), floats moved, what it starts."""
 
     flops: tuple[float, float, float]
     floats: float
@@ -130,12 +130,10 @@ def step(
 
 
 def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
-    """Seconds, with the assumed bandwidth and overhead of `base`."""
-    computing = sum(flops / speed for flops, speed in zip(step.flops, speeds, strict=True))
-    positions, operators, convolutions = step.starts
-    overhead = (1 + POSITION * positions) * base.overhead_s
-    starting = operators * base.operator_s + convolutions * base.convolution_s
-    return float(computing + 4 * step.floats / base.memory_bytes_per_s + overhead + starting)
+    """Seconds at these FLOP/s by class (convolution, dense, recurrent), with bandwidth and overheads of `base`."""
+    profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=True)))
+    conv, _, recurrent = step.flops
+    return Device("predicted", profile).seconds(sum(step.flops), step.floats, 1, conv, recurrent, *step.starts)
 
 
 def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:

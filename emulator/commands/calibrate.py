@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from devices.device import Profile
 
 STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
-SMALL = 3  # kernels, the last ones, that tell what it takes to start something
 LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
 
 
@@ -170,7 +169,7 @@ def _measure(seconds: float, clock: Callable[[], float]) -> Measured:
 
 
 def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
-    """What is timed: the kernels, nothing but overhead last, and in the same order their jobs, then a stream."""
+    """What is timed: the kernels, and in the same order their jobs, then a stream."""
     kernels = [
         _conv(5, 1, 28, batch=16),
         _conv(3, 16, 16, batch=64),
@@ -188,9 +187,9 @@ def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
 def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
     """The rates behind the seconds of each job of `workload`."""
     steps = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
-    operators, convolutions, (_, empty) = list(zip(kernels, steps, strict=True))[-SMALL:]
-    starting = Starting.found(empty, operators, convolutions)
-    return rates(kernels[:-SMALL], steps[:-SMALL], 4 * 4 * STREAM / seconds[-1], starting)
+    timed = {kernel.kind: (kernel, took) for kernel, took in zip(kernels, steps, strict=True)}
+    starting = Starting.found(timed["empty"][1], timed["operators"], timed["convolutions"])
+    return rates(kernels, steps, 4 * 4 * STREAM / seconds[-1], starting)
 
 
 @dataclass(frozen=True)
