@@ -31,7 +31,7 @@ from algorithms.importance import CHUNK, Kind, importance
 from algorithms.local import Quadratic, sgd
 from algorithms.models import build, cross_entropy, input_shape
 from devices.device import Device, Profile
-from emulator.commands.calibrate import Kernel, evaluated, workload
+from emulator.calibration import Kernel, evaluated, workload
 from emulator.workshop import quiet_torch
 
 FITTED = ("mlp", "mnist-cnn")

@@ -28,7 +28,8 @@ from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
 from devices.device import SPEEDS, Device, Profile, profiles, shipped
-from emulator.commands.calibrate import evaluated, source
+from emulator.calibration import evaluated
+from emulator.commands.calibrate import source
 from emulator.commands.devices import COMPUTING, FURTHER
 
 PAGE = Path(__file__).parents[1] / "docs/devices.md"

@@ -27,9 +27,12 @@ import typer
 from torch import nn
 
 from benchmarks.verdict import judge
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.feasible import check_deadline
 from emulator.jobs import Run
-from emulator.run import Conduct, Row, run_virtual, study_of
+from emulator.run import run_virtual
+from emulator.stage import Row
 from emulator.workshop import Inline, Job
 from scenarios.load import build
 from scenarios.schema import Scenario

@@ -25,11 +25,14 @@ import typer
 
 from benchmarks.devices import table
 from emulator import results, units
+from emulator.build import study_of
 from emulator.commands.options import told_in_one_line
+from emulator.conduct import Conduct
 from emulator.feasible import check_deadline
 from emulator.jobs import Run
 from emulator.results import Results
-from emulator.run import Conduct, Outcome, run_virtual, study_of
+from emulator.run import run_virtual
+from emulator.stage import Outcome
 from emulator.summary import Rows, Spread, spread
 from emulator.units import Unit
 from emulator.workshop import executor

@@ -22,11 +22,13 @@ from typing import Annotated
 import typer
 
 from benchmarks.verdict import judge
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.rehearsal import Understudy
 from emulator.replays.batch import Batch, Order, Source
 from emulator.replays.conditions import Condition, Uplink, links_from
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from network.synth import presets, synth
 from scenarios.load import dump, load
 from scenarios.schema import Scenario

@@ -31,10 +31,11 @@ from algorithms.fedavg import FedAvg
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.metrics import Schedule
 from emulator.rounds import Plan
-from emulator.run import Conduct, run_virtual
+from emulator.run import run_virtual
 from emulator.study import Split, Study
 from emulator.workshop import executor, keep_memory
 from network.link import Link

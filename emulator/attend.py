@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from emulator.bench import Bench
+from emulator.call import Call
 from emulator.costs import Charges
 from emulator.jobs import Run, Trained, train
-from emulator.world import Call, Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
+from emulator.world import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network import payload
-
-NOTHING = payload.encode({})
+from network.payload import NOTHING
 
 
 @dataclass

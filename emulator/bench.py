@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from devices.device import Profile
 from devices.thermal import COLD
+from emulator.call import Call
 from emulator.jobs import Trained
 from emulator.record import Record
 from emulator.tally import Bill
-from emulator.world import Call, Cancelled, Signal, Ticket, World
+from emulator.world import Cancelled, Signal, Ticket, World
 
 SAME = 1e-9  # two factors of throttling that differ by rounding only
 

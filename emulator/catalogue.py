@@ -12,11 +12,12 @@ from typing import Any
 from devices.device import Device
 from devices.presence import Presence
 from emulator.breakeven import price
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.plan import REQUESTS
 from emulator.record import Line
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
-from emulator.run import Conduct, study_of
 from scenarios import plugins
 from scenarios.load import load
 from scenarios.roster import Made

@@ -16,8 +16,7 @@ from algorithms.algorithm import Load, Phase
 from emulator.study import Study
 
 if TYPE_CHECKING:
-    from emulator.costs import Costs
-    from emulator.rehearsal import Rehearsal
+    pass
 
 FLOAT = 4  # bytes
 TWICE = 1.6  # of what a forward pass keeps: measured 1.55 on CNNs, 1.02 on a perceptron
@@ -56,14 +55,6 @@ def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: i
         further=round(FLOAT * algorithm.device_floats(load)),
         activations=max((_kept(study, phase) for phase in phases), default=0),
     )
-
-
-def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
-    """On any device of the fleet, for the messages that were seen in a rehearsal."""
-    load = costs.heaviest()
-    uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
-    downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
-    return footprint(costs.study, costs.label, load, downloaded, uploaded, kept)
 
 
 def needed(study: Study, label: str, load: Load, downloaded: int, kept: int) -> int:

@@ -10,11 +10,11 @@ from resource import RUSAGE_SELF, getrusage
 from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
-from emulator.attend import NOTHING
 from emulator.costs import Costs
 from emulator.jobs import Run, start, train
 from emulator.study import Split, Study
 from emulator.workshop import quiet_torch
+from network.payload import NOTHING
 
 Result = TypeVar("Result")
 

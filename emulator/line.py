@@ -6,8 +6,9 @@ from collections import deque
 from typing import Any
 
 from emulator.attend import Attendant
+from emulator.call import Call
 from emulator.traffic import Flight, Traffic
-from emulator.world import Call, Cancelled, Lost, Parcel, Signal, World
+from emulator.world import Cancelled, Lost, Parcel, Signal, World
 from network.trace import Direction
 
 LOST = object()  # in place of a parcel: the way was cut here

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
-from emulator.attend import NOTHING, Attendant
+from emulator.attend import Attendant
 from emulator.jobs import Hits, Opening, Run, Scores, State, Trained, blocks, evaluate, hits, personalise, request
 from emulator.study import Study, in_cycle
 from emulator.world import World
+from network.payload import NOTHING
 from scenarios.roster import some
 
 Values = dict[str, float | None]

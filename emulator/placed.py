@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from emulator.caveats import Loops
+from emulator.loops import Loops
 from emulator.seeds import share
 from network.flow import Topology
 from network.link import Link

@@ -23,15 +23,18 @@ from emulator.breakeven import (
     too_late,
     work,
 )
-from emulator.caveats import LOOPED, Looped, Loops, unmetered
+from emulator.build import study_of
+from emulator.caveats import LOOPED, unmetered
+from emulator.conduct import Conduct
 from emulator.costs import Costs
 from emulator.feasible import Alone, all_alone, check_deadline
-from emulator.footprint import Footprint, largest
+from emulator.footprint import Footprint
 from emulator.host import TIMERS, Host, measured
 from emulator.jobs import Run, message_sizes
+from emulator.largest import largest
+from emulator.loops import Looped, Loops
 from emulator.rehearsal import ROUNDS, Rehearsal, rehearse
 from emulator.rounds import Plan as Rounds
-from emulator.run import Conduct, study_of
 from emulator.study import Study
 from scenarios.assumed import assumptions
 from scenarios.faults import BadScenario

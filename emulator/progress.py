@@ -18,7 +18,7 @@ from emulator.targets import Target
 
 if TYPE_CHECKING:
     from emulator.jobs import Run  # imports torch
-    from emulator.run import Row
+    from emulator.stage import Row
 
 Seen = tuple[float, float]  # (real seconds since the command began, value)
 

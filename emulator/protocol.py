@@ -16,6 +16,7 @@ import numpy as np
 
 from algorithms.fedavg import FedAvg
 from devices.sessions import Undrawn
+from emulator.call import Call
 from emulator.costs import Charges
 from emulator.jobs import Opening, Run, State, combine, request, start, upload_shapes
 from emulator.record import Record
@@ -23,11 +24,11 @@ from emulator.rounds import Plan, Round
 from emulator.seeds import seed
 from emulator.study import Study
 from emulator.tally import Bill
-from emulator.world import Call, Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
+from emulator.world import Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
 from network import payload
+from network.payload import NOTHING
 from scenarios.roster import EACH
 
-NOTHING = payload.encode({})
 FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
 RESTARTS = 10_000  # of one device in one round: its sessions are shorter than what it has to do in one

@@ -29,9 +29,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from emulator.call import Call
 from emulator.tally import Bill, Stint, Transfer, Trip
 from emulator.work import Duty, Ledger
-from emulator.world import Call
 
 Line = dict[str, Any]
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")

@@ -19,16 +19,18 @@ from typing import Any
 from numpy import ndarray
 
 from algorithms.algorithm import Load, Work
-from emulator.attend import NOTHING
+from emulator.conduct import Conduct
 from emulator.host import timed
 from emulator.jobs import Run, Trained, combine, request, train
 from emulator.metrics import Schedule
 from emulator.record import Line, read_lines
-from emulator.run import Conduct, Row, run_virtual
+from emulator.run import run_virtual
+from emulator.stage import Row
 from emulator.study import Held, Split, Study
 from emulator.vetted import Vetted
 from emulator.workshop import Inline, Job
 from network import payload
+from network.payload import NOTHING
 from scenarios.roster import Made
 
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them

@@ -15,20 +15,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from emulator.call import Call
+from emulator.conduct import Conduct
 from emulator.jobs import Opening, Run, State, Trained, combine, request, start, train
 from emulator.line import MemoryLine
 from emulator.metrics import NAMES, Schedule
-from emulator.protocol import NOTHING, Play, RunFailed, Server
+from emulator.protocol import Play, RunFailed, Server
 from emulator.record import Record
 from emulator.replays.bare import Bare, Setting, algorithms_of, bare, keeps
 from emulator.replays.prices import Prices, Unsaid
 from emulator.replays.script import Script
 from emulator.rounds import Plan
-from emulator.run import Conduct, Diary, Outcome, Row, Stage
+from emulator.rows import Diary
+from emulator.stage import Outcome, Row, Stage
 from emulator.traffic import Flight
 from emulator.virtual import VirtualWorld
 from emulator.workshop import Job
-from emulator.world import Call, Parcel
+from emulator.world import Parcel
+from network.payload import NOTHING
 from scenarios.schema import Scenario
 
 LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from algorithms.local import warnings
+from emulator.leverage import warnings
 from emulator.targets import Target, reached
 
 Rows = Sequence[Mapping[str, Any]]

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from devices.device import Device
+from emulator.call import Call
 from emulator.placed import Placed
 from emulator.record import Record
-from emulator.world import Call, Cancelled, Lost, Signal, World
+from emulator.world import Cancelled, Lost, Signal, World
 from network.flow import Shared
 from network.fluid import Back, Fluid
 from network.rate import Rate

@@ -28,14 +28,6 @@ class Lost(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Call:
-    """A stretch of the record that a transfer belongs to: which device, and which round it serves."""
-
-    device: str
-    round: int
-
-
-@dataclass(frozen=True)
 class Parcel:
     """What a channel carries: a small header and the encoded tensors."""
 

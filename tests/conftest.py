@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.audit import audit
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.record import read_lines
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.workshop import Inline
 from scenarios.load import build, dump
 

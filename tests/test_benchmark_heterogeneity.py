@@ -14,7 +14,7 @@ from benchmarks import heterogeneity
 from benchmarks.devices import PHONES, SECONDS
 from benchmarks.heterogeneity import Fleet, beside, busiest, even, failed, found, lengthened
 from emulator import results
-from emulator.run import study_of
+from emulator.build import study_of
 from emulator.tally import Usage, seconds
 from scenarios.faults import BadScenario
 from scenarios.hardware import Presence

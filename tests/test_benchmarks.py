@@ -18,9 +18,10 @@ from algorithms.models import cross_entropy, mnist_cnn
 from benchmarks import engine, training
 from benchmarks.engine import Cost
 from benchmarks.training import Speed
+from emulator.conduct import Conduct
 from emulator.metrics import Schedule
 from emulator.rounds import Plan
-from emulator.run import Conduct, run_virtual
+from emulator.run import run_virtual
 from emulator.workshop import Inline
 
 

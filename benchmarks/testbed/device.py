@@ -14,7 +14,7 @@ import time
 from benchmarks.testbed.namespaces import say
 from emulator import jobs
 from emulator.attend import Home
-from emulator.run import study_of
+from emulator.build import study_of
 from emulator.study import Study
 from emulator.workshop import quiet_torch
 from network import payload

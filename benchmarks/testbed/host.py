@@ -17,7 +17,7 @@ from aiohttp import web
 from benchmarks.testbed.device import PORT, warm
 from benchmarks.testbed.namespaces import say
 from emulator import jobs
-from emulator.run import study_of
+from emulator.build import study_of
 from emulator.study import Study
 from emulator.workshop import quiet_torch
 from network import payload

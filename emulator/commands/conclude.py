@@ -17,7 +17,7 @@ from emulator.digest import digest, twin
 from emulator.expect import Judgement, judge
 from emulator.record import replace_file
 from emulator.results import Results, read
-from emulator.run import Outcome
+from emulator.stage import Outcome
 from emulator.tables import unmetered, warnings
 from emulator.verdict import sentence
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.call import Call
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
-from emulator.world import Call
 from network.flow import Shared, Topology
 from network.link import Link
 from network.tcp import Congestion, Tcp

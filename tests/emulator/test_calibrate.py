@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from devices.device import read_profiles
+from emulator import calibration
+from emulator.calibration import Kernel, Measured, Starting, rates
 from emulator.commands import calibrate
-from emulator.commands.calibrate import Kernel, Measured, Starting, csv_lines, rates
+from emulator.commands.calibrate import csv_lines
 
 STARTING = Starting(overhead=1e-4, operator=1e-6, convolution=1e-5)
 FOUND = Measured(50e9, 40e9, 20e9, 10e9, 1e-4, 1e-6, 1e-5)
@@ -124,11 +126,11 @@ def test_a_name_that_no_scenario_could_use_is_refused(fedlapse, name):
 
 @pytest.mark.parametrize("strict", [0, 2])
 def test_measuring_leaves_torch_as_it_was(monkeypatch, strict):
-    monkeypatch.setattr(calibrate, "_measure", lambda seconds, clock: FOUND)
+    monkeypatch.setattr(calibration, "_measure", lambda seconds, clock: FOUND)
     before, threads = torch.get_deterministic_debug_mode(), torch.get_num_threads()
     torch.set_deterministic_debug_mode(strict)
     try:
-        assert calibrate.measure(0.1) is FOUND
+        assert calibration.measure(0.1) is FOUND
         assert (torch.get_deterministic_debug_mode(), torch.get_num_threads()) == (strict, threads)
     finally:
         torch.set_deterministic_debug_mode(before)

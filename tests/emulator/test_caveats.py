@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from emulator import tables
-from emulator.caveats import Loops, caveats, remarks, warnings
+from emulator.caveats import caveats, remarks, warnings
+from emulator.loops import Loops
 from network.link import Link
 from network.trace import Trace
 from scenarios.assumed import assumptions

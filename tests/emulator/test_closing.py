@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.line import Line
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.workshop import Inline
 from emulator.world import Lost, Parcel
 from scenarios.load import build

@@ -11,8 +11,8 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from devices.device import profiles
+from emulator.build import study_of
 from emulator.costs import Costs
-from emulator.run import study_of
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from emulator.build import study_of
 from emulator.costs import Costs
 from emulator.feasible import check_deadline
 from emulator.jobs import Run, message_sizes, start
-from emulator.run import study_of
 from scenarios.faults import BadScenario
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from devices.device import Device, profiles
 from devices.presence import Presence
+from emulator.call import Call
 from emulator.form import EVENTS, MAY_HAVE
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
-from emulator.world import Call, Lost
+from emulator.world import Lost
 from network.flow import Shared, Topology
 from network.link import Link
 from network.tcp import Tcp

@@ -4,10 +4,11 @@ import pytest
 from torch import nn
 
 from algorithms import models
+from emulator.build import study_of
 from emulator.costs import Costs
-from emulator.footprint import activations, largest
+from emulator.footprint import activations
+from emulator.largest import largest
 from emulator.rehearsal import Rehearsal
-from emulator.run import study_of
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 

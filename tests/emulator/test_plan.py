@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
+from emulator.build import study_of
 from emulator.commands.plan_text import heat_map, text
 from emulator.host import Host
 from emulator.jobs import Run, message_sizes
 from emulator.plan import largest_speedup, plan_of, server_speedup
 from emulator.rehearsal import Rehearsal
-from emulator.run import study_of
 from scenarios.faults import BadScenario
 from scenarios.load import build
 from tests.conftest import FAST, SMALL, merged

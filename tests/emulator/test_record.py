@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.call import Call
 from emulator.record import Record, encode, read_lines, replace_file, run_folders, without_digests
 from emulator.tally import Bill
-from emulator.world import Call
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 A = Call("a", 0)

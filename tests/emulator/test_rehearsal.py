@@ -8,11 +8,13 @@ import torch
 
 from algorithms.algorithm import Phase, Request
 from algorithms.fedavg import FedAvg
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.metrics import NAMES
 from emulator.record import read_lines, without_digests
 from emulator.rehearsal import rehearse
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.workshop import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -20,13 +20,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from emulator.build import study_of
 from emulator.commands.replay_play import counted
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.metrics import Schedule
 from emulator.rehearsal import Understudy
 from emulator.replay import Replayer
 from emulator.replays import batch
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 

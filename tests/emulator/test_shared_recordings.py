@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulator.call import Call
 from emulator.placed import Placed
 from emulator.record import Record
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
-from emulator.world import Call
 from network.flow import Shared
 from network.link import Link
 from network.trace import Direction, Trace

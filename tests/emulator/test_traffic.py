@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.call import Call
 from emulator.traffic import Traffic
 from emulator.virtual import VirtualWorld
-from emulator.world import Call, Lost
+from emulator.world import Lost
 from network import fluid
 from network.bottleneck import Bottleneck
 from network.flow import Shared

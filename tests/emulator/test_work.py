@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices.device import POSITION, Device, Profile
+from emulator.call import Call
 from emulator.record import Record, encode, read_lines
 from emulator.tally import Bill
 from emulator.work import Duty, Ledger, Piece, Works
-from emulator.world import Call
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 PATH = Path("work.jsonl")

@@ -4,9 +4,11 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.record import encode, read_lines, without_digests
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.workshop import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -15,15 +15,17 @@ import torch
 from safetensors.torch import load_file
 
 from emulator import jobs
-from emulator.attend import NOTHING
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
 from emulator.outbox import ERROR, Outbox, decode, encode, unpacked
+from emulator.over_sockets import run_sockets
 from emulator.record import read_lines
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.seeds import seed as derive
-from emulator.sockets import run_sockets
 from emulator.workshop import Inline, Processes
+from network.payload import NOTHING
 from scenarios.load import build
 
 pytestmark = pytest.mark.slow

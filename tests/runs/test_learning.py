@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
-from emulator.run import Conduct, Outcome, Row, run_virtual, study_of
+from emulator.run import run_virtual
+from emulator.stage import Outcome, Row
 from emulator.workshop import Inline
 from scenarios import plugins
 from scenarios.load import build

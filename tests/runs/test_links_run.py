@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
+from emulator.over_sockets import run_sockets
 from emulator.record import read_lines
 from emulator.rehearsal import Understudy
 from emulator.replay import Replayer
 from emulator.replays.script import read_script
-from emulator.run import Conduct, run_virtual, study_of
+from emulator.run import run_virtual
 from emulator.seeds import share
-from emulator.sockets import run_sockets
 from emulator.workshop import Processes
 from network.synth import presets
 from scenarios.load import build, dump

@@ -11,10 +11,12 @@ import torch
 from algorithms.algorithm import Phase, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
+from emulator.over_sockets import run_sockets
 from emulator.rehearsal import rehearse
-from emulator.run import Conduct, run_virtual, study_of
-from emulator.sockets import run_sockets
+from emulator.run import run_virtual
 from emulator.vetted import Faulty
 from emulator.workshop import Processes
 from scenarios.load import build

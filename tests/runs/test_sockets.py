@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from emulator.audit import audit_run
+from emulator.build import study_of
+from emulator.conduct import Conduct
 from emulator.jobs import Run
+from emulator.over_sockets import run_sockets
 from emulator.record import read_lines
-from emulator.run import Conduct, run_virtual, study_of
-from emulator.sockets import run_sockets
+from emulator.run import run_virtual
 from emulator.workshop import Processes
 from scenarios.load import build, dump, load
 from tests.runs.lateness import with_lateness

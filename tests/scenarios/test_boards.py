@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from devices.device import OPTIONAL, UNITS, profiles, read_profiles, shipped
-from emulator.commands.calibrate import Measured, csv_lines
+from emulator.calibration import Measured
+from emulator.commands.calibrate import csv_lines
 from emulator.plan import plan_of
 from scenarios import boards
 from scenarios.faults import BadScenario

@@ -20,11 +20,11 @@ from devices.data.babble import babble
 from devices.data.digits import digits
 from emulator import protocol
 from emulator.audit import audit_run
+from emulator.build import study_of
 from emulator.commands.play import Settings, play_scenario
 from emulator.jobs import Run
 from emulator.plan import plan_of
 from emulator.protocol import Server
-from emulator.run import study_of
 from scenarios import machines, parts, wiring
 from scenarios.faults import BadScenario
 from scenarios.load import build
