@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import fisher, options, rwalk
+from algorithms import agentimportance_walk, fisher, options
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
 from algorithms.cost import PULL
@@ -108,7 +108,7 @@ class AgentImportance(FedAvg):
 
     def train(self, download: Message, device: Party) -> Reply:
         """Training under the penalty, then the device's own importance; both go up."""
-        walk = rwalk.Walk(self.window, self.damping) if self._walks else None
+        walk = agentimportance_walk.Walk(self.window, self.damping) if self._walks else None
         reply = fit(device, download["weights"], self.training, self.penalty(download, device), walk)
         if not self._up:
             return reply
@@ -131,7 +131,7 @@ class AgentImportance(FedAvg):
     def penalty_traffic(self, load: Load) -> float:
         """Parameter, anchor, gradient and F, once there is one; and the walk's."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
-        return pulled + (rwalk.traffic(self.window) if self._walks else 0.0)
+        return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 
     def device_work(self, load: Load) -> Work:
         """Training, then one gradient of each example."""
@@ -140,7 +140,7 @@ class AgentImportance(FedAvg):
 
     def device_floats(self, load: Load) -> float:
         """What rwalk remembers of the path; after that its scores, and what it takes to estimate F."""
-        most = max(rwalk.HELD, rwalk.SCORE + HELD) if self._walks else HELD
+        most = max(agentimportance_walk.HELD, agentimportance_walk.SCORE + HELD) if self._walks else HELD
         return most * load.parameters if self._up else 0.0
 
     def combine_traffic(self, load: Load) -> float:

@@ -13,10 +13,10 @@ from torch import nn
 from algorithms import options
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
+from algorithms.continual_turns import Turns, Variant, part
 from algorithms.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.local import sgd
-from algorithms.turns import Turns, Variant, part
 
 KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Literal, cast
 
-from algorithms import omega, options
+from algorithms import fedcl_omega, options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
@@ -39,7 +39,7 @@ class FedCL(FedAvg):
     Without a fresh Ω, row 2: `identity` uses 1 (the text; FedProx with μ = 2λ), `keep_last` the last one received,
     before the first see `first`, `catch_up` the current one, which the server sends to whoever lacks it,
     `local_estimate` one from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the
-    server knows from the replies that it has counted; for those it keeps Ω (omega.py).
+    server knows from the replies that it has counted; for those it keeps Ω (fedcl_omega.py).
 
     Row 3 estimated in the rounds in which it is sent, row 4 dropout and, without a preset, lr and momentum as the
     scenario says, row 5 eval mode, rows 6 and 7 (proxy set and split) are the scenario's.  A preset also trains as the
@@ -51,13 +51,13 @@ class FedCL(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
-    importance: omega.Importance = "abs"
+    importance: fedcl_omega.Importance = "abs"
     """How much a weight matters: mean |gradient|, its mean square, one number a tensor, label-free, or by its path."""
     interval: int = 1
     """N: importance is estimated and sent in every N-th round."""
-    fallback: omega.Fallback = "identity"
+    fallback: fedcl_omega.Fallback = "identity"
     """What a device uses in the rounds between: 1, its last, the current one (sent if it lacks it), its own, none."""
-    first: omega.First = "none"
+    first: fedcl_omega.First = "none"
     """What keep_last does on a device that never had one: no penalty, 1 for all weights, or the server sends one."""
     strength: float = 0.5
     """λ, the weight of the penalty; 0 is FedAvg."""
@@ -76,19 +76,19 @@ class FedCL(FedAvg):
             )
 
     @property
-    def source(self) -> omega.Source:
+    def source(self) -> fedcl_omega.Source:
         """Ω, as the server has it."""
-        return omega.Source(self.importance, self.interval, self.holder.sent, self.damping)
+        return fedcl_omega.Source(self.importance, self.interval, self.holder.sent, self.damping)
 
     @property
-    def holder(self) -> omega.Holder:
+    def holder(self) -> fedcl_omega.Holder:
         """Ω, as a device has it."""
-        return omega.Holder(self.importance, self.fallback, self.first, used=self.strength > 0)
+        return fedcl_omega.Holder(self.importance, self.fallback, self.first, used=self.strength > 0)
 
     def download_form(self, server: Party) -> Message:
         """Ω has one number for each parameter, or one for each parameter tensor."""
         form = super().download_form(server)
-        return form | {"importance": omega.form(self.importance, form["importance"])}
+        return form | {"importance": fedcl_omega.form(self.importance, form["importance"])}
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, and what Ω needs."""
@@ -107,7 +107,7 @@ class FedCL(FedAvg):
         weights, known = download["weights"], self.holder.known(download, device)
         if self.strength == 0 or (known is None and not self.holder.ones):
             return None
-        return Quadratic(weights, self.strength, known and omega.spread(known, weights))
+        return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def train(self, download: Message, device: Party) -> Reply:
         """As FedAvg's; tells of Ω, and remembers it and its round where a later round may need it."""
@@ -115,11 +115,11 @@ class FedCL(FedAvg):
         if known is None:
             return super().train(download, device)
         reply = super().train(download | {"importance": known}, device)
-        reply = replace(reply, numbers={**reply.numbers, **omega.statistics(known, download["weights"])})
+        reply = replace(reply, numbers={**reply.numbers, **fedcl_omega.statistics(known, download["weights"])})
         if not self.holder.remembers:
             return reply
         since = device.round - device.round % self.interval if "importance" in download else None
-        return omega.remembering(reply, known, device, since)
+        return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean of the models, and what Ω needs."""

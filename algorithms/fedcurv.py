@@ -9,16 +9,16 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import curvature, options
+from algorithms import fedcurv_penalty, options
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cost import PULL
-from algorithms.curvature import SUMS, Curvature, rounded
 from algorithms.estimation import estimation
 from algorithms.fedavg import FedAvg
+from algorithms.fedcurv_penalty import SUMS, Curvature, rounded
+from algorithms.fedcurv_sums import Sums
 from algorithms.fisher import density
 from algorithms.importance import Kind, importance
 from algorithms.local import STRONGEST, fit, forms
-from algorithms.sums import Sums
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "true": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
 
@@ -114,8 +114,8 @@ class FedCurv(FedAvg):
         if self.strength == 0 or "fisher" not in download:
             return None
         centre = self.sums.centre(download, device)
-        own = curvature.own_part(device.memory, download, centre, self.max_age)
-        return curvature.of_others(self.strength, download, own, centre)
+        own = fedcurv_penalty.own_part(device.memory, download, centre, self.max_age)
+        return fedcurv_penalty.of_others(self.strength, download, own, centre)
 
     def train(self, download: Message, device: Party) -> Reply:
         """As FedAvg's, then the Fisher diagonal on the device's own examples; up go θ̂, and Î and v or their changes."""
@@ -126,7 +126,7 @@ class FedCurv(FedAvg):
             numbers |= {"clamped": float(penalty.clamped), "density": density(download["fisher"])}
         kind, batch = FISHERS[self.fisher], self.training.batch
         fisher = importance(device.model, device.loss, device.x, device.y, kind, seed=device.seed, batch=batch)
-        theta, fisher = device.send("weights", trained), curvature.strongest(fisher, self.keep)
+        theta, fisher = device.send("weights", trained), fedcurv_penalty.strongest(fisher, self.keep)
         upload, own = self.sums.sent(fisher, theta, download, device)
         upload = {"weights": theta} | upload
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)

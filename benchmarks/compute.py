@@ -31,8 +31,8 @@ from algorithms.importance import CHUNK, Kind, importance
 from algorithms.local import Quadratic, sgd
 from algorithms.models import build, cross_entropy, input_shape
 from devices.device import Device, Profile
-from emulator.calibration import Kernel, evaluated, workload
-from emulator.workshop import quiet_torch
+from emulator.forecast.calibration import Kernel, evaluated, workload
+from emulator.worlds.executors import quiet_torch
 
 FITTED = ("mlp", "mnist-cnn")
 HELD_OUT = ("digits-cnn",)

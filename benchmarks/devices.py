@@ -28,9 +28,9 @@ from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
 from devices.device import SPEEDS, Device, Profile, profiles, shipped
-from emulator.calibration import evaluated
 from emulator.commands.calibrate import source
 from emulator.commands.devices import COMPUTING, FURTHER
+from emulator.forecast.calibration import evaluated
 
 PAGE = Path(__file__).parents[1] / "docs/devices.md"
 PHONES = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # and whose bandwidth it has

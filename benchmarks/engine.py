@@ -26,14 +26,14 @@ from algorithms.fedavg import FedAvg
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.metrics import Schedule
-from emulator.rounds import Plan
-from emulator.run import run_virtual
-from emulator.study import Split, Study
-from emulator.workshop import Inline
-from network.link import Link
+from emulator.conversation.rounds import Plan
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.study.jobs import Run
+from emulator.study.study import Split, Study
+from emulator.worlds.executors import Inline
+from network.links.link import Link
 
 MOST = 500e-6  # s of the engine's own per device-round
 FLAT = 2.0  # times what it costs in the smallest fleet with this cohort

@@ -24,19 +24,19 @@ from benchmarks.testbed.page import host, write
 from benchmarks.testbed.star import Played, star
 from benchmarks.verdict import judge
 from devices.device import SPEEDS, Device, Profile
-from emulator.build import study_of
-from emulator.calibration import measure
 from emulator.commands import calibrate
-from emulator.conduct import Conduct
-from emulator.costs import Costs
-from emulator.jobs import Run, message_sizes
-from emulator.metrics import Schedule
-from emulator.record import read_lines
-from emulator.rounds import Plan
-from emulator.run import run_virtual
-from emulator.study import Study
-from emulator.workshop import Inline
-from network.link import IDEAL, Link
+from emulator.conversation.rounds import Plan
+from emulator.forecast import calibration
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.pricing.costs import Costs
+from emulator.record.record import read_lines
+from emulator.study.build import study_of
+from emulator.study.jobs import Run, message_sizes
+from emulator.study.study import Study
+from emulator.worlds.executors import Inline
+from network.links.link import IDEAL, Link
 from scenarios.load import load
 
 SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
@@ -253,7 +253,7 @@ def main(
         raise typer.Exit(2)
     study = study_of(load(str(SCENARIO)))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    here = measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
+    here = calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
     with namespaces.ended_politely():
         played = measure(study, 3 if quick else rounds, 1 if quick else repetitions)
     found = findings(study, here, played)

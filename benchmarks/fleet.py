@@ -27,15 +27,15 @@ import typer
 from torch import nn
 
 from benchmarks.verdict import judge
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.feasible import check_deadline
-from emulator.jobs import Run
-from emulator.run import run_virtual
-from emulator.stage import Row
-from emulator.workshop import Inline, Job
+from emulator.forecast.deadline import check_deadline
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.play.stage import Row
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Inline, Job
 from scenarios.load import build
-from scenarios.schema import Scenario
+from scenarios.schema.scenario import Scenario
 
 # Devices; whether they come and go.
 FLEETS = ((100, False), (10_000, False), (100_000, False), (10_000, True), (100_000, True))

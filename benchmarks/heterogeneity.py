@@ -24,22 +24,22 @@ from typing import Annotated
 import typer
 
 from benchmarks.devices import table
-from emulator import results, units
-from emulator.build import study_of
 from emulator.commands.options import told_in_one_line
-from emulator.conduct import Conduct
-from emulator.feasible import check_deadline
-from emulator.jobs import Run
-from emulator.results import Results
-from emulator.run import run_virtual
-from emulator.stage import Outcome
-from emulator.summary import Rows, Spread, spread
-from emulator.units import Unit
-from emulator.workshop import executor
-from scenarios.faults import BadScenario
-from scenarios.hardware import Presence
+from emulator.forecast.deadline import check_deadline
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.play.stage import Outcome
+from emulator.results import results, units
+from emulator.results.results import Results
+from emulator.results.summary import Rows, Spread, spread
+from emulator.results.units import Unit
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import executor
 from scenarios.load import dump, load
-from scenarios.schema import Scenario
+from scenarios.schema.hardware import Presence
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
 
 LIKE = "mid"  # FLASH's own even fleet: all are Redmi Note 8 (models/client.py at commit 70e47eb2)
 HARDWARE = (  # what a group says of its devices

@@ -1,4 +1,4 @@
-"""What sharing links costs: the engines of network/fluid.py, without a clock and without a world.
+"""What sharing links costs: the engines of network/sharing/fluid.py, without a clock and without a world.
 
 A flow event is an opening, an end, or a round trip of slow start for which a clock must look, each with what it asks
 for then.  The bars, without and with slow start: at most 20 us per event with 1,000 flows behind one bottleneck, and
@@ -20,11 +20,11 @@ import numpy as np
 import typer
 
 from benchmarks.verdict import judge
-from network.flow import Shared
-from network.fluid import Fluid
-from network.ramp import Ramp
-from network.rate import Constant
-from network.trace import Floats, Trace
+from network.links.ramp import Ramp
+from network.links.rate import Constant
+from network.links.trace import Floats, Trace
+from network.sharing.flow import Shared
+from network.sharing.fluid import Fluid
 
 MOST = 20e-6  # s per flow event with JUDGED flows
 JUDGED = 1_000

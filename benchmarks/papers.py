@@ -19,10 +19,10 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator import units
 from emulator.commands.papers import AGREES
-from emulator.published import Step, steps
-from emulator.units import Unit
+from emulator.results import units
+from emulator.results.papers import Step, steps
+from emulator.results.units import Unit
 from scenarios.load import load, shipped
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,16 +22,16 @@ from typing import Annotated
 import typer
 
 from benchmarks.verdict import judge
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.rehearsal import Understudy
-from emulator.replays.batch import Batch, Order, Source
-from emulator.replays.conditions import Condition, Uplink, links_from
-from emulator.run import run_virtual
-from network.synth import presets, synth
+from emulator.forecast.rehearsal import Understudy
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.replay.batch import Batch, Order, Source
+from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from network.links.synth import presets, synth
 from scenarios.load import dump, load
-from scenarios.schema import Scenario
+from scenarios.schema.scenario import Scenario
 
 MOST = 60.0  # s for all of them
 TRACES = 25

@@ -42,7 +42,7 @@ from benchmarks.synth_samples import (
     parts_of,
     together,
 )
-from network.synth import MBIT, Preset, read_presets, synth
+from network.links.synth import MBIT, Preset, read_presets, synth
 from network.traces import flash
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""The real traces that the presets of network/synth.py stand for, and their figures."""
+"""The real traces that the presets of network/links/synth.py stand for, and their figures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from network.synth import Preset
-from network.trace import Trace
+from network.links.synth import Preset
+from network.links.trace import Trace
 from network.traces.read import read
 
 Floats = npt.NDArray[np.float64]

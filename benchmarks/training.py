@@ -31,14 +31,14 @@ from algorithms.fedavg import FedAvg
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.metrics import Schedule
-from emulator.rounds import Plan
-from emulator.run import run_virtual
-from emulator.study import Split, Study
-from emulator.workshop import executor, keep_memory
-from network.link import Link
+from emulator.conversation.rounds import Plan
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.study.jobs import Run
+from emulator.study.study import Split, Study
+from emulator.worlds.executors import executor, keep_memory
+from network.links.link import Link
 
 LEAST = 0.95  # of the bare loop's samples/s
 DEVICES, COHORT, EXAMPLES, TESTS = 10, 2, 6_000, 10_000  # TESTS in all

@@ -17,15 +17,15 @@ from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
 from emulator.commands.group import Commands
-from emulator.commands.map import map_
 from emulator.commands.new import new
 from emulator.commands.papers import papers
-from emulator.commands.replay import Several, replay
+from emulator.commands.replay.cli import Several, replay
+from emulator.commands.replay.map import map_
 from emulator.commands.report import report
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
-from emulator.commands.trace import trace
+from emulator.commands.trace.cli import trace
 
 COMMANDS = (
     new,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios import plugins
-from scenarios.schema import Encoding, Scenario, Training
+from scenarios.build import plugins
+from scenarios.schema.scenario import Encoding, Scenario, Training
 
 URL = "http://json-schema.org/draft-07/schema#"
 

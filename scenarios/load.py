@@ -1,4 +1,4 @@
-"""From a scenario file to a Scenario, and back.  parts.py makes the objects that it names."""
+"""From a scenario file to a Scenario, and back.  build/ makes the objects that it names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from scenarios import boards, names, sense, wiring
-from scenarios.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
+from scenarios import names, sense
+from scenarios.build import boards, wiring
 from scenarios.overrides import change
-from scenarios.schema import Scenario
-from scenarios.source import Source, Unreadable, read
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
+from scenarios.text.source import Source, Unreadable, read
 
 __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"]
 

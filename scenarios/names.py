@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from algorithms.models import MODELS
 from devices.device import profiles
-from network.synth import presets
+from network.links.synth import presets
 from network.traces.read import FORMATS
-from scenarios import plugins
-from scenarios.faults import Fault, did_you_mean, short
-from scenarios.schema import Entry, Training
-from scenarios.sets import SETS
-from scenarios.source import Loc
+from scenarios.build import plugins
+from scenarios.build.sets import SETS
+from scenarios.schema.scenario import Entry, Training
+from scenarios.text.faults import Fault, did_you_mean, short
+from scenarios.text.source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:

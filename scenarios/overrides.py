@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.faults import BadScenario, did_you_mean, in_one_line, short
-from scenarios.schema import entry_of
-from scenarios.source import DEEPEST, Loc, Source, Unreadable, read
+from scenarios.schema.scenario import entry_of
+from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
+from scenarios.text.source import DEEPEST, Loc, Source, Unreadable, read
 
 LONGEST_SAID = 100  # characters of a change, as errors show it
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from scenarios import absence
-from scenarios.faults import Fault, did_you_mean
-from scenarios.links import listed
-from scenarios.roster import EACH
-from scenarios.schema import Scenario, Stop, Target
-from scenarios.source import Loc
+from scenarios.build import absence
+from scenarios.build.roster import EACH
+from scenarios.schema.links import listed
+from scenarios.schema.scenario import Scenario, Stop, Target
+from scenarios.text.faults import Fault, did_you_mean
+from scenarios.text.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:

@@ -13,13 +13,13 @@ from hypothesis import settings
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
-from emulator.audit import audit
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.record import read_lines
-from emulator.run import run_virtual
-from emulator.workshop import Inline
+from emulator.audit.audit import audit
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.record.record import read_lines
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Inline
 from scenarios.load import build, dump
 
 torch.set_num_threads(1)
@@ -34,7 +34,7 @@ LONGEST = (
     "runs/test_sockets.py",
     "runs/test_fuzz.py",
     "runs/test_links_run.py",
-    "emulator/test_workshop.py",
+    "emulator/worlds/test_executors.py",
     "docs/test_readme.py",
 )
 

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from benchmarks import heterogeneity
 from benchmarks.devices import PHONES, SECONDS
 from benchmarks.heterogeneity import Fleet, beside, busiest, even, failed, found, lengthened
-from emulator import results
-from emulator.build import study_of
-from emulator.tally import Usage, seconds
-from scenarios.faults import BadScenario
-from scenarios.hardware import Presence
+from emulator.record.tally import Usage, seconds
+from emulator.results import results
+from emulator.study.build import study_of
 from scenarios.load import build, dump, load
-from scenarios.schema import Scenario
+from scenarios.schema.hardware import Presence
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
 
 LINK = {"up_mbit_s": 1, "down_mbit_s": 1}
 TARGETS = [{"metric": "accuracy", "value": 0.5}, {"metric": "accuracy", "value": 0.8}]

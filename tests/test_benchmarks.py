@@ -18,11 +18,11 @@ from algorithms.models import cross_entropy, mnist_cnn
 from benchmarks import engine, training
 from benchmarks.engine import Cost
 from benchmarks.training import Speed
-from emulator.conduct import Conduct
-from emulator.metrics import Schedule
-from emulator.rounds import Plan
-from emulator.run import run_virtual
-from emulator.workshop import Inline
+from emulator.conversation.rounds import Plan
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.worlds.executors import Inline
 
 
 def _engine_cost(fleet: int, own: float) -> Cost:

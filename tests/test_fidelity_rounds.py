@@ -16,9 +16,9 @@ from benchmarks.fidelity_rounds import Finding, calibrated, mean_seconds, missed
 from benchmarks.testbed import namespaces, page, quota
 from benchmarks.testbed.star import Moments, Played
 from devices.device import Device, profiles
-from emulator.build import study_of
-from emulator.costs import Costs
-from emulator.jobs import Run, message_sizes
+from emulator.pricing.costs import Costs
+from emulator.study.build import study_of
+from emulator.study.jobs import Run, message_sizes
 from scenarios.load import load
 
 WHY_NOT = namespaces.missing() or quota.missing()

@@ -15,7 +15,9 @@ def test_nothing_else_installed_claims_the_name(package):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["emulator.world", "emulator.rounds", "emulator.audit", "emulator.__main__"])
+@pytest.mark.parametrize(
+    "module", ["emulator.worlds.interface", "emulator.conversation.rounds", "emulator.audit.audit", "emulator.__main__"]
+)
 def test_importing_it_costs_no_torch(module):
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

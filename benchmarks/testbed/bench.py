@@ -16,10 +16,10 @@ import numpy as np
 
 from benchmarks.testbed import namespaces
 from benchmarks.testbed.namespaces import BURST, LEFT, RIGHT, Pair
-from network.fluid import Fluid
-from network.rate import Rate
-from network.tcp import Congestion, Tcp, Way, passage
-from network.trace import Trace
+from network.links.rate import Rate
+from network.links.tcp import Congestion, Tcp, Way, passage
+from network.links.trace import Trace
+from network.sharing.fluid import Fluid
 from network.traces.read import read
 
 FOREVER = 1e6  # s
@@ -104,7 +104,7 @@ def link_of(case: Case) -> Rate:
 
 
 def predict(case: Case) -> list[float]:
-    """When each flow's last byte arrives, s after connect(), by network/tcp.py on network/fluid.py."""
+    """When each flow's last byte arrives, s after connect(), by network/links/tcp.py on network/sharing/fluid.py."""
     tcp = Tcp(congestion=case.congestion, tls=0, ethernet=case.shaped)
     link, way = link_of(case), Way(case.rtt, case.loss)
     fluid = Fluid(link)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from benchmarks.testbed.bench import Case, Outcome
-from network.tcp import Congestion
+from network.links.tcp import Congestion
 
 DATA = Path(os.environ.get("FEDLAPSE_DATA", Path(__file__).parents[2] / "../shared/data"))
 TRACES = ("Verizon-LTE-short.down", "TMobile-UMTS-driving.down")

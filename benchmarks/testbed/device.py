@@ -12,12 +12,12 @@ import sys
 import time
 
 from benchmarks.testbed.namespaces import say
-from emulator import jobs
-from emulator.attend import Home
-from emulator.build import study_of
-from emulator.study import Study
-from emulator.workshop import quiet_torch
-from network import payload
+from emulator.conversation.device import Home
+from emulator.study import jobs
+from emulator.study.build import study_of
+from emulator.study.study import Study
+from emulator.worlds.executors import quiet_torch
+from network.wire import payload
 from scenarios.load import load
 
 PORT = 4478

@@ -16,11 +16,11 @@ from aiohttp import web
 
 from benchmarks.testbed.device import PORT, warm
 from benchmarks.testbed.namespaces import say
-from emulator import jobs
-from emulator.build import study_of
-from emulator.study import Study
-from emulator.workshop import quiet_torch
-from network import payload
+from emulator.study import jobs
+from emulator.study.build import study_of
+from emulator.study.study import Study
+from emulator.worlds.executors import quiet_torch
+from network.wire import payload
 from scenarios.load import load
 
 LARGEST = 1 << 28  # bytes of an upload
@@ -37,7 +37,7 @@ class Desk:
 
 
 def application(desks: dict[str, Desk]) -> web.Application:
-    """What devices poll and answer (emulator/web.py), without its pace."""
+    """What devices poll and answer (emulator/conversation/http.py), without its pace."""
 
     async def following(request: web.Request) -> web.Response:
         desk = desks[request.query["device"]]

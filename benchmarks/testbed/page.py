@@ -17,8 +17,8 @@ ROUNDS = "## Rounds, end to end\n"  # the last part, which benchmarks/fidelity_r
 
 HEAD = """# Predicted against measured seconds
 
-Real TCP of the Linux kernel between two network namespaces, against what `network/tcp.py`, `network/fluid.py` and
-`network/trace.py` predict, which know nothing of the measurement. Made by
+Real TCP of the Linux kernel between two network namespaces, against what `network/links/tcp.py`,
+`network/sharing/fluid.py` and `network/links/trace.py` predict, which know nothing of the measurement. Made by
 
 ```
 sudo .venv/bin/python -m benchmarks.fidelity

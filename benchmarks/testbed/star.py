@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.testbed import namespaces, quota
 from benchmarks.testbed.namespaces import End
-from emulator.study import Study
+from emulator.study.study import Study
 
 BURST = 3_000  # bytes of htb: two packets, as messages of different sizes should meet the same rate
 QUEUE = 200_000  # bytes

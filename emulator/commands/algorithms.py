@@ -12,8 +12,8 @@ from emulator.commands.options import Format, FormatOption, What, scenario_of, t
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from emulator.catalogue import Known, Option
-    from scenarios.schema import Scenario
+    from emulator.forecast.catalogue import Known, Option
+    from scenarios.schema.scenario import Scenario
 
 
 def algorithms(what: What = None, format: FormatOption = Format.text) -> None:
@@ -29,7 +29,7 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
     import json
     from dataclasses import asdict
 
-    from emulator.catalogue import catalogue, chosen
+    from emulator.forecast.catalogue import catalogue, chosen
 
     known = chosen(scenario) if own else catalogue(scenario)
     if format is Format.json:

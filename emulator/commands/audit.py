@@ -17,8 +17,8 @@ def audit(
     format: FormatOption = Format.text,
 ) -> None:
     """Checks records against the laws of all runs, and against their scenario; exit code 1 if one is broken."""
-    from emulator import audit as laws
-    from emulator.record import run_folders
+    from emulator.audit import audit as laws
+    from emulator.record.record import run_folders
 
     try:
         audited = {folder: laws.audit(folder) for path in runs for folder in run_folders(path)}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.calibration import Measured, measure
 from emulator.commands.devices import POWERS
+from emulator.forecast.calibration import Measured, measure
 
 if TYPE_CHECKING:
     pass
@@ -63,7 +63,7 @@ def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
 def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """`profiles:` of a scenario with this one."""
     from devices.device import OPTIONAL, UNITS
-    from scenarios.boards import key
+    from scenarios.build.boards import key
 
     units = UNITS | OPTIONAL
     numbers = [f"{key(what)}: {value / units[what][1]:.6g}" for what, value in _quantities(found, memory).items()]

@@ -20,7 +20,7 @@ from emulator.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from scenarios.schema import Scenario
+    from scenarios.schema.scenario import Scenario
 
 
 def check(
@@ -44,7 +44,7 @@ def check_scenario(scenario: Scenario, format: Format = Format.text, workers: in
     import os
 
     from emulator.commands.plan_text import text
-    from emulator.plan import plan_of
+    from emulator.forecast.plan import plan_of
 
     plan = plan_of(scenario, os.cpu_count() or 1 if workers is None else workers)
     if format is Format.json:

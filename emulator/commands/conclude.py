@@ -10,16 +10,16 @@ from typing import Any
 
 import typer
 
-from emulator.caveats import caveats
 from emulator.commands.options import Format
 from emulator.commands.table import table
-from emulator.digest import digest, twin
-from emulator.expect import Judgement, judge
-from emulator.record import replace_file
-from emulator.results import Results, read
-from emulator.stage import Outcome
-from emulator.tables import unmetered, warnings
-from emulator.verdict import sentence
+from emulator.play.stage import Outcome
+from emulator.record.digest import digest, twin
+from emulator.record.record import replace_file
+from emulator.results.caveats import caveats
+from emulator.results.expectations import Judgement, judge
+from emulator.results.results import Results, read
+from emulator.results.tables import unmetered, warnings
+from emulator.results.verdict import sentence
 
 FAILED, UNMET, INTERRUPTED = 1, 3, 130
 

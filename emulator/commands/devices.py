@@ -65,8 +65,8 @@ def devices(
 def read(file: Path | None = None) -> Table:
     """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
     from devices.device import shipped
-    from scenarios import boards
-    from scenarios.faults import BadScenario
+    from scenarios.build import boards
+    from scenarios.text.faults import BadScenario
 
     own, known = boards.read(str(file)) if file is not None else {}, shipped()
     if taken := sorted(own.keys() & known.keys()):

@@ -11,7 +11,7 @@ import typer
 from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
-    from emulator.parting import Difference, Pair
+    from emulator.record.difference import Difference, Pair
 
 
 def diff(
@@ -23,7 +23,7 @@ def diff(
 
     Exit code 0 if the records are identical, 1 if they differ, 2 if they cannot be read.
     """
-    from emulator.parting import difference
+    from emulator.record.difference import difference
 
     try:
         found = difference(a, b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from scenarios.faults import BadScenario
+from scenarios.text.faults import BadScenario
 
 OURS = (
     *("scenario.yaml", "split.json", "host.json", "summary.json", "report.html"),

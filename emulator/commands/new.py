@@ -23,7 +23,7 @@ def new(
     """
     from importlib import resources
 
-    from emulator.record import replace_file
+    from emulator.record.record import replace_file
 
     stem = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", stem):

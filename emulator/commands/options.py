@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from scenarios.schema import Scenario
+    from scenarios.schema.scenario import Scenario
 
 BAD_INPUT = 2
 MOST_WORKERS = 1024
@@ -93,7 +93,7 @@ def scenario_of(
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
     """A bad scenario ends a command with a message that says what would be right, and exit code 2."""
-    from scenarios.faults import BadScenario
+    from scenarios.text.faults import BadScenario
 
     try:
         yield

@@ -15,12 +15,12 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from emulator.breakeven import FATES, Price
+from emulator.forecast.breakeven import FATES, Price
 from emulator.report.palette import NAMES
-from emulator.units import counted, duration, of_energy
+from emulator.results.units import counted, duration, of_energy
 
 if TYPE_CHECKING:
-    from emulator.plan import Effort, Group, Plan, Span
+    from emulator.forecast.plan import Effort, Group, Plan, Span
 
 SHADES = " ░▒▓█"
 ROWS = 20  # devices in the heat-map

@@ -18,25 +18,25 @@ from typing import Any
 
 import typer
 
-from emulator.build import study_of
 from emulator.commands.conclude import FAILED, INTERRUPTED, Ending, conclude
 from emulator.commands.folder import folder
 from emulator.commands.options import Format
-from emulator.conduct import Conduct
-from emulator.feasible import check_deadline
-from emulator.jobs import Run
-from emulator.progress import Progress
-from emulator.record import replace_file
-from emulator.results import targets
-from emulator.run import run_virtual
-from emulator.stage import Outcome
-from emulator.study import Study
-from emulator.workshop import Executor, executor
-from scenarios.assumed import assumptions
-from scenarios.faults import BadScenario
+from emulator.forecast.deadline import check_deadline
+from emulator.play.conduct import Conduct
+from emulator.play.progress import Progress
+from emulator.play.run import run_virtual
+from emulator.play.stage import Outcome
+from emulator.record.record import replace_file
+from emulator.results.results import targets
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.study.study import Study
+from emulator.worlds.executors import Executor, executor
+from scenarios.build.assumed import assumptions
+from scenarios.build.roster import MANY
 from scenarios.load import dump
-from scenarios.roster import MANY
-from scenarios.schema import Scenario
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 
@@ -114,7 +114,7 @@ class Session:
     async def _run(self, run: Run) -> Outcome:
         where, tell = self.out / f"{run.label}-s{run.seed}", self.progress.tell
         if self.settings.world == "sockets":
-            from emulator.over_sockets import run_sockets
+            from emulator.play.over_sockets import run_sockets
 
             speedup = self.settings.speedup
             return await run_sockets(self.study, run, self.conduct, self.pool, where, self._going_on, tell, speedup)

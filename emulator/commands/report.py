@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from emulator.results import Results
+    from emulator.results.results import Results
 
 
 class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
@@ -30,7 +30,7 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no report of ours.")] = False,
 ) -> None:
     """Makes the report of one folder of results, or of several side by side (the first is the baseline)."""
-    from emulator.results import read
+    from emulator.results.results import read
 
     try:
         results = [read(folder) for folder in outs]
@@ -72,7 +72,7 @@ def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    from emulator.record import replace_file
+    from emulator.record.record import replace_file
     from emulator.report.comparison import MADE_BY
 
     # results are ours, and so is the page in their folder, damaged or not; nothing else that lies there is

@@ -23,7 +23,7 @@ from emulator.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from scenarios.schema import Scenario
+    from scenarios.schema.scenario import Scenario
 
 
 class WorldName(StrEnum):
@@ -62,7 +62,7 @@ def run(
 
 def _only(scenario: Scenario, label: str) -> Scenario:
     """The scenario with this algorithm alone, and what is expected of it.  Raises BadScenario if it is not there."""
-    from scenarios.faults import BadScenario, did_you_mean
+    from scenarios.text.faults import BadScenario, did_you_mean
 
     labels = [entry.name for entry in scenario.algorithms]
     if label not in labels:

@@ -18,7 +18,7 @@ def scenarios(format: FormatOption = Format.text) -> None:
         typer.echo(json.dumps(known, indent=1))
         return
     from emulator.commands.plan_text import columns, filled
-    from emulator.units import counted
+    from emulator.results.units import counted
 
     width = columns()
     for one in known:
@@ -48,8 +48,8 @@ def told(name: str, text: str) -> dict[str, Any]:
     """What there is to say of one, and how it is run."""
     import json
 
-    from scenarios.schema import Scenario
-    from scenarios.source import read
+    from scenarios.schema.scenario import Scenario
+    from scenarios.text.source import read
 
     scenario = Scenario.model_validate_json(json.dumps(read(text, name).plain))
     return {

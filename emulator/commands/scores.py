@@ -14,7 +14,7 @@ from devices.device import Table, profiles, shipped
 from devices.sources import ANCHORS, scores, speed_of
 from network.traces import fedscale
 from network.traces.source import BadTrace
-from scenarios.faults import BadScenario
+from scenarios.text.faults import BadScenario
 
 LIKE = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # whose other numbers are taken
 

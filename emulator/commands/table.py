@@ -11,10 +11,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator import tables
 from emulator.commands.plan_text import columns
-from emulator.units import counted
-from scenarios.schema import Scenario
+from emulator.results import tables
+from emulator.results.units import counted
+from scenarios.schema.scenario import Scenario
 
 WIDE = 120  # columns that all of the table takes
 

@@ -7,13 +7,13 @@ from itertools import accumulate
 
 import altair as alt
 
-from emulator import units
+from emulator.record.targets import Target
 from emulator.report import palette
 from emulator.report.curves import Curve, Point, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
-from emulator.results import Row, Runs
-from emulator.summary import round_bytes
-from emulator.targets import Target
+from emulator.results import units
+from emulator.results.results import Row, Runs
+from emulator.results.summary import round_bytes
 
 POINTS = 2500  # a chart: more than a screen has columns for ten algorithms
 DOTS = 40  # points of a curve up to which each is marked

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.results import Results, Runs, momentum, targets
-from emulator.summary import summarise
-from emulator.targets import Target
-from emulator.verdict import with_intervals
+from emulator.record.targets import Target
+from emulator.results.results import Results, Runs, momentum, targets
+from emulator.results.summary import summarise
+from emulator.results.verdict import with_intervals
 
 MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
 

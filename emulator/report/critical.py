@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import altair as alt
 
-from emulator import units
 from emulator.report import palette
 from emulator.report.figure import Figure, dressed, table
-from emulator.results import Row, Runs
+from emulator.results import units
+from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}

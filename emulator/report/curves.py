@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from emulator.summary import spread
+from emulator.results.summary import spread
 
 Item = TypeVar("Item")
 

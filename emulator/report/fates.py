@@ -9,10 +9,10 @@ from typing import Any
 
 import altair as alt
 
-from emulator import units
 from emulator.report.figure import Chart, Figure, dressed, table
-from emulator.results import Row, Runs
-from emulator.summary import device_seconds, round_bytes
+from emulator.results import units
+from emulator.results.results import Row, Runs
+from emulator.results.summary import device_seconds, round_bytes
 
 FATES = {"counted": "#009E73", "late": "#E69F00", "lost": "#D55E00", "refused": "#7B3294"}
 BYTES = {"counted": "#009E73", "wasted": "#D55E00"}

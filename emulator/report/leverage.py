@@ -10,7 +10,7 @@ import altair as alt
 from emulator.report import palette
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table, whole
-from emulator.results import Row, Runs
+from emulator.results.results import Row, Runs
 
 MEASURES = ("median", "p99", "max")
 NAMES = {"median": "median", "p99": "99th percentile", "max": "largest"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from emulator import tables
-from emulator.caveats import remarks
 from emulator.report import critical
 from emulator.report.comparison import MADE_BY, compare, unlike
-from emulator.results import Results, facts
-from emulator.tables import Table
+from emulator.results import tables
+from emulator.results.caveats import remarks
+from emulator.results.results import Results, facts
+from emulator.results.tables import Table
 
 
 def markdown(results: Sequence[Results]) -> str:

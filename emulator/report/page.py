@@ -15,11 +15,11 @@ from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from emulator import caveats, tables
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, Comparison, compare, unlike
 from emulator.report.figure import Chart, Figure
-from emulator.results import Results, facts
+from emulator.results import caveats, tables
+from emulator.results.results import Results, facts
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 HEADLINE_POINTS = 400  # as SVG each takes some hundred bytes

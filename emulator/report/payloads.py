@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from emulator import units
 from emulator.report.critical import Part, named, scale
 from emulator.report.figure import Figure, dressed, table
-from emulator.results import Row, Runs
+from emulator.results import units
+from emulator.results.results import Row, Runs
 
 DIRECTIONS = {"down": "download", "up": "upload"}
 

@@ -9,7 +9,7 @@ import vl_convert
 from emulator.report import timeline
 from emulator.report.comparison import compare
 from emulator.report.page import figures
-from emulator.results import Results
+from emulator.results.results import Results
 
 WIDTH = 760
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from emulator.report import critical, payloads
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.critical import Part
-from emulator.results import Results
+from emulator.results.results import Results
 
 
 def plain(results: Sequence[Results]) -> str:

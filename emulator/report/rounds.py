@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import altair as alt
 
-from emulator import units
 from emulator.report.critical import named, parts, scale
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table
-from emulator.results import Row, Runs
+from emulator.results import units
+from emulator.results.results import Row, Runs
 
 POINTS = 12_000
 PARTS = 10  # bars that a round is likely to have

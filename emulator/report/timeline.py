@@ -8,11 +8,11 @@ from typing import Any
 
 import altair as alt
 
-from emulator import units
 from emulator.report import palette, rounds
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, natural, table
-from emulator.results import Row, Runs
+from emulator.results import units
+from emulator.results.results import Row, Runs
 
 BARS = 15_000  # that a page holds
 DEVICES = 60  # of a round that are shown

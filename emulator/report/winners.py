@@ -13,11 +13,11 @@ from typing import Any
 
 import altair as alt
 
-from emulator.replays.findings import TIE, TIED, UNKNOWN
-from emulator.replays.grid import Axis, Cell, frontier
+from emulator.replay.findings import TIE, TIED, UNKNOWN
+from emulator.replay.grid import Axis, Cell, frontier
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
-from emulator.units import duration
+from emulator.results.units import duration
 
 NOBODY, UNPLAYED = "nobody gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from network.trace import Direction, Floats, Kind, Trace
+from network.links.trace import Direction, Floats, Kind, Trace
 from network.traces.source import FASTEST, LONGEST, Source, shown
 
 RATES: Mapping[str, Direction] = {"down_mbit_s": "down", "up_mbit_s": "up"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.trace import Direction, Trace
+from network.links.trace import Direction, Trace
 from network.traces.read import DEVICES, BadTrace, read, recognise
 from network.traces.source import bad
 

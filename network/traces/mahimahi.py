@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
-from network.trace import Direction, Trace
+from network.links.trace import Direction, Trace
 from network.traces.source import LARGEST, LONGEST, PACKET, Source, shown
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.trace import Floats, Trace
+from network.links.trace import Floats, Trace
 from network.traces.source import FASTEST, LONGEST, Source
 
 

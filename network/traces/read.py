@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.trace import Direction, Kind, Trace
+from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
 from network.traces.source import BadTrace, Source, bad, content, shown
 from network.traces.table import is_pickle, table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from network.trace import Direction, Floats, Kind, Trace
+from network.links.trace import Direction, Floats, Kind, Trace
 
 LARGEST = 256_000_000  # bytes of a file
 PIECES = 5_000_000  # of a trace: a second of computing and half a GB each million, roughly

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from network.trace import Floats, Trace
+from network.links.trace import Floats, Trace
 from network.traces.source import FASTEST, Source, shown
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from algorithms import rwalk
+from algorithms import agentimportance_walk
 from algorithms.agentimportance import AgentImportance
 from algorithms.aggregation import importance_weighted_mean, weighted_mean
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
@@ -454,8 +454,8 @@ FISHER = Phase("fisher", 20, batch=20, traffic=1000 * SQUARES)
         ({}, ("weights", "fisher"), PULL),
         ({"ewc": False}, ("weights", "fisher"), 0.0),
         ({"strength": 0.0}, ("weights", "fisher"), 0.0),
-        ({"importance": "rwalk", "window": 4}, ("weights",), rwalk.traffic(4)),
-        ({"importance": "rwalk", "window": 4}, ("weights", "fisher"), PULL + rwalk.traffic(4)),
+        ({"importance": "rwalk", "window": 4}, ("weights",), agentimportance_walk.traffic(4)),
+        ({"importance": "rwalk", "window": 4}, ("weights", "fisher"), PULL + agentimportance_walk.traffic(4)),
     ],
 )
 def test_the_work_of_a_device(options: dict[str, object], kinds: tuple[str, ...], moved: float) -> None:

@@ -19,7 +19,7 @@ from algorithms.continual import Continual
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.local import seeded, sgd
-from network.payload import encode
+from network.wire.payload import encode
 
 NAMES = ("a", "b", "c", "d", "e")
 PER_CYCLE = 4

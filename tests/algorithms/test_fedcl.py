@@ -17,7 +17,7 @@ from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
 from algorithms.importance import CHUNK
 from algorithms.local import seeded
-from network.payload import FRAME, sizes
+from network.wire.payload import FRAME, sizes
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -18,12 +18,12 @@ from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training,
 from algorithms.cost import PULL, PULL_PLAIN, Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
+from algorithms.fedcl_si import scored
 from algorithms.fedprox import FedProx
 from algorithms.importance import importance
 from algorithms.local import seeded
 from algorithms.models import cross_entropy
-from algorithms.paths import scored
-from network.payload import encode
+from network.wire.payload import encode
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.cost import PULL, SQUARES, sgd_traffic
-from algorithms.curvature import Curvature
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from algorithms.fedcurv_penalty import Curvature
 from algorithms.local import Pull, seeded
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.algorithm import Party, Tensors, Training
-from algorithms.curvature import strongest
 from algorithms.fedcurv import FedCurv
+from algorithms.fedcurv_penalty import strongest
 from algorithms.importance import importance
 
 SUMS = ("fisher", "fisher_theta")

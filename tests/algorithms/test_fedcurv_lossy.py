@@ -1,6 +1,6 @@
 """FedCurv when messages lose on the way: the rules of algorithms.md §7b hold for every encoding of network/.
 
-Rule 6, that squared gradients are bfloat16 or int8-sqrt, is the scenario's: tests/scenarios/test_plugins.py.
+Rule 6, that squared gradients are bfloat16 or int8-sqrt, is the scenario's: tests/scenarios/build/test_plugins.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
-from algorithms.curvature import changed, of_others, recentred, strongest, term, whole
 from algorithms.fedcurv import FedCurv
+from algorithms.fedcurv_penalty import changed, of_others, recentred, strongest, term, whole
 from algorithms.local import Pull
-from emulator.outbox import ERROR, Outbox, decode, unpacked
-from network.payload import decoded
+from emulator.study.codec import ERROR, Outbox, decode, unpacked
+from network.wire.payload import decoded
 
 SUMS = ("fisher", "fisher_theta")
 ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.algorithm import Message, Tensors, Training, unharmed
-from algorithms.curvature import strongest
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from algorithms.fedcurv_penalty import strongest
 from algorithms.importance import importance
 
 SUMS = ("fisher", "fisher_theta")

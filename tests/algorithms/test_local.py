@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance import importance
 from algorithms.local import Quadratic, batches, leverage, pull, seeded, sgd, single_values, steps
-from emulator.leverage import warnings
+from emulator.results.leverage import warnings
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -19,21 +19,21 @@ import pytest
 from aiohttp import web
 
 from devices.device import NEVER, profiles
-from emulator.attend import Attendant
-from emulator.bench import Bench
-from emulator.jobs import Run, Trained
-from emulator.line import LOST, Inbox, MemoryLine
-from emulator.placed import Placed
-from emulator.protocol import Server
-from emulator.record import Record, read_lines
-from emulator.sockets import RealSignal, SocketWorld
-from emulator.tally import Bill
-from emulator.traffic import Flight, Traffic
-from emulator.virtual import VirtualWorld
-from emulator.web import HEADER, WebEnd, WebLine, paced, runner
-from emulator.world import Cancelled, Lost, Parcel, World
-from network import payload
-from network.link import Link
+from emulator.conversation.channel import LOST, Inbox, MemoryLine
+from emulator.conversation.device import Attendant
+from emulator.conversation.http import HEADER, WebEnd, WebLine, paced, runner
+from emulator.conversation.processor import Bench
+from emulator.conversation.server import Server
+from emulator.conversation.traffic import Flight, Traffic
+from emulator.record.record import Record, read_lines
+from emulator.record.tally import Bill
+from emulator.study.jobs import Run, Trained
+from emulator.study.links import Placed
+from emulator.worlds.interface import Cancelled, Lost, Parcel, World
+from emulator.worlds.sockets import RealSignal, SocketWorld
+from emulator.worlds.virtual import VirtualWorld
+from network.links.link import Link
+from network.wire import payload
 
 SPEEDUP = 100.0
 PATIENCE = 3000.0  # modelled seconds until nothing is expected any more: half a minute on a busy machine

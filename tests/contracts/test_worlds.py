@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from emulator.sockets import GRACE, SocketWorld
-from emulator.virtual import VirtualWorld
-from emulator.world import Cancelled, Late, Lost, World
+from emulator.worlds.interface import Cancelled, Late, Lost, World
+from emulator.worlds.sockets import GRACE, SocketWorld
+from emulator.worlds.virtual import VirtualWorld
 
 SPEEDUP = 500.0  # modelled seconds in one real second
 SLACK = 5000.0  # modelled seconds that a busy machine may be late: ten real ones

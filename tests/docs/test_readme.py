@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from scenarios import machines
+from scenarios.build import machines
 from scenarios.load import parse
 
 ROOT = Path(__file__).parents[2]

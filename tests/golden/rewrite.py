@@ -4,12 +4,12 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.record import encode, read_lines, without_digests
-from emulator.run import run_virtual
-from emulator.workshop import Inline
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.record.record import encode, read_lines, without_digests
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import GOLDEN

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record import encode, without_digests
+from emulator.record.record import encode, without_digests
 from tests.golden.scenarios import GOLDEN
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from emulator.stage import Outcome
+from emulator.play.stage import Outcome
 from tests.runs import test_learning as learning
 
 

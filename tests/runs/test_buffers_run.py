@@ -7,10 +7,10 @@ messages are there when it has carried both.
 
 import pytest
 
-from emulator.record import read_lines
-from emulator.replay import Replayer
-from emulator.replays.conditions import Condition
-from emulator.replays.script import read_script
+from emulator.record.record import read_lines
+from emulator.replay.conditions import Condition
+from emulator.replay.replayer import Replayer
+from emulator.replay.script import read_script
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 

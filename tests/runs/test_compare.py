@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.audit import audit_run
-from emulator.record import run_folders
+from emulator.audit.audit import audit_run
+from emulator.record.record import run_folders
 
 pytestmark = pytest.mark.slow
 

@@ -14,18 +14,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from emulator import jobs
-from emulator.audit import audit_run
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.outbox import ERROR, Outbox, decode, encode, unpacked
-from emulator.over_sockets import run_sockets
-from emulator.record import read_lines
-from emulator.run import run_virtual
-from emulator.seeds import seed as derive
-from emulator.workshop import Inline, Processes
-from network.payload import NOTHING
+from emulator.audit.audit import audit_run
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.record.record import read_lines
+from emulator.study import jobs
+from emulator.study.build import study_of
+from emulator.study.codec import ERROR, Outbox, decode, encode, unpacked
+from emulator.study.jobs import Run
+from emulator.study.seeds import seed as derive
+from emulator.worlds.executors import Inline, Processes
+from network.wire.payload import NOTHING
 from scenarios.load import build
 
 pytestmark = pytest.mark.slow

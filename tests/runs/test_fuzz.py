@@ -175,8 +175,8 @@ def shooting(monkeypatch, tmp_path):
     monkeypatch.setattr(socket, "getaddrinfo", offline)
     monkeypatch.setattr("devices.data.idx._download", offline)  # it would make folders at paths that are drawn
     monkeypatch.setattr("devices.data.digits.digits", lambda: read_once())
-    monkeypatch.setattr("emulator.host.SECONDS", 0.0)
-    monkeypatch.setattr("emulator.costs.meter_of", meter)
+    monkeypatch.setattr("emulator.forecast.host.SECONDS", 0.0)
+    monkeypatch.setattr("emulator.pricing.costs.meter_of", meter)
     return Range(tmp_path)
 
 

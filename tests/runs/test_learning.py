@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emulator.audit import audit_run
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.run import run_virtual
-from emulator.stage import Outcome, Row
-from emulator.workshop import Inline
-from scenarios import plugins
+from emulator.audit.audit import audit_run
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.play.stage import Outcome, Row
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Inline
+from scenarios.build import plugins
 from scenarios.load import build
 
 pytestmark = pytest.mark.slow

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.audit import audit_run
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.over_sockets import run_sockets
-from emulator.record import read_lines
-from emulator.rehearsal import Understudy
-from emulator.replay import Replayer
-from emulator.replays.script import read_script
-from emulator.run import run_virtual
-from emulator.seeds import share
-from emulator.workshop import Processes
-from network.synth import presets
+from emulator.audit.audit import audit_run
+from emulator.forecast.rehearsal import Understudy
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.record.record import read_lines
+from emulator.replay.replayer import Replayer
+from emulator.replay.script import read_script
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.study.seeds import share
+from emulator.worlds.executors import Processes
+from network.links.synth import presets
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 from tests.runs.lateness import with_lateness

@@ -10,15 +10,15 @@ import torch
 
 from algorithms.algorithm import Phase, Reply, Request
 from algorithms.fedavg import FedAvg
-from emulator.audit import audit_run
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.over_sockets import run_sockets
-from emulator.rehearsal import rehearse
-from emulator.run import run_virtual
-from emulator.vetted import Faulty
-from emulator.workshop import Processes
+from emulator.audit.audit import audit_run
+from emulator.forecast.rehearsal import rehearse
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.study.build import study_of
+from emulator.study.guarded import Faulty
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Processes
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 

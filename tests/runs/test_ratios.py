@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scenarios import plugins
+from scenarios.build import plugins
 
 pytestmark = pytest.mark.slow
 

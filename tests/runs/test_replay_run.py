@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emulator.audit import audit_run
-from emulator.record import FILES, read_lines
-from emulator.replay import Replayer
-from emulator.replays.conditions import Condition, Uplink, links_from, onto
-from emulator.replays.script import Part, Script, Served, Written, read_script
-from emulator.tally import Bill
+from emulator.audit.audit import audit_run
+from emulator.record.record import FILES, read_lines
+from emulator.record.tally import Bill
+from emulator.replay.conditions import Condition, Uplink, links_from, onto
+from emulator.replay.replayer import Replayer
+from emulator.replay.script import Part, Script, Served, Written, read_script
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET, GOLDEN, LINK
@@ -122,7 +122,7 @@ def test_a_replay_on_another_fleet_is_the_run_on_that_fleet(ran, tmp_path, monke
     rounds = {"rounds": {"max": 4, "fraction": 0.5}}
     other = ran(algorithm, {"fleet": swapped, "server": server, **rounds})
     run = ran(algorithm, {"fleet": names, **rounds})
-    monkeypatch.delattr("scenarios.parts.dataset")
+    monkeypatch.delattr("scenarios.build.parts.dataset")
     replayed, folder = again(run, tmp_path, other=other.scenario)
     assert replayed.parting is None
     assert_same(folder, other.folder)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from emulator.audit import audit_run
-from emulator.record import run_folders
+from emulator.audit.audit import audit_run
+from emulator.record.record import run_folders
 from scenarios.load import load, shipped
 
 pytestmark = pytest.mark.slow

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from emulator.audit import audit_run
-from emulator.build import study_of
-from emulator.conduct import Conduct
-from emulator.jobs import Run
-from emulator.over_sockets import run_sockets
-from emulator.record import read_lines
-from emulator.run import run_virtual
-from emulator.workshop import Processes
+from emulator.audit.audit import audit_run
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.record.record import read_lines
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Processes
 from scenarios.load import build, dump, load
 from tests.runs.lateness import with_lateness
 

@@ -14,8 +14,8 @@ from algorithms import models
 from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
-from emulator.costs import meter_of
-from scenarios import plugins
+from emulator.pricing.costs import meter_of
+from scenarios.build import plugins
 
 TRAINING = Training(epochs=2, batch=8, momentum=0.9)
 CYCLES = {"training": replace(TRAINING, per_cycle=2), "personal": "fc2.*"}

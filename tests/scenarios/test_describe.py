@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from scenarios import links
 from scenarios.describe import json_schema
 from scenarios.load import build, shipped
+from scenarios.schema import links
 
 SCHEMA = json_schema(own=False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.load import load
-from scenarios.schema import Published, Scenario
+from scenarios.schema.scenario import Published, Scenario
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "scenarios" / "papers").glob("*.yaml"))

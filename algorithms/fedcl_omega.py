@@ -1,0 +1,177 @@
+"""FedCL's Ω: on the server, which estimates it when it is due, and on a device in the rounds between."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import torch
+
+from algorithms import fedcl_si
+from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
+from algorithms.cost import PULL, PULL_PLAIN
+from algorithms.estimation import estimation
+from algorithms.fisher import positive
+from algorithms.importance import Kind, importance
+
+Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
+Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
+First = Literal["none", "identity", "send"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where Ω comes from: of this kind, fresh in every `interval`-th round.
+
+    If it is `kept`, the server's state holds it (kind "importance"), the round that it was estimated for
+    ("importance_round"), and the last counted round of each device ("sent").  It is then estimated as soon as the
+    model of its round is there: before round 0 and at the end of the round before, so that a round which did not
+    close leaves the last one in its place.
+    """
+
+    kind: Importance
+    interval: int  # N
+    kept: bool
+    damping: float  # ξ of si
+
+    def due(self, round: int) -> bool:
+        return round % self.interval == 0
+
+    def begun(self, weights: Tensors, server: Party) -> Message:
+        """What the state holds beside the weights before round 0."""
+        state = fedcl_si.begun(weights, server.model) if self.kind == "si" else {}
+        return state | (self._kept({"weights": weights} | state, server, 0) if self.kept else {})
+
+    def current(self, state: Message, server: Party) -> Tensors:
+        """Ω at the state's model, or the one that is kept."""
+        if "importance" in state:
+            return state["importance"]
+        if self.kind == "si":
+            return fedcl_si.scored(state["path"], state["start"], state["weights"], self.damping)
+        return estimated(self.kind, state["weights"], server)
+
+    def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
+        """Those of `names` of which no reply was counted since Ω was estimated; unless `newest`: at all."""
+        since = int(state["importance_round"]["round"]) if newest else 0
+        sent = state.get("sent", {})
+        return [name for name in names if name not in sent or int(sent[name]) < since]
+
+    def closed(self, state: Message, weights: Tensors, counted: Collection[str], server: Party) -> Message:
+        """What the next state holds beside its `weights`, once the replies of the devices `counted` are in."""
+        new = fedcl_si.extended(state, weights, server) if self.kind == "si" else {}
+        if not self.kept:
+            return new
+        sent = state.get("sent", {}) | {name: torch.tensor(server.round) for name in sorted(counted)}
+        last = int(state["importance_round"]["round"])
+        if last // self.interval == (server.round + 1) // self.interval:
+            old = {kind: state[kind] for kind in ("importance", "importance_round")}
+        else:
+            old = self._kept({"weights": weights} | new, server, server.round + 1)
+        return new | old | {"sent": sent}
+
+    def request_work(self, load: Load) -> Work:
+        """The estimate of a round's Ω; that of round 0 also if it is kept, which `begun` makes."""
+        if not self.due(load.round) or (self.kept and load.round > 0):
+            return ()
+        return self._work(load)
+
+    def combine_work(self, load: Load) -> Work:
+        """si's gradient of the proxy set, and the estimate for the next round if Ω is kept."""
+        walk = fedcl_si.work(load) if self.kind == "si" else ()
+        return (*walk, *(self._work(load) if self.kept and self.due(load.round + 1) else ()))
+
+    def _work(self, load: Load) -> Work:
+        if self.kind == "si":
+            return (Phase("omega", 0, 1, backward="", traffic=fedcl_si.SCORE * load.parameters),)
+        return estimation("omega", self.kind, load.examples, load.parameters)
+
+    def _kept(self, state: Message, server: Party, round: int) -> Message:
+        return {"importance": self.current(state, server), "importance_round": {"round": torch.tensor(round)}}
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The device's side: which Ω it goes by in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
+
+    kind: Importance
+    fallback: Fallback
+    first: First
+    used: bool  # whether there is a penalty at all
+
+    @property
+    def sent(self) -> bool:
+        """Whether the server sends Ω to single devices."""
+        return self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
+
+    @property
+    def remembers(self) -> bool:
+        return self.fallback in ("keep_last", "catch_up")
+
+    @property
+    def ones(self) -> bool:
+        """Whether 1 stands for an Ω that is not there."""
+        return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
+
+    def estimates(self, load: Load) -> bool:
+        """Whether the device makes one of its own examples in this round."""
+        return self._own and not self.has(load)
+
+    def has(self, load: Load) -> bool:
+        """Whether it has received or remembers one."""
+        return "importance" in load.kinds or (self.remembers and "importance" in load.memory)
+
+    def known(self, download: Message, device: Party) -> Tensors | None:
+        """Received, remembered, or estimated by itself."""
+        held = (device.memory if self.remembers else {}) | download
+        if "importance" in held:
+            return positive(held["importance"])
+        return estimated(self.kind, download["weights"], device) if self._own else None
+
+    def traffic(self, load: Load) -> float:
+        """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
+        known = self.has(load) or self._own
+        if not self.used or not (known or self.ones):
+            return 0.0
+        return PULL if known and self.kind != "tensor_scalar" else PULL_PLAIN
+
+    @property
+    def _own(self) -> bool:
+        return self.fallback == "local_estimate" and self.used
+
+
+def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
+    """Ω of the party's examples at these weights; of any kind but si, which needs a path."""
+    party.model.load_state_dict(weights)
+    return importance(party.model, party.loss, party.x, party.y, cast(Kind, kind))
+
+
+def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
+    """The reply, with Ω and the round that it is of kept whatever becomes of the upload, and its age told.
+
+    `since` None stands for a remembered Ω.  The age is in rounds (algorithms.md §7b).
+    """
+    fresh = device.memory["importance_round"] if since is None else {"round": torch.tensor(since)}
+    age = float(device.round - int(fresh["round"]))
+    memory = {"importance": omega, "importance_round": fresh}
+    return replace(reply, memory=memory, leverage={**reply.leverage, "age": age})
+
+
+def form(kind: Importance, parameters: Tensors) -> Tensors:
+    """Ω's names, types and shapes: one number for each parameter, or for each parameter tensor."""
+    if kind != "tensor_scalar":
+        return parameters
+    return {name: torch.zeros((), dtype=value.dtype) for name, value in parameters.items()}
+
+
+def spread(omega: Tensors, weights: Tensors) -> Tensors:
+    """Ω in each coordinate, where a tensor has one for all of them; without taking memory."""
+    return {name: value.expand_as(weights[name]) for name, value in omega.items()}
+
+
+def statistics(omega: Tensors, weights: Tensors) -> dict[str, float]:
+    """Mean and largest Ω over all coordinates."""
+    sizes = {name: weights[name].numel() for name in omega}
+    total = sum(float(value.mean(dtype=torch.float64)) * sizes[name] for name, value in omega.items())
+    largest = max(float(value.max()) for value in omega.values())
+    return {"omega_mean": total / sum(sizes.values()), "omega_max": largest}

@@ -1,0 +1,100 @@
+"""How FedCurv's sums are kept and sent: what options say of that, on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from algorithms import fedcurv_penalty
+from algorithms.algorithm import Load, Message, Party, Reply, Tensors
+from algorithms.fedcurv_penalty import SUMS
+
+
+@dataclass(frozen=True)
+class Sums:
+    """U = Σ Î_j and V = Σ Î_j⊙θ̂_j over the devices; see algorithms.fedcurv.FedCurv for the fields."""
+
+    lean: bool
+    counted: bool  # over all devices that were ever counted, not only those of the last round
+    centred: bool | Literal["auto"]
+    keep: float
+    max_age: int
+
+    def check(self) -> None:
+        """Raises ValueError if nobody knows whose part is how old, and parts shall leave."""
+        if self.max_age and not (self.lean and self.counted):
+            raise ValueError(
+                f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
+                "only then does the server know whose part of its sums is how old"
+            )
+
+    def check_encodings(self, lossy: Mapping[str, str]) -> None:
+        """Raises ValueError for ways down that leave a device unable to tell its own part of the sums."""
+        if self.centred is True and "down weights" in lossy:
+            raise ValueError(
+                f"encoding.down.weights is {lossy['down weights']!r}; centred sums are counted from the model that "
+                "came down, so it must be float32"
+            )
+        for kind in SUMS:
+            if (how := lossy.get(f"down {kind}", "")).startswith("top-"):
+                raise ValueError(
+                    f"encoding.down.{kind} is {how!r}; a device takes its own part out of the sums before any cut, so "
+                    "it must be another; `keep` sends fewer coordinates"
+                )
+
+    def about(self, lossy: Mapping[str, str]) -> bool:
+        """Whether sums are centred; auto: if uploads of them lose, and the model comes down whole."""
+        if self.centred != "auto":
+            return self.centred
+        up = SUMS[:1] if self.lean else SUMS
+        return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
+
+    def centre(self, download: Message, device: Party) -> Tensors | None:
+        """Where θ is counted from; None: from 0."""
+        return download["weights"] if self.about(device.lossy) else None
+
+    def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
+        """What goes up of a device's part, Î at its θ̂ as that arrives, and what it keeps once that is counted."""
+        if self.lean:
+            upload, own = fedcurv_penalty.whole(fisher, theta, device.send)
+        else:
+            centre = self.centre(download, device)
+            before = fedcurv_penalty.own_part(device.memory, download, centre) if self.counted else {}
+            upload, own = fedcurv_penalty.changed(before, fisher, theta, centre, device.send)
+        return upload, own | self.date(device.round)
+
+    def date(self, round: int) -> Message:
+        """The round in which sums are formed, where parts leave them again."""
+        return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}
+
+    def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+        """The `new` state with U and V: with what came, or formed anew of what each device sent last."""
+        uploads = {name: replies[name].upload for name in sorted(replies)}
+        centred, round = self.about(server.lossy), server.round
+        old = state if self.counted else {}
+        new = new | self.date(round)
+        if self.lean:
+            kept = fedcurv_penalty.last_sent(old, uploads, round, self.max_age)
+            sums = fedcurv_penalty.sums_of(kept, new["weights"] if centred else None)
+            return new | sums | (kept if self.counted else {})
+        sums = fedcurv_penalty.summed(old, uploads.values())
+        return new | (fedcurv_penalty.recentred(sums, state["weights"], new["weights"]) if centred else sums)
+
+    def moved_by_device(self, load: Load, knows: bool) -> float:
+        """Floats for each parameter: the own part is taken out of the sums that it `knows`, and a new one made."""
+        moved = fedcurv_penalty.moved_by_device(self.lean, self.about(load.lossy), knows, load.memory, self.counted)
+        return moved + 8 * (self.keep < 1)  # all Î in one piece, copied, partitioned, compared, cut
+
+    def moved_by_server(self, load: Load) -> float:
+        """Likewise; lean, of all devices, as when each has been counted."""
+        parts = load.devices if self.lean and self.counted else load.replies
+        return fedcurv_penalty.moved_by_server(self.lean, self.about(load.lossy), parts, not self.counted)
+
+    def held(self, load: Load) -> float:
+        """Floats for each parameter on a device: before training the own part and u and v (lean); after it the part as
+        it was and as it is, and the change."""
+        before = 3.0 + 2 * self.about(load.lossy) if self.counted else 0.0
+        return 7.0 if self.lean else 7.0 + before + (self.keep < 1)

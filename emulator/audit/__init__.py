@@ -1,0 +1,1 @@
+"""The laws that a record must obey, read from the record alone."""

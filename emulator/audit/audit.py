@@ -1,0 +1,241 @@
+"""Does a record obey the laws?  It judges from the files in a run's folder and beside it, and computes each sum.
+
+    form      every line has its keys, of the right type, and finite numbers; form.py
+    rounds    0, 1, 2, ... each opened, closed and combined before the next
+    I1-I8     as in reliability.md §1.3; event_laws.py, whole_record.py, stragglers.py
+    rows      rounds.jsonl says what the events say
+    scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; against.py
+
+A record may end anywhere, because a run may be stopped; up to there it must obey.  Pure but for reading.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.audit.event_laws import Timeline, near
+from emulator.audit.format import PARTS, USES, Row, malformed, misformed
+from emulator.audit.timeline import Line, Round, Stretch, Visit
+from emulator.audit.whole_record import slack
+from emulator.record.record import read_lines
+
+CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What came of judging a record."""
+
+    faults: list[str]  # one sentence for each law that it breaks
+    unjudged: str | None = None  # why the laws of the scenario were not applied
+
+
+def audit_run(folder: Path) -> list[str]:
+    """One sentence for each law that the record in `folder` breaks; none if it obeys them all.
+
+    Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
+    """
+    return audit(folder).faults
+
+
+def audit(folder: Path) -> Audit:
+    """The same, and whether the laws of the scenario could be applied; to a record that breaks others they are not."""
+    from emulator.audit import expected, scenario_laws
+
+    timeline, faults, unjudged, known = Timeline(), list[str](), None, None
+    try:
+        known = expected.declared(folder)
+    except (OSError, ValueError) as error:
+        unjudged = str(error)
+    for number, body in enumerate(_objects(folder / "events.jsonl"), 1):
+        wrong = list(malformed(body))
+        faults += (f"form: line {number}: {what}" for what in wrong)
+        if not wrong:
+            timeline.read(Line(number, body["event"], body["round"], body["t"], body))
+    timeline.finish(known.finish if known else None)
+    rows = _objects(folder / "rounds.jsonl")
+    faults += [*timeline.faults, *_judge(rows, timeline)]
+    if known and not faults:
+        try:
+            faults += scenario_laws.faults(known, timeline, rows)
+        except ValueError as error:  # of a link or a log that is made when it is needed
+            unjudged = str(error)
+    return Audit(faults, unjudged)
+
+
+def _objects(path: Path) -> list[Row]:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
+    try:
+        return list(read_lines(path))
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply to be a record") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
+
+def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
+    """The laws of rounds.jsonl.  Rows may be fewer than rounds: one waits for its last straggler."""
+    before: float | None = 0.0
+    watts: dict[str, Any] = {}  # of each device, as a row has said first
+    for place, row in enumerate(rows):
+        wrong = list(misformed(row))
+        yield from (f"form: row {place}: {what}" for what in wrong)
+        if wrong:
+            before = None
+            continue
+        yield from (f"I6: row {place}: {what}" for what in _changed(row["watts"], watts))
+        if row["round"] != place:
+            yield f"rows: row {place} is of round {row['round']}; they must be 0, 1, 2, ..."
+        yield from (f"{law}: row {place}: {what}" for law, what in _row(row, before, timeline.rounds))
+        before = row["time_s"]
+
+
+def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterator[tuple[str, str]]:
+    round = rounds.get(row["round"])
+    if round is None or round.stamp is None:
+        yield "rows", f"there is a row of round {row['round']}, but the events do not end that round"
+        return
+    for device, visit in round.visits.items():
+        if visit.pending:
+            start = visit.pending.start
+            yield (
+                "I5",
+                f"{start.event} of {device!r} in line {start.number} has neither end nor cut, but the round has a row",
+            )
+    if not near(row["time_s"], round.stamp.t, 1e-9):
+        yield "rows", f"time_s is {row['time_s']}, but line {round.stamp.number} ends the round at {round.stamp.t}"
+    if before is not None and row["time_s"] < before:
+        yield "I7", f"time_s goes back from {before} to {row['time_s']}"
+    yield from (("I5", what) for what in _numbers(row, round))
+    yield from (("rows", what) for what in _critical(row, before, round))
+
+
+def _numbers(row: Row, round: Round) -> Iterator[str]:
+    refused = sum(visit.refused for visit in round.visits.values())
+    told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
+    told["wasted_bytes"] = sum(
+        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute")
+        if name in round.useful
+        else visit.moved
+        for name, visit in round.visits.items()
+    )
+    for key, value in told.items():
+        if row[key] != value:
+            yield f"{key} is {row[key]}, but the events say {value}"
+    least, most = round.lost
+    if not least <= row["lost"] <= most:
+        yield f"lost is {row['lost']}, but the events say {least}" + (f" to {most}" if most > least else "")
+    if row["asked"] != row["counted"] + row["late"] + row["lost"] + row["refused"]:
+        yield (
+            f"asked is {row['asked']}, but counted + late + lost + refused is "
+            f"{row['counted']} + {row['late']} + {row['lost']} + {row['refused']}"
+        )
+    if (sums := _bytes(round)) != _without_zeros(row["bytes"]):
+        yield f"bytes is {row['bytes']}, but the events say {sums}"
+    if not near(row["flops"], flops := _flops(round), 1e-9):
+        yield f"flops is {row['flops']}, but the events say {flops}"
+    yield from _seconds(row, round)
+
+
+def _seconds(row: Row, round: Round) -> Iterator[str]:
+    """Of all that were asked, from the opening to the close, or to what a device did last if that is later."""
+    said, spent = row["seconds"], round.spent()
+    for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
+        if keys.keys() != spent.keys():
+            yield f"{what} are told of {sorted(keys)}, but {sorted(spent)} were asked"
+            return
+    margin = slack(row["time_s"]) * 6
+    for name, own in spent.items():
+        due = [own.useful, own.wasted, own.idle]
+        if any(abs(a - b) > 1e-9 * b + margin for a, b in zip(said["devices"][name], due, strict=True)):
+            yield f"seconds of {name!r} are {said['devices'][name]}, but the events say {due}"
+        yield from _joules(name, row, [own.idle, own.computing, own.sending])
+    for number, use in enumerate(USES):
+        total = sum(each[number] for each in said["devices"].values())
+        if not near(said[use], total, 1e-9):
+            yield f"seconds.{use} is {said[use]}, but those of the devices sum to {total}"
+
+
+def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
+    """Watts times seconds, while it idles, computes, and has the radio on."""
+    joules, watts = row["joules"][name], row["watts"][name]
+    due = None if watts is None else sum(a * b for a, b in zip(watts, seconds, strict=True))
+    if (joules is None) != (due is None) or (due is not None and not near(joules, due, 1e-6)):
+        yield f"joules of {name!r} are {joules}, but {watts} W in {seconds} s make {due}"
+
+
+def _changed(watts: Mapping[str, Any], known: dict[str, Any]) -> Iterator[str]:
+    for name, each in watts.items():
+        if known.setdefault(name, each) != each:
+            yield f"{name!r} draws {each} W; it was {known[name]} before, and no machine changes its own"
+
+
+def _bytes(round: Round) -> dict[str, dict[str, int]]:
+    sums: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
+    for visit in round.visits.values():
+        for way in sums:
+            pieces = visit.all(way)
+            arrived = bool(pieces) and pieces[-1].whole
+            cut = [piece.moved for piece in pieces if not piece.whole and not (arrived and piece.then == "resume")]
+            sums[way].update({CUT: sum(cut), **(pieces[-1].start.body["bytes"] if arrived else {})})
+    return _without_zeros(sums)
+
+
+def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {way: {kind: size for kind, size in sorted(sizes.items()) if size} for way, sizes in sums.items()}
+
+
+def _flops(round: Round) -> float:
+    devices = sum(stretch.flops for visit in round.visits.values() for stretch in visit.all("compute"))
+    return devices + sum(stretch.flops for stretch in round.server.values())
+
+
+def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
+    """Where the seconds went: each part as the events say, and all together the length of the round."""
+    path = row["critical"]
+    closer = round.counted[-1] if round.counted else None
+    if path["device"] != closer:
+        yield f"critical is the path of {path['device']!r}, but {closer!r} was counted last"
+        return
+    for part, told in _parts(round.visits.get(closer or ""), round).items():
+        said = path[part]
+        if said.keys() != told.keys() or not all(near(said[key], told[key], 1e-6) for key in told):
+            yield f"critical.{part} is {said}, but the events say {told}"
+    did = closing.all("down", "up") if (closing := round.visits.get(closer or "")) else ()
+    if not near(path["setup_s"], setup := sum(stretch.setup for stretch in did), 1e-6):
+        yield f"critical.setup_s is {path['setup_s']}, but the events say {setup}"
+    seconds = [path["setup_s"], path["wait_s"], *(value for part in PARTS for value in path[part].values())]
+    margin = slack(row["time_s"])
+    if min(seconds) < -margin:
+        yield f"critical holds {min(seconds)} s; no part of a round is negative"
+    if before is not None and abs(sum(seconds) - (row["time_s"] - before)) > 1e-6 * (row["time_s"] - before) + margin:
+        yield f"critical sums to {sum(seconds)} s, but the round took {row['time_s'] - before} s"
+
+
+def _parts(visit: Visit | None, round: Round) -> dict[str, dict[str, float]]:
+    did = visit or Visit()
+    server: Counter[str] = Counter()
+    for stretch in round.server.values():
+        server.update(stretch.start.body["seconds"])
+    return {
+        "down_s": _split(did.all("down"), "bytes"),
+        "compute_s": _split(did.all("compute"), "seconds"),
+        "up_s": _split(did.all("up"), "bytes"),
+        "server_s": dict(server),
+    }
+
+
+def _split(stretches: list[Stretch], key: str) -> dict[str, float]:
+    """Their seconds after the set-up, in proportion to what the line that starts one says under `key`."""
+    sums: Counter[str] = Counter()
+    for stretch in stretches:
+        shares = stretch.start.body[key]
+        if total := sum(shares.values()):
+            seconds = stretch.seconds - stretch.setup
+            sums.update({name: seconds * share / total for name, share in shares.items()})
+    return dict(sums)

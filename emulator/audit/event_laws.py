@@ -1,0 +1,325 @@
+"""The laws that the events of a record must obey, applied line by line.  Pure.
+
+I1 to I8 are those of reliability.md §1.3; of I4 a record shows only the acknowledgements.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from emulator.audit import whole_record
+from emulator.audit.stragglers import faults as after_the_close
+from emulator.audit.timeline import Line, Round, Stretch, Visit, losses
+from emulator.audit.whole_record import slack
+
+AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
+    "down.start": None,
+    "down.end": "down.start",
+    "down.cut": "down.start",
+    "compute.start": "down.end",
+    "compute.end": "compute.start",
+    "compute.cut": "compute.start",
+    "up.start": "compute.end",
+    "up.end": "up.start",
+    "up.cut": "up.start",
+    "refused": "up.end",
+}
+
+
+class Timeline:
+    """The rounds of a record, put together line by line; `faults` says what broke a law."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[int, Round] = {}
+        self.faults: list[str] = []
+        self.latest: Line | None = None
+        self.serving: Stretch | None = None  # what the server is doing
+        self.rates: dict[str, float] = {}  # of each device, and of the server under ""
+        self.back: list[tuple[Line, Round, Visit, Line | None]] = []  # at this instant; and what was cut before
+        self.acknowledged: dict[str, int] = {}  # device -> its last counted round
+        self.model: str | None = None  # digest; None if a broken record leaves it open
+
+    def fault(self, law: str, line: Line, what: str) -> None:
+        self.faults.append(f"{law}: {line.where}: {what}")
+
+    def read(self, line: Line) -> None:
+        if self.latest and line.t < self.latest.t:
+            self.fault("I7", line, f"time goes back from {self.latest.t} to {line.t}")
+        if self.latest and line.t > self.latest.t:
+            self._went_on()
+        self.latest = line
+        round = self.rounds.get(line.round)
+        if line.event == "open":
+            self._open(line)
+        elif round is None:
+            self.fault("rounds", line, f"{line.event} in a round that has not opened")
+        elif line.event == "close":
+            self._close(line, round)
+        elif line.event.startswith("server"):
+            self._server(line, round)
+        elif line.device not in round.visits:
+            self.fault("I7", line, f"{line.event} of a device that was not asked")
+        elif line.event in ("off", "on"):
+            self._presence(line, round, round.visits[line.device])
+        else:
+            self._work(line, round, round.visits[line.device])
+
+    def _open(self, line: Line) -> None:
+        asked, due = line.body["asked"], max(self.rounds, default=-1) + 1
+        if line.round != due:
+            self.fault("rounds", line, f"opens where round {due} is due")
+        before = self.rounds.get(due - 1)
+        if before and before.stamp is None:
+            self.fault("rounds", line, f"opens before round {due - 1} was closed and combined")
+        if self.model not in (None, line.body["model"]):
+            self.fault("I8", line, f"opens with model {line.body['model']}, but round {due - 1} left {self.model}")
+        if len(set(asked)) < len(asked):
+            self.fault("I1", line, f"asks a device twice: {asked}")
+        if line.round not in self.rounds:
+            self.rounds[line.round] = Round(line, {name: Visit() for name in asked})
+            self.model = line.body["model"]
+
+    def _close(self, line: Line, round: Round) -> None:
+        if round.close:
+            self.fault("rounds", line, f"closes again; line {round.close.number} closed it")
+            return
+        round.close = line
+        if len(set(round.counted)) < len(round.counted):
+            self.fault("I1", line, f"counts an update twice: {round.counted}")
+        for name in dict.fromkeys(round.counted):
+            self._counted(line, name, round.visits.get(name))
+        round.lost = losses(round)
+        self._reason(line, round)
+
+    def _counted(self, line: Line, name: str, visit: Visit | None) -> None:
+        if visit is None:
+            self.fault("I1", line, f"counts {name!r}, which was not asked")
+        elif visit.refused:
+            self.fault("I2", line, f"counts {name!r}, whose reply was refused")
+        elif visit.last is None or visit.last.event != "up.end":
+            last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
+            self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
+        elif "compute" not in visit.did:
+            self.fault("I2", line, f"counts {name!r}, which has computed nothing")
+
+    def _reason(self, line: Line, round: Round) -> None:
+        reason, asked = line.body["reason"], len(round.visits)
+        heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
+        if reason == "all" and heard + round.lost[1] < asked:
+            self.fault(
+                "rounds", line, f"closed for 'all', but only {heard + round.lost[1]} of {asked} were heard or lost"
+            )
+        if reason in ("first", "deadline") and heard + round.lost[0] >= asked:
+            self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
+        if reason != "too_few" and not round.counted:
+            self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
+        arrived = max(
+            (visit.last.number for name in round.counted if (visit := round.visits.get(name)) and visit.last), default=0
+        )
+        for visit in round.visits.values():
+            cut = visit.cut("closed")
+            if cut and cut.number < arrived:
+                self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
+
+    def _server(self, line: Line, round: Round) -> None:
+        what, starts = line.body["what"], line.event == "server.start"
+        if not starts:
+            self._served(line, round, what)
+            return
+        if self.serving:
+            self.fault(
+                "I6",
+                line,
+                f"the server starts {what} before what it began in line {self.serving.start.number} has ended",
+            )
+        if what in round.server:
+            self.fault("I6", line, f"the server starts a second {what}")
+            return
+        if what == "request" and (round.close or any(visit.last for visit in round.visits.values())):
+            self.fault("I7", line, "the server prepares a request that was sent before")
+        if what == "combine" and not round.close:
+            self.fault("I7", line, "the server combines before the close")
+        if what == "combine" and round.failed:
+            self.fault("I8", line, "the server combines a failed round")
+        charge, phases = line.body["flops"], line.body["phases"]
+        if not near(charge, sum(phases.values()), 1e-9):
+            self.fault("I6", line, f"flops is {charge}, but the phases sum to {sum(phases.values())}")
+        self._roofline(line)
+        self.serving = round.server[what] = Stretch(line)
+
+    def _served(self, line: Line, round: Round, what: str) -> None:
+        stretch, model = self.serving, line.body["model"]
+        if stretch is None or (stretch.start.round, stretch.start.body["what"]) != (line.round, what):
+            self.fault("I6", line, f"the server ends a {what} that it was not doing")
+            return
+        stretch.stop, self.serving = line, None
+        self._duration(stretch)
+        if what == "combine":
+            self.model = model
+            self.acknowledged.update(dict.fromkeys(round.counted, line.round))
+        elif model != self.model:
+            self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
+
+    def _presence(self, line: Line, round: Round, visit: Visit) -> None:
+        if round.close and visit.over:
+            self.fault("I7", line, f"{line.event} after the close, of a device that had nothing more to do")
+        if visit.off == (line.event == "off"):
+            self.fault("I6", line, f"goes {line.event}, but it was {line.event} already")
+        elif line.event == "off":
+            visit.away.append(Stretch(line))
+        else:
+            visit.away[-1].stop = line
+            if visit.suspended:
+                self.back.append((line, round, visit, visit.last))
+
+    def _went_on(self) -> None:
+        """Who came back must have gone on in that instant with what his absence had cut, also after the close.
+
+        Unless the close came in the same instant and stopped him.
+        """
+        for line, round, visit, before in self.back:
+            stopped = round.close is not None and round.close.number > line.number
+            if visit.last is before and before and not (visit.off or stopped):
+                self.fault("I7", line, f"is back, but does not go on with what line {before.number} has put off")
+        self.back.clear()
+
+    def _work(self, line: Line, round: Round, visit: Visit) -> None:
+        before = visit.last.event if visit.last else None
+        phase, _, step = line.event.partition(".")
+        cut = visit.did.get(phase)
+        again = step == "start" and visit.suspended and cut is not None and cut.stop is visit.last
+        if before != AFTER[line.event] and not again and not (before == "down.end" and _declines(line)):
+            self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
+        visit.last = line
+        if phase == "refused":
+            visit.refused = True
+            if round.close:
+                self.fault("I2", line, f"refused after the close in line {round.close.number}")
+        elif step == "start":
+            if again:
+                visit.earlier.append(visit.did.pop(phase))
+                self._goes_on(line, visit.earlier[-1])
+            else:
+                self._starts(line, round, phase)
+            visit.did.setdefault(phase, Stretch(line))
+        elif phase in visit.did and visit.did[phase].stop is None:
+            visit.did[phase].stop = line
+            self._stops(line, visit, visit.did[phase])
+
+    def _goes_on(self, line: Line, before: Stretch) -> None:
+        """What an absence has cut goes on with exactly what was left, or starts again from the beginning."""
+        if "seconds" in line.body:
+            self._roofline(line)
+            self._rest_of_work(line, before)
+            return
+        reached = before.since + before.moved if before.then == "resume" else 0
+        if line.body.get("from", 0) != reached:
+            self.fault("I5", line, f"goes on from byte {line.body.get('from', 0)}; it must be {reached}")
+        if any(line.body[key] != before.start.body[key] for key in ("bytes", "reply_to")):
+            self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
+
+    def _rest_of_work(self, line: Line, before: Stretch) -> None:
+        """In seconds of a machine that is cold: it may have cooled down meanwhile."""
+        left = 1 - before.share if before.then == "pause" else 1.0
+        for what in ("phases", "seconds"):
+            heat, heat_before = (
+                each.get("throttled", 1.0) if what == "seconds" else 1.0 for each in (line.body, before.start.body)
+            )
+            said, due = line.body[what], before.start.body[what]
+            if said.keys() != due.keys() or not all(
+                near(said[phase] / heat, left * due[phase] / heat_before, 1e-6) for phase in due
+            ):
+                self.fault("I6", line, f"goes on with {what} {said}, but {left} of {due} were left")
+        if line.body.get("jitter") != before.start.body.get("jitter"):
+            self.fault("I6", line, f"goes on with another jitter than that of line {before.start.number}")
+
+    def _starts(self, line: Line, round: Round, phase: str) -> None:
+        if line.body.get("from"):
+            self.fault("I5", line, f"begins with byte {line.body['from']}, but nothing of it was sent before")
+        reply = line.body.get("reply_to")
+        if phase == "compute":
+            self._roofline(line)
+        elif phase == "up":
+            if reply != line.round:
+                self.fault("I3", line, f"an upload that answers round {reply}")
+        else:
+            known = self.acknowledged.get(line.device)
+            if reply != known:
+                self.fault("I4", line, f"acknowledges round {reply}, but the device was last counted in {known}")
+            if round.close:
+                self.fault("I7", line, f"a download that starts after the close in line {round.close.number}")
+            if self.serving and self.serving.start.round == line.round:
+                self.fault(
+                    "I7",
+                    line,
+                    f"a download that starts before the server's work of line {self.serving.start.number} has ended",
+                )
+
+    def _stops(self, line: Line, visit: Visit, stretch: Stretch) -> None:
+        if line.body.get("why") == "off" and not visit.off:
+            self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
+        if line.body.get("why") == "closed" and line.body.get("then"):
+            self.fault("I7", line, f"{line.event} by the close, which is not followed by more")
+        if "seconds" in stretch.start.body:
+            self._duration(stretch)
+            self._done(line, stretch)
+        elif stretch.whole and stretch.seconds < (setup := stretch.start.body.get("setup", 0.0)) - slack(line.t):
+            self.fault("I5", line, f"took {stretch.seconds} s, less than its set-up of {setup} s")
+        elif stretch.since + stretch.moved > stretch.announced:
+            announced = stretch.announced - stretch.since
+            self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
+
+    def _done(self, line: Line, stretch: Stretch) -> None:
+        """A device heats up as it computes: of the work the first seconds do no less than the others, nor than cold."""
+        if stretch.whole or not stretch.charged:
+            return
+        share, heat = min(1.0, stretch.seconds / stretch.charged), stretch.start.body.get("throttled", 1.0)
+        if not share * (1 - 1e-6) - 1e-9 <= stretch.share <= min(1.0, share * heat) * (1 + 1e-6) + 1e-9:
+            said = f"{stretch.share} of the work is done in {stretch.seconds} of {stretch.charged} s"
+            self.fault("I6", line, f"{said}; it must be {share} at least, and {min(1.0, share * heat)} at most")
+
+    def _roofline(self, line: Line) -> None:
+        phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
+        if self.rates.setdefault(line.body.get("device", ""), rate) != rate:
+            self.fault("I6", line, f"the rate is {rate} FLOP/s; it was another before, and no machine changes its own")
+        if phases.keys() != seconds.keys():
+            self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but seconds for {sorted(seconds)}")
+            return
+        jitter, throttled = line.body.get("jitter", dict.fromkeys(phases, 1.0)), line.body.get("throttled", 1.0)
+        if jitter.keys() != phases.keys():
+            self.fault("I6", line, f"charges FLOPs for {sorted(phases)}, but has jitter for {sorted(jitter)}")
+            return
+        if throttled < 1:
+            self.fault("I6", line, f"throttled is {throttled}; heat makes no machine quicker")
+        for phase, flops in phases.items():
+            if seconds[phase] < flops / rate * jitter[phase] * throttled * (1 - 1e-9):
+                self.fault(
+                    "I6", line, f"{phase} takes {seconds[phase]} s, but {flops} FLOPs at {rate} FLOP/s take longer"
+                )
+
+    def _duration(self, stretch: Stretch) -> None:
+        """Work lasts as charged, and as long as its recorded overrun: over sockets real training can take longer."""
+        assert stretch.stop
+        stop, passed, charged = stretch.stop, stretch.seconds, stretch.charged
+        margin = slack(stop.t)
+        overrun = stop.body.get("overrun", 0.0)
+        if stretch.whole and abs(passed - charged - overrun) > 1e-6 * charged + margin:
+            self.fault("I6", stop, f"the work took {passed} s; {charged} s are charged, and the overrun is {overrun} s")
+        if not stretch.whole and abs(stop.body["seconds"] - passed) > 1e-6 * passed + margin:
+            self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
+
+    def finish(self, stragglers: bool | None = None) -> None:
+        """The laws that need the whole record.  `stragglers`: whether they may finish, if that is known."""
+        after, absences = after_the_close(self.rounds, stragglers), whole_record.absences(self.rounds.values())
+        for law, line, what in chain(after, absences):
+            self.fault(law, line, what)
+        self.faults += whole_record.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
+
+
+def _declines(line: Line) -> bool:
+    """Whether it is the start of a reply without a tensor: a device says that it cannot take part."""
+    return line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
+
+
+def near(a: float, b: float, relative: float) -> bool:
+    return abs(a - b) <= relative * max(abs(a), abs(b)) + 1e-9

@@ -1,0 +1,122 @@
+"""The laws that need the scenario beside a record: what it shows of devices, links and rules is what was declared.
+
+    rules      of the close, and of what becomes of what an absence cuts
+    presence   devices go off and come back when it is due
+    watts      are those of the profile
+    charged.py, carried.py: what work costs on a machine, and transfers on a link
+
+In virtual time things happen when they are due; over sockets never before.  Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from devices.device import UNKNOWN
+from emulator.audit import transfer_laws, work_laws
+from emulator.audit.event_laws import Timeline
+from emulator.audit.expected import Declared
+from emulator.audit.format import Row
+from emulator.audit.stragglers import over
+from emulator.audit.timeline import PHASES, Round, Visit
+from emulator.audit.whole_record import Fault, slack
+
+
+def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
+    """Of a record that obeys all other laws.  Raises ValueError where a device or link cannot be made."""
+    asked = {name for round in timeline.rounds.values() for name in round.visits}
+    if strange := sorted(name for name in asked if name not in declared.devices):
+        yield f"scenario: asks {strange[0]!r}, and the scenario has no such device"
+        return
+    for place, row in enumerate(rows):
+        yield from (f"scenario: row {place}: {what}" for what in _watts(declared, row["watts"]))
+    for law, line, what in _of_events(declared, timeline, len(rows)):
+        yield f"{law}: {line.where}: {what}"
+
+
+def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:
+    """`written`: of so many rounds work.jsonl is whole.  Links last: they may be recordings that are not here."""
+    rounds, now = timeline.rounds, timeline.latest.t if timeline.latest else 0.0
+    for round in rounds.values():
+        yield from _rules(declared, round)
+        for name, visit in round.visits.items():
+            yield from _policies(declared, name, visit)
+            yield from _presence(declared, name, visit, round, now)
+    yield from work_laws.faults(declared, rounds, written)
+    yield from transfer_laws.faults(declared, rounds)
+
+
+def _watts(declared: Declared, said: Mapping[str, Sequence[float] | None]) -> Iterator[str]:
+    """What a row says that devices draw."""
+    for name, each in said.items():
+        power = declared.devices[name].profile.power
+        due = None if power == UNKNOWN else [power.idle, power.compute, power.radio]
+        if each != due:
+            yield f"{name!r} draws {each} W idle, computing and with its radio; its profile says {due}"
+
+
+def _rules(declared: Declared, round: Round) -> Iterator[Fault]:
+    close, rules, counted = round.close, declared.rounds, len(round.counted)
+    if close is None:
+        return
+    if round.failed != (counted < rules.min_replies):
+        yield (
+            "scenario",
+            close,
+            f"closed for {close.body['reason']!r} with {counted}; min_replies is {rules.min_replies}",
+        )
+    if close.body["reason"] == "first" and counted != declared.needed:
+        yield "scenario", close, f"closed for 'first' with {counted} replies; it takes {declared.needed}"
+    expired = close.body["reason"] == "deadline"
+    if rules.deadline_s is None:
+        if expired:
+            yield "scenario", close, "closed for 'deadline'; the scenario has none"
+    elif declared.virtual:
+        due, began = round.open.t + rules.deadline_s, round.server.get("request")
+        latest = max(due, began.end if began else due)
+        if close.t > latest + slack(latest) or (expired and close.t < due - slack(due)):
+            yield "scenario", close, f"closed for {close.body['reason']!r}; the deadline was {due}"
+
+
+def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
+    """What becomes of what an absence cuts.  Who never comes back loses all."""
+    presence = declared.devices[name].presence
+    for stretch in visit.all(*PHASES):
+        if stretch.stop is None or stretch.stop.body.get("why") != "off":
+            continue
+        rule = declared.rounds.when_off if stretch.phase == "compute" else declared.rounds.transfers
+        due = {None if rule == "lose" else rule}
+        gone = presence.next_off(stretch.end)  # of which the record may be a rounding short
+        if presence.next_on(gone) == math.inf:
+            due.add(None)
+        if stretch.then not in due:
+            said = f"is to {stretch.then}" if stretch.then else "is lost"
+            yield "scenario", stretch.stop, f"what is cut here {said}; the scenario says {rule!r}"
+
+
+def _presence(declared: Declared, name: str, visit: Visit, round: Round, now: float) -> Iterator[Fault]:
+    """It goes off and comes back when the scenario says so."""
+    presence, t = declared.devices[name].presence, round.open.t
+    if declared.virtual and not presence.on(t):
+        yield "scenario", round.open, f"asks {name!r}, which is off line"
+    for line in (line for away in visit.away for line in (away.start, away.stop) if line):
+        t = presence.next_off(t) if line.event == "off" else presence.next_on(t)
+        if line.t < t - slack(line.t) or (declared.virtual and line.t > t + slack(line.t)):
+            yield "scenario", line, f"goes {line.event} at {line.t}; the scenario says {t}"
+            return
+    due = presence.next_on(t) if visit.off else presence.next_off(t)
+    until = _watched(declared, visit, round, now)
+    if declared.virtual and due < until - slack(until):
+        change = "on" if visit.off else "off"
+        yield "scenario", round.open, f"{name!r} goes {change} at {due}, before {until}, and no line says so"
+
+
+def _watched(declared: Declared, visit: Visit, round: Round, now: float) -> float:
+    """Until when its comings and goings are written: to the close, or to what it does last if it may finish that."""
+    if round.close is None:
+        return now
+    if not declared.finish or over(visit, round.close):
+        return round.close.t
+    assert visit.last
+    return max(round.close.t, visit.last.t) if visit.over else now

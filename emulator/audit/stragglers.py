@@ -1,0 +1,100 @@
+"""The laws of what goes on after the close of a round: nothing, or with `stragglers: finish` all that was begun.  Pure.
+
+One rule holds for a whole run, the scenario's.  A device that is cut by a close shows it, or a line of one after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from emulator.audit.timeline import Line, Round, Visit
+from emulator.audit.whole_record import Fault
+
+
+def faults(rounds: Mapping[int, Round], finish: bool | None = None) -> Iterator[Fault]:
+    """What breaks the rule.  `finish`: whether the scenario lets them; None: only the record may show it."""
+    stopped = [cut for round in rounds.values() for cut in _stopped(round)]
+    if finish:
+        yield from (("I7", cut, "cut by the close, but the scenario lets stragglers finish") for cut in stopped)
+    elif stopped or finish is False:
+        why = "the scenario says" if finish is False else f"line {stopped[-1].number} shows"
+        for round in rounds.values():
+            yield from _goes_on(round, f"{why} that stragglers stop")
+    if finish or (finish is None and not stopped and any(map(_late, rounds.values()))):
+        yield from _asked_before_it_is_over(rounds)
+    yield from _ends_before_the_run(rounds)
+
+
+def _goes_on(round: Round, why: str) -> Iterator[Fault]:
+    """What a device did after the close that stopped it."""
+    for line in _late(round):
+        yield "I7", line, f"{line.event} after the close, but {why}"
+    for visit in round.visits.values() if round.close else ():
+        if visit.pending and not _after(round, visit):
+            start = visit.pending.start
+            yield "I5", start, f"{start.event} has neither end nor cut, though the round has closed"
+
+
+def _asked_before_it_is_over(rounds: Mapping[int, Round]) -> Iterator[Fault]:
+    """Who may finish is not asked before he has: else his seconds would count in two rounds."""
+    before: dict[str, Visit] = {}
+    for round in rounds.values():
+        for device, visit in round.visits.items():
+            busy = before.get(device)
+            if busy and not over(busy, round.open):
+                assert busy.last
+                said = f"asks {device!r}, which is not done with what it does for round {busy.last.round}"
+                yield "I7", round.open, said
+            before[device] = visit
+
+
+def over(visit: Visit, by: Line) -> bool:
+    """Whether it had nothing more to do then.  Who went off when it had been told may have lost the request."""
+    if visit.last is None or visit.last.number > by.number:
+        return visit.last is None
+    lost = visit.last.event == "down.end" and visit.away and visit.away[-1].start.t >= visit.last.t
+    return visit.over or bool(lost)
+
+
+def _ends_before_the_run(rounds: Mapping[int, Round]) -> Iterator[Fault]:
+    """Who may finish is cut by the end of the run alone."""
+    last = max((line for round in rounds.values() for line in _of_server(round)), key=_number, default=None)
+    for round in rounds.values():
+        for visit in round.visits.values():
+            cut = visit.cut("closed")
+            closed = cut and round.close and cut.number < round.close.number
+            if cut and last and cut.number < last.number and not closed:
+                yield "I7", cut, f"cut as the run ends, but it goes on with {last.event} in line {last.number}"
+
+
+def _stopped(round: Round) -> Iterator[Line]:
+    """Where the close has cut a device."""
+    for visit in round.visits.values():
+        cut = visit.cut("closed")
+        if cut and round.close and cut.number < round.close.number:
+            yield cut
+
+
+def _late(round: Round) -> list[Line]:
+    """Lines of its devices after the close."""
+    return sorted(chain.from_iterable(_after(round, visit) for visit in round.visits.values()), key=_number)
+
+
+def _after(round: Round, visit: Visit) -> list[Line]:
+    """What it did last, and its comings and goings, if they are after the close."""
+    ends = [stop for away in visit.away if (stop := away.stop)]
+    lines = [*([visit.last] if visit.last else []), *(away.start for away in visit.away), *ends]
+    return [line for line in lines if round.close and line.number > round.close.number]
+
+
+def _of_server(round: Round) -> Iterator[Line]:
+    yield round.open
+    if round.close:
+        yield round.close
+    for stretch in round.server.values():
+        yield from (line for line in (stretch.start, stretch.stop) if line)
+
+
+def _number(line: Line) -> int:
+    return line.number

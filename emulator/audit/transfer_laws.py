@@ -1,0 +1,76 @@
+"""The laws of what transfers take: headers and round trips as their links have them, and bytes no quicker.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from devices.device import Device
+from emulator.audit.expected import Declared
+from emulator.audit.timeline import Round, Stretch
+from emulator.audit.whole_record import Fault, slack
+from emulator.study.links import places
+from network.links.link import Link
+from network.links.tcp import Connection, Passage
+from network.links.trace import Direction
+
+CLOSE = 1e-6  # relative: what is computed from times
+
+
+def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
+    """Of each device, round after round: what one transfer leaves open the next one finds."""
+    did: dict[str, list[Stretch]] = {}
+    for round in rounds.values():
+        for name, visit in round.visits.items():
+            transfers = sorted(visit.all("down", "up"), key=lambda each: each.start.number)
+            did.setdefault(name, []).extend(transfers)
+    for name, stretches in did.items():
+        yield from _transfers(declared, declared.devices[name], _placed(declared, name), stretches)
+
+
+def _placed(declared: Declared, name: str) -> Link:
+    """The device's link, its recording at the place at which this run begins."""
+    link = declared.links[name]
+    return link.starting(places(declared.seed)(name)) if declared.seed is not None else link
+
+
+def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequence[Stretch]) -> Iterator[Fault]:
+    connection: Connection | None = None
+    silent = -math.inf  # since when it has neither sent nor received
+    for stretch in stretches:
+        start, left = stretch.start, stretch.announced - stretch.since
+        if connection and device.presence.next_off(silent) < start.t:
+            connection = None
+        waking = device.profile.waking(start.t - silent)
+        way: Direction = "down" if stretch.phase == "down" else "up"
+        passage = link.passage(way, left, start.t + waking, declared.server_link.latency, connection)
+        yield from _wire(stretch, left, passage.wire)
+        if declared.virtual and (declared.seed is not None or not link.varies):
+            yield from _setup(stretch, waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0))
+            yield from _pace(declared, stretch, waking, passage)
+        connection = passage.after(stretch.end) if stretch.whole else None
+        silent = stretch.end if stretch.end >= start.t + waking else silent
+
+
+def _wire(stretch: Stretch, left: int, due: int) -> Iterator[Fault]:
+    said = stretch.start.body.get("wire", left)
+    if said != due:
+        yield "scenario", stretch.start, f"{said} bytes are on the wire; of {left} the link makes {due}"
+
+
+def _setup(stretch: Stretch, due: float) -> Iterator[Fault]:
+    said = stretch.start.body.get("setup", 0.0)
+    if abs(said - due) > CLOSE * due + slack(stretch.start.t):
+        yield "scenario", stretch.start, f"the set-up takes {said} s; on this link it is {due}"
+
+
+def _pace(declared: Declared, stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
+    """At best it is alone on the device's link, and on the server's."""
+    if stretch.stop is None or not stretch.moved:
+        return
+    server = declared.server_link.rate("up" if stretch.phase == "down" else "down")
+    wire = passage.wire * stretch.moved / (stretch.announced - stretch.since)
+    least = waking + passage.delay + wire / min(passage.link.peak, server.peak)
+    if stretch.seconds < least * (1 - CLOSE) - slack(stretch.end):
+        said = f"{stretch.moved} bytes went through in {stretch.seconds} s"
+        yield "scenario", stretch.stop, f"{said}; the links take {least} s at least"

@@ -1,0 +1,72 @@
+"""Laws that can be judged in hindsight only, from a whole record.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from emulator.audit.timeline import PHASES, Line, Round, Visit
+
+TOUCH = 1e-6  # s; stretches that overlap by no more touch: they are sums of floats
+WORK = {"down": "a download", "compute": "computing", "up": "an upload", "off": "being off"}
+Fault = tuple[str, Line, str]  # the law, where, what
+Span = tuple[float, int, float, str]  # start, its line, end, what it is
+
+
+def slack(t: float) -> float:
+    """What float arithmetic may cost a difference of times around `t`, in s."""
+    return 1e-9 + 1e-12 * t
+
+
+def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
+    """What becomes of work that an absence cuts, and of transfers: one rule each holds for a whole run."""
+    rules: dict[bool, tuple[str, Line]] = {}
+    visits = chain.from_iterable(round.visits.values() for round in rounds)
+    cuts = chain.from_iterable(map(_cuts, visits))
+    for cut, rule in sorted(cuts, key=lambda each: each[0].number):
+        first, where = rules.setdefault(cut.event == "compute.cut", (rule, cut))
+        if rule != first:
+            yield "I7", cut, f"what is cut here is to {rule}, but what line {where.number} cuts is to {first}"
+
+
+def _cuts(visit: Visit) -> Iterator[tuple[Line, str]]:
+    """What absences have cut, and what is to become of it.  Who never comes back loses all by any rule."""
+    back = {away.start.t for away in visit.away if away.stop}  # of the absences that ended: when they began
+    for stretch in visit.all(*PHASES):
+        if stretch.stop and stretch.stop.body.get("why") == "off" and (stretch.then or stretch.end in back):
+            yield stretch.stop, stretch.then or "be lost"
+
+
+def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
+    """A device does one thing at a time; what the record does not end lasts until `now`, where the record ends."""
+    spans: dict[str, list[Span]] = {}
+    for device, span in _spans(rounds, now):
+        spans.setdefault(device, []).append(span)
+    for device, of_device in spans.items():
+        yield from (f"I6: device {device!r}: {overlap}" for overlap in _overlaps(sorted(of_device)))
+
+
+def _spans(rounds: Mapping[int, Round], now: float) -> Iterator[tuple[str, Span]]:
+    """Each device, and all that it did."""
+    asked: dict[str, float] = {}  # device -> when it was next asked: it was on line then
+    for round in reversed(list(rounds.values())):
+        for device, visit in round.visits.items():
+            for stretch in chain(visit.earlier, visit.did.values(), visit.away):
+                start = stretch.start
+                what = WORK[start.event.partition(".")[0]]
+                end = asked.get(device, now) if start.event == "off" else now
+                yield device, (start.t, start.number, stretch.end if stretch.stop else end, what)
+            asked[device] = round.open.t
+
+
+def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
+    """Each stretch that begins before another has ended; one that lasts no time may stand where another begins."""
+    longest: Span | None = None
+    for span in spans:
+        start, number, end, what = span
+        if longest:
+            since, line, until, other = longest
+            if until - start > TOUCH + slack(start) and max(start - since, end - start) > TOUCH:
+                yield f"{what} from {start} (line {number}) overlaps {other} from {since} to {until} (line {line})"
+        if longest is None or end > longest[2]:
+            longest = span

@@ -1,0 +1,1 @@
+"""`fedlapse replay` and `fedlapse map`."""

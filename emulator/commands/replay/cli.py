@@ -1,0 +1,222 @@
+"""`fedlapse replay`: what finished runs would have cost on other links, or on another fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from emulator.commands.options import BAD_INPUT, MOST_WORKERS, Force, Format, FormatOption
+
+if TYPE_CHECKING:
+    from emulator.commands.replay.files import Shelf
+    from emulator.commands.replay.play import Played
+    from emulator.replay.batch import Batch, Order
+    from emulator.replay.conditions import Condition
+    from emulator.replay.findings import Finding
+    from scenarios.schema.scenario import Scenario
+
+SEVERAL = ("--down", "--up")
+
+
+class Several(TyperCommand):
+    """A command some of whose options take all words up to the next option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: Sequence[str]) -> Iterator[str]:
+    """`--down a b` as `--down a --down b`."""
+    current = ""
+    for number, word in enumerate(args):
+        if word.startswith("-"):
+            current = word
+        elif current in SEVERAL and args[number - 1] != current:
+            yield current
+        yield word
+
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")]
+Down = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+]
+Up = Annotated[list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one, or one each.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
+]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Go on where a decision comes out otherwise; accuracies stay as recorded.")
+]
+ServerRate = Annotated[
+    str | None, typer.Option(metavar="RATE", help="The server's link, both ways, as 100Mbit/s. Default: as it was.")
+]
+Fleet = Annotated[
+    str | None,
+    typer.Option(metavar="SCENARIO", help="Devices, links and server of another scenario."),
+]
+Only = Annotated[
+    list[str] | None, typer.Option("--algorithm", "-a", help="Only this one, by its label; may be said several times.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core if that pays.")
+]
+
+
+def replay(
+    run: Run,
+    down: Down = None,
+    up: Up = None,
+    up_ratio: Annotated[float | None, typer.Option(min=1e-6, max=1e6, help="Uplink = so much of the downlink.")] = None,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplink = downlink.")] = False,
+    source: From = None,
+    latency: Annotated[str | None, typer.Option(metavar="TIME", help="Of all devices, one way, as 40ms.")] = None,
+    server_rate: ServerRate = None,
+    fleet: Fleet = None,
+    algorithm: Only = None,
+    anyway: Anyway = False,
+    events: Annotated[bool, typer.Option("--events", help="Timelines also where there are several settings.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")] = None,
+    force: Force = False,
+    workers: Workers = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Plays finished runs again, without training, on other links or another fleet.
+
+    Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
+    until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
+    interrupted.
+    """
+    with told_in_one_line("replay"):
+        from emulator.commands.replay.files import Shelf, as_json, begin, finish
+        from emulator.commands.replay.play import play_all, uninterrupted
+        from emulator.commands.replay.text import text
+        from emulator.replay.batch import Batch, Source
+
+        passed: list[str] = []
+        rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
+        conditions = _conditions(rates, latency, server_rate)
+        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        shelf = Shelf(_folder(batch, out, force), conditions, events)
+        begin(batch, shelf, batch.recorded, passed)
+        played = play_all(batch, list(_orders(batch, shelf)), workers)
+        with uninterrupted():
+            findings = [batch.recorded, *_findings(batch, conditions, played)]
+            finish(batch, shelf, findings, passed, played.whole)
+        if format is Format.json:
+            typer.echo(as_json(batch, findings, passed, played.whole))
+        else:
+            typer.echo(text(batch, findings, passed, shelf.out))
+    _end(played, shelf)
+
+
+@contextmanager
+def told_in_one_line(command: str) -> Iterator[None]:
+    """Whatever is wrong with the input ends a command with one line, and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:  # who reads has read enough
+        raise
+    except KeyboardInterrupt:
+        typer.echo(f"fedlapse {command}: stopped before anything was replayed", err=True)
+        raise typer.Exit(130) from None
+    except (OSError, ValueError) as error:  # BadScenario is a ValueError
+        typer.echo(f"fedlapse {command}: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def scenario(name: str | None) -> Scenario | None:
+    from emulator.commands.options import scenario_of
+
+    return None if name is None else scenario_of([name])
+
+
+def _rates(
+    downs: Sequence[str],
+    ups: Sequence[str],
+    ratio: float | None,
+    symmetric: bool,
+    format: str | None,
+    passed: list[str],
+) -> Iterator[Condition]:
+    """The links of all settings; what was passed over is added to `passed`."""
+    from emulator.replay.conditions import Uplink, links_from
+
+    ways = {"--up": bool(ups), "--up-ratio": ratio is not None, "--symmetric": symmetric}
+    said = [option for option, given in ways.items() if given]
+    if len(said) > 1:
+        raise ValueError(f"{' and '.join(said)} are given; an uplink comes from one of them")
+    if said and not ups and not downs:
+        raise ValueError(f"{said[0]} is said of a downlink; add --down TRACE")
+    yield from links_from(downs, Uplink(ups, ratio, symmetric), format, passed.append)
+
+
+def _conditions(rates: Sequence[Condition], latency: str | None, server_rate: str | None) -> list[Condition]:
+    """The settings; one if no links are named."""
+    from dataclasses import replace
+
+    from emulator.replay.conditions import Condition
+    from emulator.results.quantities import RATE, SECONDS
+
+    seconds = None if latency is None else SECONDS.value(latency)
+    rate = None if server_rate is None else RATE.value(server_rate)
+    return [
+        replace(each, name=name, latency=seconds, server_rate=rate)
+        for name, each in _distinct(rates or [Condition("replayed")])
+    ]
+
+
+def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
+    """With names of which each is there once."""
+    names: set[str] = set()
+    for each in found:
+        name, number = each.name, 2
+        while name in names:
+            name, number = f"{each.name}-{number}", number + 1
+        names.add(name)
+        yield name, each
+
+
+def _folder(batch: Batch, out: Path | None, force: bool) -> Path:
+    from emulator.commands.folder import folder
+    from emulator.commands.replay.files import refuse_runs
+
+    if out is not None:
+        refuse_runs(out, batch.home)
+    return folder(out, f"{batch.scenario.name}-replay", force)
+
+
+def _orders(batch: Batch, shelf: Shelf) -> Iterator[Order]:
+    from emulator.replay.batch import Order
+
+    for condition in shelf.conditions:
+        where = shelf.of(condition)
+        for number, script in enumerate(batch.scripts):
+            yield Order(number, condition, where and where / script.name)
+
+
+def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
+    """One for each condition of which something was played."""
+    from emulator.replay.findings import finding
+
+    runs = len(batch.scripts)
+    for number, condition in enumerate(conditions):
+        results = played.results[number * runs : (number + 1) * runs]
+        if not results:
+            return
+        said = [*condition.about(batch.base), *([batch.match] if batch.match else [])]
+        rest = [batch.unplayed(run) for run in range(len(results), runs)]
+        yield finding(condition.name, said, [*results, *rest])
+
+
+def _end(played: Played, shelf: Shelf) -> None:
+    """What a replay that was broken off has left."""
+    if not played.whole:
+        typer.echo(f"fedlapse replay: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+        raise typer.Exit(played.code)

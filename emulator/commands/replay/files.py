@@ -1,0 +1,105 @@
+"""What a replay leaves beside the timelines: which runs it replayed on what, for people, programs and `report`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.record.record import replace_file
+from emulator.replay.batch import REPLAY, Batch
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import Finding, flips
+from emulator.results.caveats import LOOPED
+
+COPIED = ("scenario.yaml", "split.json")
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where things go: one setting's timelines as those of a run do, of several each has a folder, or none."""
+
+    out: Path
+    conditions: Sequence[Condition]
+    events: bool  # timelines also of several
+
+    def of(self, condition: Condition) -> Path | None:
+        """The folder of a setting's timelines."""
+        if len(self.conditions) == 1:
+            return self.out
+        return self.out / condition.name.replace("/", "-") if self.events else None
+
+    @property
+    def folders(self) -> Iterator[tuple[Condition, Path]]:
+        for condition in self.conditions:
+            if (folder := self.of(condition)) is not None:
+                yield condition, folder
+
+
+def refuse_runs(out: Path, home: Path) -> None:
+    """Raises ValueError for an OUT in which, or around which, are the runs that are replayed: --force empties it."""
+    there = out.resolve()
+    if there == home or home in there.parents or there in home.parents:
+        raise ValueError(f"--out {out} is, holds or lies in {home}, whose runs are replayed; give a new folder")
+
+
+def begin(batch: Batch, shelf: Shelf, recorded: Finding, passed: Sequence[str]) -> None:
+    """Before the first timeline: the scenario, and that these are replays, so that nobody takes them for runs."""
+    for folder in {shelf.out, *(folder for _, folder in shelf.folders)}:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            if (batch.home / name).is_file():
+                replace_file(folder / name, (batch.home / name).read_text(encoding="utf-8"))
+        replace_file(folder / REPLAY, as_json(batch, [recorded], passed, whole=False) + "\n")
+
+
+def finish(batch: Batch, shelf: Shelf, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
+    """Once all are made, or as many as there were time for; `findings`: the record's first."""
+    replace_file(shelf.out / REPLAY, as_json(batch, findings, passed, whole) + "\n")
+    named = {finding.name: finding for finding in findings[1:]}
+    for condition, folder in shelf.folders:
+        if (finding := named.get(condition.name)) is None:
+            continue
+        if folder != shelf.out:
+            replace_file(folder / REPLAY, as_json(batch, [findings[0], finding], passed, whole) + "\n")
+        _for_report(batch, folder, finding, whole)
+
+
+def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:
+    said = {
+        "scenario": batch.scenario.name,
+        "of": str(batch.source.path),
+        "finished": whole,
+        "passed_over": list(passed),
+        "settings": [each.plain for each in findings],
+        "flips": {target: flips(findings, target) for target in findings[0].times},
+    }
+    return json.dumps(said, indent=1)
+
+
+def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
+    """summary.json and host.json, as far as `report` must know that these are replays."""
+    named = f"the runs in {batch.source.path}, played again without training on “{finding.name}”"
+    said: dict[str, Any] = {
+        "sentence": f"Replays, no runs: {named}. Accuracies are those of the record.",
+        "failures": {label: list(_ends(finding, label)) for label in batch.labels},
+        "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
+        "interrupted": not whole,
+    }
+    replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
+    host = {"command": ["fedlapse", *sys.argv[1:]], "world": "replay"}
+    replace_file(folder / "host.json", json.dumps(host, indent=1) + "\n")
+
+
+def _ends(finding: Finding, label: str) -> Iterator[str]:
+    """Where its replays stop being exact, or ended."""
+    yield from (f"seed {note.seed} is not exact {note.text}" for note in finding.partings if note.label == label)
+    yield from (f"seed {note.seed} {note.text}" for note in finding.failures if note.label == label)
+
+
+def repeated(finding: Finding) -> Iterator[str]:
+    if finding.loops > LOOPED:
+        yield f"the trace starts over {finding.loops} times; it is too short for this run"

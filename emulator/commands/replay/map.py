@@ -1,0 +1,226 @@
+"""`fedlapse map`: which algorithm is the first to get there, over a grid of links and speeds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.commands.options import Format, FormatOption
+from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario, told_in_one_line
+
+if TYPE_CHECKING:
+    from emulator.commands.replay.play import Played
+    from emulator.replay.batch import Batch
+    from emulator.replay.grid import Axis, Cell, Point
+
+MOST = 4096  # cells
+REASONS = 3  # for which cells are not exact, that are told
+
+
+def map_(
+    run: Run,
+    uplink: Annotated[str | None, typer.Option(metavar="RANGE", help="As 0.1..100Mbit/s, or one value.")] = None,
+    latency: Annotated[str | None, typer.Option(metavar="RANGE", help="One way, as 5..500ms, or one value.")] = None,
+    speed: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help="Of all devices and kinds of layers, as 0.1..100GFLOP/s, or one value."),
+    ] = None,
+    points: Annotated[int, typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale.")] = 7,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Downlink = uplink. Default: as it was.")] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help="As 'accuracy 0.9', or 'all rounds'. Default: the first that is reached, else all rounds."),
+    ] = None,
+    server_rate: ServerRate = None,
+    fleet: Fleet = None,
+    algorithm: Only = None,
+    anyway: Anyway = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN.")] = None,
+    workers: Workers = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Replays finished runs over a grid of links, and draws who reaches a target first, and by how much.
+
+    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 interrupted.
+    """
+    with told_in_one_line("map"):
+        from emulator.commands.replay.play import uninterrupted
+        from emulator.replay.batch import Batch, Source
+
+        axes = _axes(uplink, latency, speed, points)
+        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        goal = _target(batch, target)
+        grid = _points(axes, server_rate, symmetric)
+        folder, played = out or run, _play(batch, grid, workers)
+        cells = list(_cells(batch, grid, played, goal))
+        if cells:
+            fallen = _fallen_back(batch, goal, target)
+            notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid), anyway)]
+            with uninterrupted():
+                written = _draw(batch, cells, axes, goal, folder, notes)
+            typer.echo(written if format is Format.json else _text(batch, cells, len(grid), folder, goal, fallen))
+    _end(played, len(cells), len(grid))
+
+
+map_.__name__ = "map"  # the command's; as a name here it would hide Python's
+
+
+def _axes(uplink: str | None, latency: str | None, speed: str | None, points: int) -> list[Axis]:
+    from emulator.replay.grid import Axis
+    from emulator.results.quantities import RATE, SECONDS, SPEED
+
+    said = (("uplink", uplink, RATE), ("latency", latency, SECONDS), ("speed", speed, SPEED))
+    axes = [Axis.over(name, of.span(text), points) for name, text, of in said if text is not None]
+    sizes = [len(axis.values) for axis in axes]
+    if not any(size > 1 for size in sizes):
+        raise ValueError("a map needs a range, as --uplink 0.1..100Mbit/s --latency 5..500ms")
+    total = 1
+    for size in sizes:
+        total *= size
+    if total > MOST:
+        raise ValueError(f"{' x '.join(map(str, sizes))} cells are more than {MOST}; give fewer --points")
+    return axes
+
+
+def _target(batch: Batch, named: str | None) -> str:
+    from emulator.replay.findings import ALL, goals
+    from scenarios.text.faults import did_you_mean
+
+    names = [*(target.name for target in batch.targets), ALL]
+    if named is not None and named not in names:
+        raise ValueError(f"--target {named}: the scenario has no such target; {did_you_mean(named, names)}")
+    if len(batch.labels) < 2:
+        raise ValueError(f"{batch.source.path} holds runs of {batch.labels[0]} alone; a map compares two or more")
+    return named or goals(batch.recorded)[0]
+
+
+def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
+    """Why the map is not of the scenario's first target, though nobody asked for another."""
+    first = next((each.name for each in batch.targets), target)
+    if named is not None or target == first:
+        return []
+    return [f"no run of the record reaches {first}, so this is the time to {_called(batch, target)}"]
+
+
+def _called(batch: Batch, target: str) -> str:
+    from emulator.replay.findings import ALL
+
+    return f"the end of {batch.every}" if target == ALL else target
+
+
+def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
+    from emulator.replay.conditions import Condition
+    from emulator.replay.grid import conditions
+    from emulator.results.quantities import RATE
+
+    base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
+    return list(conditions(axes, base, symmetric))
+
+
+def _play(batch: Batch, points: Sequence[Point], workers: int | None) -> Played:
+    from emulator.commands.replay.play import play_all
+    from emulator.replay.batch import Order
+
+    runs = range(len(batch.scripts))
+    return play_all(batch, [Order(run, condition) for _, condition in points for run in runs], workers)
+
+
+def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
+    """Those of which every run was replayed."""
+    from emulator.replay.findings import finding
+    from emulator.replay.grid import cell
+
+    runs = len(batch.scripts)
+    for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
+        results = played.results[number * runs : (number + 1) * runs]
+        yield cell(place, finding(condition.name, (), results), target)
+
+
+def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
+    from emulator.results.quantities import RATE
+
+    rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
+    said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
+    said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
+    return [*said, *([batch.match] if batch.match else [])]
+
+
+def _open(cells: Sequence[Cell], total: int, anyway: bool) -> Iterator[str]:
+    """What is not as it should be, for whoever looks at the map."""
+    if len(cells) < total:
+        yield f"stopped after {len(cells)} of {total} cells"
+    beyond = sum(bool(each.why) for each in cells)
+    if beyond and anyway:
+        yield f"in {beyond} cells decisions come out otherwise, and the replay went on with accuracies as recorded"
+
+
+def _draw(
+    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
+) -> str:
+    """Writes map.json, map.html and map.png; the JSON."""
+    from emulator.record.digest import digest
+    from emulator.record.record import replace_file
+    from emulator.report import winners
+
+    goal = _called(batch, target)
+    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(batch.labels, notes))
+    said = {
+        "scenario": batch.scenario.name,
+        "digest": digest(batch.home),
+        "target": goal,
+        "labels": batch.labels,
+        "axes": {axis.name: list(axis.values) for axis in axes},
+        "notes": list(notes),
+        "cells": winners.rows(cells, axes),
+    }
+    text = json.dumps(said, indent=1)
+    page, picture = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}."), winners.png(shown)
+    out.mkdir(parents=True, exist_ok=True)
+    replace_file(out / "map.html", page)
+    replace_file(out / "map.png", picture)
+    replace_file(out / "map.json", text + "\n")
+    return text
+
+
+def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: str, fallen: Sequence[str]) -> str:
+    played = f"{total} cells" if len(cells) == total else f"the {len(cells)} of {total} cells that were played"
+    lines = [f"{batch.scenario.name}: first to {_called(batch, target)}, of {played}", *(f"  {why}" for why in fallen)]
+    for label in batch.labels:
+        won = [each for each in cells if each.first == label]
+        ratios = [each.ratio for each in won if each.ratio is not None]
+        most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
+        lines.append(f"  {label}: {len(won)}{most}")
+    split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.exact for each in cells)
+    nobody, ties = sum(each.winner is None and each.exact for each in cells), sum(each.tie for each in cells)
+    if ties:
+        lines.append(f"  tie: {ties}, the first two less than 1 % apart")
+    for number, what in ((split, "the seeds disagree"), (nobody, "nobody gets there"), (open_, "it is not known")):
+        if number:
+            lines.append(f"  {what} in {number}")
+    return "\n".join([*lines, *_unknown(cells, batch.source.anyway), f"map: {out / 'map.html'}"])
+
+
+def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
+    """Why cells are not exact, the most frequent reasons first."""
+    reasons = Counter(each.why for each in cells if each.why)
+    for why, number in reasons.most_common(REASONS):
+        yield f"    not exact in {number}: {why}"
+    if len(reasons) > REASONS:
+        yield f"    and {len(reasons) - REASONS} other reasons in map.json"
+    if reasons:
+        yield "    rounds are counted from 0, as in the record and the report"
+    if reasons and not anyway:
+        yield "    --anyway goes on where a decision comes out otherwise, with accuracies as recorded"
+
+
+def _end(played: Played, done: int, total: int) -> None:
+    """What a map that was broken off has left."""
+    if not played.whole:
+        left = f"the map has {done} of {total} cells" if done else "no cell was done, and nothing is written"
+        typer.echo(f"fedlapse map: {played.why}; {left}", err=True)
+        raise typer.Exit(played.code)

@@ -1,0 +1,77 @@
+"""Many replays, told of while they are made, and what is left of them after a Ctrl-C."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.status import Status
+
+from emulator.commands.conclude import FAILED, INTERRUPTED
+from emulator.play.progress import about
+from emulator.replay.batch import Batch, Order
+from emulator.replay.findings import Result
+
+
+@dataclass(frozen=True)
+class Played:
+    """The first of the replays, as far as they were made."""
+
+    results: Sequence[Result]
+    code: int = 0  # with which the command ends
+    why: str = ""  # it ended early
+
+    @property
+    def whole(self) -> bool:
+        return not self.why
+
+
+def play_all(batch: Batch, orders: Sequence[Order], workers: int | None, console: Console | None = None) -> Played:
+    """Makes them, and says on a terminal how many are done.
+
+    What a Ctrl-C or a killed worker has left of a timeline is taken away.
+    """
+    results: list[Result] = []
+    ended = Played(results)
+    try:
+        with closing(batch.all(orders, workers)) as made, counted(len(orders), console) as tell:
+            for each in made:
+                results.append(each)
+                tell(len(results))
+    except KeyboardInterrupt:
+        ended = Played(results, INTERRUPTED, "stopped")
+    except ChildProcessError as error:
+        ended = Played(results, FAILED, str(error))
+    for order in orders[len(results) :] if ended.why else ():
+        if order.folder is not None:
+            shutil.rmtree(order.folder, ignore_errors=True)
+    return ended
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """For what takes a moment, and must be written whole."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def counted(
+    total: int, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """`12 of 100, ~40 s left` on a terminal's stderr, gone at the end; nothing elsewhere."""
+    shown = Console(stderr=True) if console is None else console
+    if not shown.is_terminal or shown.is_dumb_terminal:
+        yield lambda _: None
+        return
+    began = clock()
+    with Status(f"0 of {total}", console=shown) as status:
+        yield lambda done: status.update(f"{done} of {total}, {about((clock() - began) / done * (total - done))} left")

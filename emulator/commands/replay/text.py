@@ -1,0 +1,117 @@
+"""What `replay` prints: a table for each target, what was assumed, and where replays stop being exact."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands.plan_text import columns
+from emulator.commands.replay.files import repeated
+from emulator.replay.batch import Batch
+from emulator.replay.findings import ALL, Finding, cells, flips, goals, missed
+from emulator.results import units
+
+TOLD = 6  # lines of a kind; more are summed up
+NAMED = 3  # settings of which a line is true
+
+
+def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
+    parts = [_table(batch, findings, target) for target in goals(findings[0])]
+    parts += [_turned(batch, findings, target) for target in goals(findings[0]) if len(batch.labels) > 1]
+    lines = [
+        *_missed(findings[0]),
+        *_assumed(findings),
+        *passed,
+        *_partings(findings, batch.source.anyway),
+        f"replay: {out}",
+    ]
+    return "\n\n".join([*parts, "\n".join(lines)])
+
+
+def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
+    """Times of all settings, the record's first; the one that gets there first is named where there are several."""
+    known = [times.median for each in findings for times in each.times[target].values() if times.known]
+    unit = units.of_time([value for value in known if value != float("inf")])
+    several = len(batch.labels) > 1
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    grid.add_column("links")
+    for label in batch.labels:
+        grid.add_column(label, justify="right")
+    if several:
+        grid.add_column("first")
+    turned = flips(findings, target)
+    for each in findings:
+        first = [f"{each.first(target) or units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
+        grid.add_row(each.name, *cells(each, target, unit), *first)
+    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}\n")
+    shown.seek(0, io.SEEK_END)
+    Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
+    return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
+
+
+def _until(batch: Batch, target: str) -> str:
+    return f"for {batch.every}" if target == ALL else f"until {target}"
+
+
+def _missed(record: Finding) -> Iterator[str]:
+    for target in record.times:
+        if target != ALL and missed(record, target):
+            yield f"{target}: no run of the record gets there"
+
+
+def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
+    turned, first = flips(findings, target), findings[0]
+    called = batch.every if target == ALL else target
+    if first.order(target) is None:
+        return f"{called}: the record itself does not say in which order the algorithms get there"
+    order = ranked(first, target)
+    if turned:
+        return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
+    others = [each.name for each in findings[1:] if each.order(target) and ranked(each, target) != order]
+    if others:
+        return f"{called}: {order} in the record; it turns nowhere, but ties differ on {', '.join(others)}"
+    return f"{called}: {order} in the record, and in every setting that is known"
+
+
+def ranked(found: Finding, target: str) -> str:
+    """The labels as a < b = c: b is in a tie with c, or neither ever gets there."""
+    said, best = "", ""  # of those in a tie, the first: they need not all be so near each other
+    for label in found.order(target) or ():
+        if not best:
+            said, best = label, label
+        elif found.ahead(target, best, label):
+            said, best = f"{said} < {label}", label
+        else:
+            said = f"{said} = {label}"
+    return said
+
+
+def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
+    said: dict[str, list[str]] = {}
+    for each in findings:
+        for assumption in each.assumptions:
+            said.setdefault(assumption, []).append(each.name)
+    for assumption, names in said.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names[:NAMED])}{more})"
+    if lacking := sum(each.assumed for each in findings):
+        yield f"{lacking} messages and pieces of work that the record cut short are taken to be as their like"
+    for each in findings:
+        yield from (f"{each.name}: {said}" for said in repeated(each))
+
+
+def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
+    said = [f"{each.name}: not exact: {parting}" for each in findings for parting in each.partings]
+    said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
+    yield from said[:TOLD]
+    if len(said) > TOLD:
+        yield f"and {len(said) - TOLD} more in replay.json"
+    if any(each.partings for each in findings):
+        yield "rounds are counted from 0, as in the record and the report"
+        if not anyway:
+            yield "replays stop where they are no longer exact; --anyway goes on, with accuracies as recorded"

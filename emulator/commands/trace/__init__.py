@@ -1,0 +1,1 @@
+"""`fedlapse trace`: recordings of links."""

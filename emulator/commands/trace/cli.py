@@ -1,0 +1,272 @@
+"""`fedlapse trace`: recorded and synthetic links, looked at before anything is trained on them."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.commands.group import Commands
+from emulator.commands.options import BAD_INPUT, Format, FormatOption
+from emulator.commands.trace.files import (
+    STDOUT,
+    check_picture,
+    fitting,
+    lost,
+    one_line,
+    save,
+    target,
+    told_in_one_line,
+    traces_of,
+)
+
+if TYPE_CHECKING:
+    from emulator.commands.trace.facts import Facts
+
+trace = typer.Typer(
+    help="Traces of links: what is in a file, other formats, synthetic links, and how long a payload takes.",
+    cls=Commands,
+)
+
+
+class Way(StrEnum):
+    down = "down"
+    up = "up"
+
+
+class Model(StrEnum):
+    ideal = "ideal"
+    tcp = "tcp"
+
+
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="The format of what is read: csv, mahimahi, pensieve, sigcomm21, oboe, ucc. Default: told from content.",
+    ),
+]
+Direction = Annotated[
+    Way | None, typer.Option("--direction", help="Only this one. Needed for a Mahimahi file without a suffix.")
+]
+Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw it as well: a .png or .svg.")]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="FORMAT", help="csv or mahimahi. Default: told from the file's suffix.")
+]
+
+
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+STEM = "for a Mahimahi pair its stem."
+
+
+@trace.command()
+def info(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=f"Trace files; {STEM}", readable=False)],
+    direction: Direction = None,
+    from_: From = None,
+    plot: Plot = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """What traces hold: format, direction, kind, duration, mean, quantiles, outages, and a sparkline.
+
+    Files that cannot be read are told in one line each, the others are shown; exit code 2 if there was one.
+
+    Example: fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
+    """
+    with told_in_one_line("info"):
+        from emulator.commands.trace import facts
+
+        check_picture(plot)
+        found, faults = _read(files, from_, direction)
+        if format is Format.json:
+            typer.echo(json.dumps({"traces": [one.plain for one in found], "errors": faults}, indent=1))
+        elif found:
+            typer.echo(facts.text(found))
+        if plot is not None and found:
+            from emulator.commands.trace import plot as drawn
+
+            drawn.save(drawn.rates(found), plot)
+            typer.echo(f"picture: {plot}", err=format is Format.json)
+    for fault in faults:
+        typer.echo(f"fedlapse trace info: {fault}", err=True)
+    if faults:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple[list[Facts], list[str]]:
+    """What could be read, and a line for each file that could not."""
+    from emulator.commands.trace.facts import facts
+    from network.traces.read import BadTrace, recognise
+
+    found, faults = [], []
+    for path in files:
+        try:
+            known = format or recognise(path)
+            found += [facts(path, known, one) for one in traces_of(path, known, direction)]
+        except BadTrace as error:
+            faults.append(one_line(error))
+    return found, faults
+
+
+@trace.command()
+def convert(
+    in_: Annotated[Path, typer.Argument(metavar="IN", help=f"A trace file; {STEM}", readable=False)],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .down or .up; - is stdout.")],
+    direction: Direction = None,
+    from_: From = None,
+    to: To = None,
+    force: Replace = False,
+) -> None:
+    """Writes a trace as our own CSV or for Mahimahi, and says what is lost.
+
+    With --to mahimahi and both directions, OUT.down and OUT.up are written.
+
+    Examples: fedlapse trace convert Verizon-LTE-short lte.csv
+
+    fedlapse trace convert 5g_trace_4_walking walk --to mahimahi
+    """
+    with told_in_one_line("convert"):
+        from network.traces.read import recognise
+
+        written_as = target(out, to)
+        known = from_ or recognise(in_)
+        traces = traces_of(in_, known, direction)
+        for path in save(fitting(traces, written_as), out, written_as, force):
+            typer.echo(f"wrote {path}")
+        for loss in lost(traces, known, written_as) or ["nothing: rates, direction, kind, latency and loss are kept"]:
+            typer.echo(f"lost: {loss}", err=out == STDOUT)
+
+
+@trace.command()
+def synth(
+    preset: Annotated[str | None, typer.Argument(metavar="[PRESET]", help="Default: a list of all.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long, s.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same link.")] = 1,
+    step: Annotated[float, typer.Option(help="Between changes of the rate, s.")] = 1.0,
+    direction: Annotated[Way | None, typer.Option("--direction", help="Only this one. Default: both.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
+    ] = STDOUT,
+    to: To = None,
+    force: Replace = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Draws a link from a preset: a Markov-modulated rate with outages. Without a preset, lists them.
+
+    How near the presets come to real traces is in docs/traces.md.
+
+    Example: fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
+    """
+    with told_in_one_line("synth"):
+        from network.links.synth import synth as drawn
+
+        if preset is None:
+            typer.echo(_listed(format))
+            return
+        written_as = target(out, to or ("csv" if out == STDOUT else None))
+        ways = (Way.down, Way.up) if direction is None else (direction,)
+        traces = [drawn(preset, seconds, seed, way.value, step=step) for way in ways]
+        finer = "" if step == 1.0 else f" --step {step:g}"
+        comment = f"made by fedlapse trace synth {preset} --seconds {seconds:g} --seed {seed}{finer}"
+        for path in save(traces, out, written_as, force, comment):
+            typer.echo(f"wrote {path}")
+        if out != STDOUT:
+            for loss in lost(traces, "csv", written_as):
+                typer.echo(f"lost: {loss}")
+
+
+def _listed(format: Format) -> str:
+    """The presets, with what of them is assumed."""
+    from emulator.commands.plan_text import columns, filled, grid, printed
+    from network.links.synth import MBIT, presets
+
+    if format is Format.json:
+        return json.dumps([_plain(name) for name in presets()], indent=1)
+    numbers = ("down", "up", "cv", "outages", "ms")
+    table = grid("Presets; mean rates in Mbit/s, latency one way", "preset", "stands for", numbers=numbers)
+    table.columns[0].no_wrap = True
+    for name, one in presets().items():
+        said = _plain(name)
+        assumed = ("~" if "assumed" in one.sources[what] else "" for what in ("rates_mbit_s", "up_ratio", "latency_ms"))
+        rate, ratio, latency = assumed
+        table.add_row(
+            name,
+            one.stands_for,
+            f"{rate}{one.mean / MBIT:.3g}",
+            f"{rate or ratio}{one.mean * one.up / MBIT:.3g}",
+            f"{rate}{said['cv']:.2f}",
+            f"{rate}{one.out:.1%}",
+            f"{latency}{one.latency * 1e3:g}",
+        )
+    legend = "~ assumed: nobody measured it. Each number's source is in --format json; the fit is in docs/traces.md."
+    return printed([table, filled(legend, columns())], columns())
+
+
+def _plain(name: str) -> dict[str, object]:
+    from network.links.synth import MBIT, named
+
+    one = named(name)
+    return {
+        "name": name,
+        "stands_for": one.stands_for,
+        "mean_down_mbit_s": one.mean / MBIT,
+        "mean_up_mbit_s": one.mean * one.up / MBIT,
+        "cv": float(one.autocovariances(0.0)) ** 0.5 / one.mean,
+        "outage_share": one.out,
+        "latency_ms": one.latency * 1e3,
+        "sources": dict(one.sources),
+    }
+
+
+@trace.command()
+def transfer(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"A trace file; {STEM}", readable=False)],
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="The payload, as 6.65MB.")],
+    every: Annotated[str, typer.Option(metavar="TIME", help="A start each so often, as 10s.")] = "10s",
+    model: Annotated[
+        Model,
+        typer.Option(help="tcp: hand-shakes, slow start and headers; ideal: latency, then bytes at the rate."),
+    ] = Model.tcp,
+    latency: Annotated[
+        str | None, typer.Option(metavar="TIME", help="One way, as 50ms. Default: the file's, or 0.")
+    ] = None,
+    direction: Direction = None,
+    from_: From = None,
+    plot: Plot = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """How long a payload takes over a trace from each start, alone and over a new connection.
+
+    On a trace of achieved goodput, tcp adds round trips only: slow start and headers are in it already.
+
+    Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
+    """
+    with told_in_one_line("transfer"):
+        from emulator.commands.trace.transfer import text, transfers
+        from emulator.results.quantities import SECONDS, SIZE
+        from network.links.tcp import Tcp
+
+        check_picture(plot)
+        nbytes, apart = round(SIZE.value(size)), SECONDS.value(every)
+        one_way = None if latency is None else SECONDS.value(latency)
+        tcp = Tcp(model=model.value)
+        found = [transfers(one, nbytes, apart, tcp, one_way) for one in traces_of(file, from_, direction)]
+        title = f"{size} over {file.name}, a start every {every}"
+        if format is Format.json:
+            typer.echo(json.dumps({"file": str(file), "model": model, "links": [one.plain for one in found]}, indent=1))
+        else:
+            typer.echo(text(found, title, [_modelled(model, latency)]))
+        if plot is not None:
+            from emulator.commands.trace import plot as drawn
+
+            drawn.save(drawn.durations(found, title), plot)
+            typer.echo(f"picture: {plot}", err=format is Format.json)
+
+
+def _modelled(model: Model, latency: str | None) -> str:
+    one_way = "the file's latency, or none" if latency is None else f"{latency} one way"
+    return f"Model {model}, with {one_way}; the link is used by nobody else."

@@ -1,0 +1,149 @@
+"""Trace files of the `trace` commands: read, written, and what a format cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from emulator.commands.options import BAD_INPUT
+
+if TYPE_CHECKING:
+    from network.links.trace import Direction, Trace
+
+STDOUT = Path("-")
+SUFFIXES = {".csv": "csv", ".down": "mahimahi", ".up": "mahimahi"}
+PICTURES = (".png", ".svg")
+TARGETS = ("csv", "mahimahi")
+LEFT_OUT = {  # by the reader of a format
+    "ucc": "rows in State I (pauses of the app), UL_bitrate (acknowledgements) and the radio's columns were not read",
+    "oboe": "the pauses between chunks have the rate of the chunk that follows",
+}
+
+
+@contextmanager
+def told_in_one_line(command: str) -> Iterator[None]:
+    """Whatever is wrong with the input ends a command with one line, and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:  # who reads us has seen enough: click ends quietly
+        raise
+    except (OSError, ValueError) as error:  # BadTrace is a ValueError
+        typer.echo(f"fedlapse trace {command}: {one_line(error)}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def check_picture(path: Path | None) -> None:
+    """Raises ValueError unless the name is a picture's: a trace must not be written over by mistake."""
+    if path is not None and path.suffix not in PICTURES:
+        raise ValueError(f"--plot {path}: a picture's name ends in {' or '.join(PICTURES)}")
+
+
+def traces_of(path: Path, format: str | None, way: str | None) -> tuple[Trace, ...]:
+    """Raises BadTrace."""
+    from network.traces.read import read
+
+    return read(path, format, cast("Direction | None", way and str(way)))
+
+
+def target(out: Path, to: str | None) -> str:
+    """The format to write.  Raises ValueError unless it is said, by name or suffix."""
+    if to is not None and to not in TARGETS:
+        raise ValueError(f"--to {to}: there is no writer for it; there are {' and '.join(TARGETS)}")
+    found = to or SUFFIXES.get(out.suffix)
+    if found is None:
+        raise ValueError(f"{out}: the name does not tell a format; end it in {', '.join(SUFFIXES)}, or say --to")
+    return found
+
+
+def fitting(traces: Sequence[Trace], to: str) -> Sequence[Trace]:
+    """As one CSV can hold them: both ways as long as the shorter, for they are replayed with one period."""
+    shortest = min(trace.period for trace in traces)
+    return traces if to != "csv" else [trace.until(shortest) for trace in traces]
+
+
+def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str = "") -> list[Path]:
+    """The files that were written; `-` is the standard output.  Raises ValueError, also if one is there already."""
+    if out == STDOUT and to == "mahimahi" and len(traces) > 1:
+        raise ValueError("a Mahimahi file has one direction, and there are two; say --direction")
+    texts = _csv(traces, out, comment) if to == "csv" else _mahimahi(traces, out)
+    if out == STDOUT:
+        typer.echo(texts[out], nl=False)
+        return []
+    for path in texts:
+        if path.exists() and not force:
+            raise ValueError(f"{path} is there already; --force replaces it")
+    from emulator.record.record import replace_file
+
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text)
+    return list(texts)
+
+
+def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
+    from network.traces import columns
+
+    return {out: (f"# {comment}\n" if comment else "") + columns.written(traces)}
+
+
+def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
+    """A file each way: OUT.down and OUT.up, unless OUT says it."""
+    from network.traces import mahimahi
+
+    said = out.suffix[1:] if out.suffix in (".down", ".up") else None
+    ways = [trace.direction for trace in traces]
+    if said is not None and ways != [said]:
+        other = "both directions" if len(ways) > 1 else f"the direction {ways[0]}"
+        raise ValueError(
+            f"{out} is for {said} alone, and what was read has {other}; leave the suffix out, or say --direction"
+        )
+    named = {
+        trace.direction: out if said or out == STDOUT else out.with_name(f"{out.name}.{trace.direction}")
+        for trace in traces
+    }
+    return {named[trace.direction]: mahimahi.written(trace) for trace in traces}
+
+
+def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:
+    """What the file that was read said and the written one does not."""
+    said = [LEFT_OUT[format]] if format in LEFT_OUT else []
+    if to == "csv":
+        return [*said, *_cut(traces)]
+    first = traces[0]
+    if first.kind == "achieved":
+        said.append(
+            "the kind: these are goodputs of downloads, and a Mahimahi file is taken for a capacity, so that TCP's "
+            "start and headers are counted twice"
+        )
+    said += [f"the {name}" for name in ("latency", "loss") if getattr(first, name) is not None]
+    said += [_rounded(trace) for trace in traces]
+    return said
+
+
+def _cut(traces: Sequence[Trace]) -> Iterator[str]:
+    shortest = min(traces, key=lambda trace: trace.period)
+    for trace in traces:
+        if trace.period > shortest.period:
+            over = trace.period - shortest.period
+            yield f"the last {over:.6g} of {trace.period:.6g} s {trace.direction}, as the other way ends there"
+
+
+def _rounded(trace: Trace) -> str:
+    from network.traces.source import PACKET
+
+    total = trace.carried(0.0, trace.period)
+    carried = max(1, round(total / PACKET)) * PACKET
+    period = max(1, round(trace.period * 1e3)) / 1e3
+    turned = f"; the period of {trace.period!r} s is {period:g} s" if period != trace.period else ""
+    return (
+        f"{trace.direction}: the rate between packets of {PACKET} bytes at whole ms; "
+        f"{carried:.0f} bytes of {total:.0f} a period{turned}"
+    )

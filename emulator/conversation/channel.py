@@ -1,0 +1,170 @@
+"""The way between the server and one device.  Here: what every line does, and the one that lives in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from emulator.conversation.device import Attendant
+from emulator.conversation.traffic import Flight, Traffic
+from emulator.record.call import Call
+from emulator.worlds.interface import Cancelled, Lost, Parcel, Signal, World
+from network.links.trace import Direction
+
+LOST = object()  # in place of a parcel: the way was cut here
+
+
+class Inbox:
+    """What has arrived and is not read yet.  A reader that is cancelled takes nothing with it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.items: deque[Any] = deque()
+        self.reader: Signal | None = None
+
+    def put(self, item: Any) -> None:
+        self.items.append(item)
+        if self.reader:
+            self.reader.set()
+            self.reader = None
+
+    async def get(self) -> Any:
+        while not self.items:
+            self.reader = self.world.signal()
+            try:
+                await self.reader.wait()
+            except Cancelled:
+                self.reader = None
+                raise
+        item = self.items.popleft()
+        if item is LOST:
+            raise Lost("off")
+        return item
+
+
+class Line:
+    """The server's end (interface.ServerEnd).  Kinds of lines say how a parcel, a stop or a loss reaches the device."""
+
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        self.world = world
+        self.traffic = traffic
+        self.attendant = attendant
+        self.name = attendant.name
+        self.replies = Inbox(world)
+        self.asked: object = None  # the round of the last request
+        self.resting = True  # the device has nothing to do
+        self.rested: Signal | None = None
+
+    async def send(self, parcel: Parcel) -> None:
+        raise NotImplementedError
+
+    def push(self, item: Any) -> None:
+        """Gives the device a parcel that has arrived, None for stop, or LOST."""
+        raise NotImplementedError
+
+    def rests(self) -> None:
+        """The device says that it has nothing more to do."""
+        self.resting = True
+        if self.rested:
+            self.rested.set()
+            self.rested = None
+
+    def replied(self, parcel: Parcel) -> None:
+        """A reply has arrived; with the one to what was last asked, the device is done."""
+        self.traffic.flying.pop(self.name, None)  # it is answered once
+        self.replies.put(parcel)
+        if parcel.header["round"] == self.asked:
+            self.rests()
+
+    async def receive(self) -> Parcel:
+        parcel: Parcel = await self.replies.get()
+        return parcel
+
+    async def stop(self) -> None:
+        if not self.resting:
+            self.push(None)
+        await self.rest()
+
+    async def rest(self) -> None:
+        if not self.resting:
+            self.rested = self.world.signal()
+            await self.rested.wait()
+
+    def settle(self) -> None:
+        self.traffic.settle(self.name)
+
+    def lose(self, for_good: bool = True) -> None:
+        if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._landed("down"))):
+            return
+        self.traffic.lose(self.name)
+        self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
+        if self._landed("up"):  # the server has all of its reply, and will have read it in a moment
+            return
+        self.push(LOST)
+        if self.replies.reader:
+            self.replies.put(LOST)
+
+    def back(self) -> None:
+        self.traffic.go_on(self.name)
+        self.attendant.bench.go_on()
+
+    def _landed(self, direction: Direction) -> bool:
+        """Down: the device has all of a request, and has sent nothing of its reply.  Up: of that, nothing was read."""
+        flight = self.traffic.flying.get(self.name)
+        return flight is not None and flight.landed and flight.direction == direction
+
+    async def fly(self, flight: Flight) -> None:
+        """Returns when the parcel has arrived at a device that is still there."""
+        await flight.wait()
+        if self.attendant.off:  # it went in the very instant of the last byte
+            raise Lost("off")
+
+    def launch(self, direction: Direction, parcel: Parcel) -> Flight:
+        """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
+        number = parcel.header["round"]
+        if direction == "down":
+            self.asked = number
+            self.attendant.asked()
+        reply_to = parcel.header["counted"] if direction == "down" else number
+        assert isinstance(number, int)
+        assert not isinstance(reply_to, str)
+        return self.traffic.launch(direction, Call(self.name, number), parcel.sizes, reply_to)
+
+
+class MemoryLine(Line):
+    """Both ends in one process: bytes are charged, not copied.  `device` is the other end."""
+
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        super().__init__(world, traffic, attendant)
+        self.device = MemoryEnd(self)
+
+    async def send(self, parcel: Parcel) -> None:
+        self.attendant.take(parcel)  # the bytes are known, so training starts while they travel
+        try:
+            await self.fly(self.launch("down", parcel))
+        except (Cancelled, Lost):
+            self.attendant.drop()
+            raise
+        self.resting = False
+        self.push(parcel)
+
+    def push(self, item: Any) -> None:
+        self.device.requests.put(item)
+
+
+class MemoryEnd:
+    """The device's end.  See interface.DeviceEnd."""
+
+    def __init__(self, line: MemoryLine) -> None:
+        self.line = line
+        self.requests = Inbox(line.world)
+
+    async def send(self, parcel: Parcel) -> None:
+        await self.line.launch("up", parcel).wait()
+        self.line.replied(parcel)
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        if resting and not self.requests.items:
+            self.line.rests()
+        parcel: Parcel | None = await self.requests.get()
+        return parcel

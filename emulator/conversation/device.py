@@ -1,0 +1,175 @@
+"""The device's half of the conversation, written once for both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from emulator.conversation.processor import Bench
+from emulator.pricing.costs import Charges
+from emulator.record.call import Call
+from emulator.study.jobs import Run, Trained, train
+from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
+from network.wire import payload
+from network.wire.payload import NOTHING
+
+
+@dataclass
+class Home:
+    """What a device keeps between rounds.
+
+    What it may keep only once its upload has been counted waits here, with its round.  Each request names
+    the last counted round of this device, so that an acknowledgement that was lost heals.
+    """
+
+    memory: bytes = NOTHING
+    pending: tuple[int, bytes] | None = None
+    entered: tuple[int, bytes] | None = None  # the last round that it was asked in, and the memory that it came with
+
+    def before(self, round: int, counted: int | None) -> bytes:
+        """The memory that this round, of which `counted` would be acknowledged, finds or found."""
+        if self.entered and self.entered[0] == round:
+            return self.entered[1]
+        return self.after(counted)
+
+    def after(self, counted: int | None) -> bytes:
+        """The memory once the device has heard that `counted` was its last counted round."""
+        return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
+
+    def settle(self, counted: int | None) -> None:
+        """Commits or drops what was pending."""
+        self.memory, self.pending = self.after(counted), None
+
+    def keep(self, round: int, done: Trained) -> None:
+        self.memory = done.kept
+        if done.kept_if_counted is not None:
+            self.pending = (round, done.kept_if_counted)
+
+
+Notes = dict[Call, Trained]  # what devices measured, for the report only: it is never sent and changes nothing
+
+
+class Attendant:
+    """One device: it answers requests, one at a time, until the run ends."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        world: World,
+        costs: Charges,
+        bench: Bench,
+        notes: Notes,
+        measured: Callable[[int], bool],
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.world = world
+        self.costs = costs
+        self.bench = bench
+        self.notes = notes
+        self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
+        self.home = Home()
+        self.ticket: tuple[int, Ticket] | None = None  # round, its training
+        self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
+        self.off = False  # it has gone off line since it was last asked
+
+    async def attend(self, channel: DeviceEnd) -> None:
+        """Answers one request after the other.  Never returns: the world's end ends it."""
+        parcel = await self._rest(channel)
+        while True:
+            work = self.world.start(self._answer(channel, parcel))
+            try:
+                following = await channel.receive(resting=False)
+            except Lost:
+                following = None
+            await work.cancel()
+            parcel = following or await self._rest(channel)
+
+    def take(self, parcel: Parcel) -> None:
+        """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""
+        round, counted = parcel.header["round"], parcel.header["counted"]
+        assert isinstance(round, int)
+        assert not isinstance(counted, str)
+        self.home.settle(counted)
+        self.home.entered = (round, self.home.memory)
+        if why := self._refusal(Call(self.name, round), parcel):
+            self.refusal = (round, why)
+            return
+        ticket = self.world.submit(
+            train, self.run, self.name, round, parcel.body, self.home.memory, self.measured(round)
+        )
+        self.ticket = (round, ticket)
+
+    def drop(self) -> None:
+        """The request will not arrive, or its work is stopped."""
+        if self.ticket:
+            self.ticket[1].cancel()
+            self.ticket = None
+
+    def vanish(self) -> None:
+        """It goes off line now: it computes no more, and what it was doing it will not go on with."""
+        self.off = True
+        if self.bench.cut("off"):
+            self.drop()
+
+    def asked(self) -> None:
+        """Something is sent to it, so it is on line."""
+        self.off = False
+        self.bench.go_on()
+
+    async def _rest(self, channel: DeviceEnd) -> Parcel:
+        while True:
+            try:
+                parcel = await channel.receive(resting=True)
+            except Lost:
+                continue
+            if parcel is not None:
+                return parcel
+
+    async def _answer(self, channel: DeviceEnd, parcel: Parcel) -> None:
+        round = parcel.header["round"]
+        assert isinstance(round, int)
+        if self.off:
+            return
+        if not any(taken and taken[0] == round for taken in (self.ticket, self.refusal)):
+            self.take(parcel)
+        await self.bench.present()
+        if self.refusal and self.refusal[0] == round:
+            await self._send(channel, {"round": round, "examples": 0, "refusal": self.refusal[1]}, NOTHING)
+            return
+        assert self.ticket
+        call, ticket = Call(self.name, round), self.ticket[1]
+        done = await self._compute(call, parcel, ticket)
+        self.ticket = None
+        self.home.keep(round, done)
+        self.notes[call] = done
+        await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
+
+    @staticmethod
+    async def _send(channel: DeviceEnd, header: dict[str, int | str | None], body: bytes) -> None:
+        try:
+            await channel.send(Parcel.of(header, body))
+        except Lost:
+            pass  # the record says so, and the server knows
+
+    def _refusal(self, call: Call, parcel: Parcel) -> str | None:
+        """Why it cannot take part: its memory is too small for what it would have to hold at once."""
+        downloaded, kept = _tensors(parcel.sizes), _tensors(payload.sizes_of(self.home.memory))
+        duty = self.costs.duty(self.name, call.round, downloaded, kept)
+        if duty:
+            self.bench.record.duty(call, duty)
+        return self.costs.refusal(self.name, call.round, duty)
+
+    async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
+        kinds = parcel.sizes.keys() - {"frame"}
+        memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
+        try:
+            return await self.bench.do(call, self.costs.device(self.name, call.round, kinds, memory), ticket)
+        except Cancelled:
+            ticket.cancel()
+            raise
+
+
+def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {kind: size for kind, size in sizes.items() if kind != payload.FRAME}

@@ -1,0 +1,210 @@
+"""The two ends of a line over HTTP.  With sockets.py the only file that sleeps for real.
+
+A device polls `POST /next` and is answered when the server has something for it: a request (its bytes at the
+pace of the links), or 204: stop.  (A GET would be tried again behind our back when its connection is cut.)
+Its reply goes up by `POST /reply`.  Bytes from the network are hostile: sizes are bounded before they are
+read, no Content-Encoding is accepted, and what is decoded must be of a closed form (network/wire/payload.py), with
+shapes and dtypes of the model and finite values (server.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from emulator.conversation.channel import LOST, Line
+from emulator.conversation.device import Attendant
+from emulator.conversation.traffic import Flight, Traffic
+from emulator.worlds.interface import Cancelled, Lost, Parcel, World
+from network.wire import payload
+
+TICK = 0.01  # s of real time between two looks at how many bytes the links let through
+HEADER = 4100  # bytes: the largest header of an envelope, with its length
+
+
+class WebLine(Line):
+    """The server's end."""
+
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        super().__init__(world, traffic, attendant)
+        self.parked: asyncio.Future[Any] | None = None  # a poll that waits for its answer
+        self.waiting: list[Any] = []  # answers that wait for a poll
+
+    async def send(self, parcel: Parcel) -> None:
+        flight = self.launch("down", parcel)
+        self.resting = False
+        self.push((parcel, flight))
+        await self.fly(flight)
+
+    def push(self, item: Any) -> None:
+        if self.parked and not self.parked.done():
+            self.parked.set_result(item)
+        else:
+            self.waiting.append(item)
+
+    def expects(self, parcel: Parcel) -> bool:
+        """Whether this is the upload that the links have just let through: nobody else may speak for the device."""
+        flight = self.traffic.flying.get(self.name)
+        if flight is None or flight.direction != "up" or not flight.landed:
+            return False
+        return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
+
+    async def poll(self, resting: bool) -> Any:
+        """What the device is to be told next; LOST if another poll of this device takes this one's place."""
+        if resting and not self.waiting:
+            self.rests()
+        if self.parked and not self.parked.done():
+            self.parked.set_result(LOST)
+        self.parked = asyncio.get_running_loop().create_future()
+        if self.waiting:
+            self.parked.set_result(self.waiting.pop(0))
+        parked = self.parked
+        try:
+            return await asyncio.shield(parked)
+        except asyncio.CancelledError:  # the device broke off its poll: its next one is told instead
+            if parked.done():
+                self.waiting.insert(0, parked.result())
+            parked.cancel()
+            raise
+
+
+def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
+    """The server's web application; `largest` is the length of the largest upload that a device may send."""
+
+    def line_of(request: web.Request) -> WebLine:
+        name = request.query.get("device", "")
+        if name not in lines:
+            raise web.HTTPNotFound(text="no such device")
+        return lines[name]
+
+    async def following(request: web.Request) -> web.StreamResponse:
+        item = await line_of(request).poll(request.query.get("resting") == "1")
+        if item is None:
+            return web.Response(status=204)
+        if item is LOST:
+            return _hang_up(request)
+        parcel, flight = item
+        data = payload.pack(parcel.header, parcel.body)
+        response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+        await response.prepare(request)
+        try:
+            async for chunk in paced(flight, data):
+                await response.write(chunk)
+        except Lost:
+            return _hang_up(request)
+        await response.write_eof()
+        return response
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        line = line_of(request)
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
+        try:
+            parcel = _parcel(await request.read(), ("round", "examples"))
+        except payload.Refused as refused:
+            raise web.HTTPBadRequest(text=str(refused)[:200]) from None
+        except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
+            return _hang_up(request)
+        if not line.expects(parcel):
+            raise web.HTTPConflict(text="nothing was asked that this answers")
+        line.replied(parcel)
+        return web.Response(status=204)
+
+    app = web.Application(client_max_size=largest + HEADER)
+    app.add_routes([web.post("/next", following), web.post("/reply", reply)])
+    return app
+
+
+def runner(lines: Mapping[str, WebLine], largest: int) -> web.AppRunner:
+    """The application, ready to be served.
+
+    Bodies are not inflated: half a megabyte of zeros would cost seconds.  A handler ends with its connection:
+    else a poll that was broken off would wait on, and take what is meant for the next.
+    """
+    return web.AppRunner(
+        application(lines, largest),
+        auto_decompress=False,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=1,
+    )
+
+
+class WebEnd:
+    """The device's end.  See interface.DeviceEnd."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
+        self.session = session
+        self.url = url
+        self.line = line  # only to know the links' pace: what is said goes over the socket
+        self.largest = largest  # length of the largest download
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        query = {"device": self.line.name, "resting": "1" if resting else "0"}
+        try:
+            async with self.session.post(f"{self.url}/next", params=query) as response:
+                if response.status == 204:
+                    return None
+                length = response.content_length
+                if response.status != 200 or length is None or length > self.largest + HEADER:
+                    raise Lost(f"the server answered {response.status} with {length} bytes")
+                return _parcel(await response.read(), ("round", "counted"))
+        except (aiohttp.ClientError, payload.Refused) as error:
+            raise Lost(str(error)) from None
+
+    async def send(self, parcel: Parcel) -> None:
+        data = payload.pack(parcel.header, parcel.body)
+        flight = self.line.launch("up", parcel)
+        headers = {"Content-Length": str(len(data))}
+        query = {"device": self.line.name}
+        try:
+            async with self.session.post(
+                f"{self.url}/reply", params=query, data=paced(flight, data), headers=headers
+            ) as response:
+                await response.read()
+        except Cancelled:
+            flight.abort("closed")
+            raise
+        except (aiohttp.ClientError, Lost) as error:
+            flight.abort("off")
+            raise Lost(str(error)) from None
+
+
+async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
+    """The bytes, as the links let them through.  Raises Lost if the flight is cut."""
+    arrival = asyncio.ensure_future(flight.signal.wait())
+    sent = 0
+    try:
+        while sent < len(data):
+            await asyncio.wait([arrival], timeout=TICK)  # always: a chunk for every byte would leave no time to others
+            if arrival.done():
+                arrival.result()
+            # The last byte waits until the flight has landed and is written down: nobody may count it before.
+            allowed = len(data) if flight.landed else max(sent, min(flight.carried(), len(data) - 1))
+            yield data[sent:allowed]
+            sent = allowed
+    finally:
+        if not arrival.cancel() and not arrival.cancelled():
+            arrival.exception()  # the flight may be cut while a chunk is written: asyncio wants to see that
+
+
+def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
+    """A message with these two numbers; a reply may say beside them why it is a refusal."""
+    header, body = payload.unpack(data)
+    why = header.get("refusal", "") if "examples" in names else ""
+    if type(why) is not str or not why.isprintable():  # it will be shown on a terminal
+        raise payload.Refused("the header's refusal must be printable text")
+    numbers = header.keys() - {"refusal"} if why else header.keys()
+    if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
+        raise payload.Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
+    return Parcel.of(header, body)
+
+
+def _hang_up(request: web.Request) -> web.StreamResponse:
+    if request.transport:
+        request.transport.abort()
+    return web.Response(status=410)

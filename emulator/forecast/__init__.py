@@ -1,0 +1,1 @@
+"""What can be said before any training: `check`, `algorithms`, `calibrate`."""

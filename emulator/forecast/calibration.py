@@ -1,0 +1,242 @@
+"""What a computer achieves in training: rates that explain the seconds of a few small training steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from statistics import geometric_mean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from devices.device import Profile
+
+
+STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
+LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A training step that is mostly one class of operator, and what it costs."""
+
+    kind: str  # conv | dense | recurrent | operators | convolutions | empty
+    steps: int
+    flops: float
+    conv: float
+    recurrent: float
+    floats: float
+    run: Callable[[], object]
+    operators: float = 0.0  # that a step starts, beyond those of an empty one
+    convolutions: float = 0.0
+
+    @property
+    def dense(self) -> float:
+        return self.flops - self.conv - self.recurrent
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rates of this computer: FLOP/s by class of operator, bytes/s, and the seconds of overhead of a step, of each
+    operator that it starts, and of each convolution."""
+
+    conv: float
+    dense: float
+    recurrent: float
+    bytes_per_s: float
+    overhead: float
+    operator: float = 0.0
+    convolution: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        """One for all, where the networks are images': half the FLOPs convolutions, half dense."""
+        return 2 / (1 / self.conv + 1 / self.dense)
+
+    def profile(self, name: str, source: str, memory: int) -> Profile:
+        from devices.device import Profile
+
+        speeds = (self.conv, self.dense, self.recurrent)
+        starts = (self.operator, self.convolution)
+        return Profile(name, self.speed, self.bytes_per_s, self.overhead, memory, source, *speeds, *starts)
+
+
+def measure(seconds: float, threads: int = 1) -> Measured:
+    """Times small training steps in turns, about so long in all, and takes the best of each.
+
+    With one thread, seconds of its CPU time: what other programs take does not count.
+    """
+    import torch
+
+    from emulator.worlds.executors import quiet_torch
+
+    before, strict = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    quiet_torch()
+    torch.set_num_threads(threads)
+    try:
+        clock = time.thread_time if threads == 1 else time.perf_counter
+        return _measure(seconds, clock)
+    finally:
+        torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(strict)
+
+
+def _measure(seconds: float, clock: Callable[[], float]) -> Measured:
+    kernels, jobs = workload()
+    return evaluated(kernels, _best(jobs, seconds, clock))
+
+
+def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
+    """What is timed: the kernels, and in the same order their jobs, then a stream."""
+    kernels = [
+        _conv(5, 1, 28, batch=16),
+        _conv(3, 16, 16, batch=64),
+        _dense(784, 512, batch=32),
+        _dense(256, 1024, batch=512),
+        _recurrent(128, batch=16),
+        _recurrent(256, batch=64),
+        _kernel("operators", _many_operators(), (8,), 4, steps=20),
+        _kernel("convolutions", _small_convolutions(), (4, 4, 4), 4, steps=20),
+        _kernel("empty", _empty(), (1,), 1, steps=50),
+    ]
+    return kernels, [*(kernel.run for kernel in kernels), _stream()]
+
+
+def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
+    """The rates behind the seconds of each job of `workload`."""
+    steps = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
+    timed = {kernel.kind: (kernel, took) for kernel, took in zip(kernels, steps, strict=True)}
+    starting = Starting.found(timed["empty"][1], timed["operators"], timed["convolutions"])
+    return rates(kernels, steps, 4 * 4 * STREAM / seconds[-1], starting)
+
+
+@dataclass(frozen=True)
+class Starting:
+    """Seconds that a step takes whatever its size."""
+
+    overhead: float
+    operator: float = 0.0
+    convolution: float = 0.0
+
+    @classmethod
+    def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
+        """From an empty step's seconds, and those of two that are next to nothing but operators, and convolutions."""
+        kernel, took = operators
+        operator = max(0.0, took - overhead) / kernel.operators
+        kernel, took = convolutions
+        left = took - overhead - kernel.operators * operator
+        return cls(overhead, operator, max(0.0, left) / kernel.convolutions)
+
+    def of(self, kernel: Kernel) -> float:
+        """Seconds of a step of the kernel."""
+        return self.overhead + kernel.operators * self.operator + kernel.convolutions * self.convolution
+
+
+def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
+    """The speeds that explain the kernels' seconds per step: dense first, for the others have dense layers too."""
+    found: dict[str, float] = {}
+    for kind in ("dense", "conv", "recurrent"):
+        own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
+        found[kind] = geometric_mean(_speed(kernel, took, found, bytes_per_s, starting) for kernel, took in own)
+    return Measured(found["conv"], found["dense"], found["recurrent"], bytes_per_s, *astuple(starting))
+
+
+def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
+    """FLOP/s of the kernel's own class, from what is left once everything else is paid."""
+    others = sum(getattr(kernel, kind) / speed for kind, speed in known.items())
+    left = took - others - 4 * kernel.floats / bytes_per_s - starting.of(kernel)
+    return float(getattr(kernel, kernel.kind) / max(left, LEAST * took))
+
+
+def _best(jobs: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float]) -> list[float]:
+    best, until = [float("inf")] * len(jobs), time.perf_counter() + seconds
+    while True:
+        for number, job in enumerate(jobs):
+            began = clock()
+            job()
+            best[number] = min(best[number], clock() - began)
+        if time.perf_counter() >= until:
+            return best
+
+
+def _conv(size: int, channels: int, side: int, batch: int) -> Kernel:
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.Conv2d(channels, 32, size, padding=size // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, size, padding=size // 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * (side // 4) ** 2, 10),
+    )
+    return _kernel("conv", model, (channels, side, side), batch, steps=4)
+
+
+def _dense(inputs: int, units: int, batch: int) -> Kernel:
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(inputs, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 10))
+    return _kernel("dense", model, (inputs,), batch, steps=4)
+
+
+def _recurrent(units: int, batch: int) -> Kernel:
+    from algorithms.models import word_lstm
+
+    return _kernel("recurrent", word_lstm(units, 16), (20,), batch, steps=4, tokens=16)
+
+
+def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
+    """Steps of plain SGD on random examples, by the very loop of a device."""
+    import torch
+
+    from algorithms.algorithm import Party, Phase, Training
+    from algorithms.cost import Meter, sgd_traffic
+    from algorithms.local import sgd
+    from algorithms.models import cross_entropy
+
+    draw, n = torch.Generator().manual_seed(0), steps * batch
+    x = torch.randint(tokens, (n, *shape), generator=draw) if tokens else torch.randn(n, *shape, generator=draw)
+    y = torch.randint(tokens or 10, (n, *shape) if tokens else (n,), generator=draw)
+    weights = {key: value.clone() for key, value in model.state_dict().items()}
+    party = Party("device", 1, model, cross_entropy, x, y, round=0, cycle=0, seed=0)
+    traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
+    phase = Phase("train", n, batch, traffic=traffic)
+    meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
+    counts = (meter.step_flops(phase), *meter.step_kinds(phase), meter.step_floats(phase))
+    _, operators, convolutions = meter.step_starts(phase)
+    return Kernel(kind, steps, *counts, lambda: sgd(party, weights, Training(batch=batch)), operators, convolutions)
+
+
+def _many_operators() -> nn.Module:
+    """Of a size at which nothing counts but that they are started."""
+    from torch import nn
+
+    return nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 10))
+
+
+def _small_convolutions() -> nn.Module:
+    """Two, as small networks have: the first of a step takes longer than those after it."""
+    from torch import nn
+
+    first, second = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))
+
+
+def _empty() -> nn.Module:
+    """Next to nothing: what is left of its steps is the overhead."""
+    from torch import nn
+
+    return nn.Linear(1, 10)
+
+
+def _stream() -> Callable[[], object]:
+    """Three numbers read and one written, STREAM times."""
+    import torch
+
+    a, b, c = (torch.ones(STREAM) for _ in range(3))
+    return lambda: a.addcmul_(b, c, value=1e-9)

@@ -1,0 +1,186 @@
+"""What each known algorithm costs beside FedAvg: payloads from real encodings, declared work, state on the device."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from devices.device import Device
+from devices.presence import Presence
+from emulator.forecast.breakeven import price
+from emulator.forecast.plan import REQUESTS
+from emulator.forecast.rehearsal import ROUNDS, Rehearsal, rehearse
+from emulator.play.conduct import Conduct
+from emulator.record.record import Line
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from scenarios.build import plugins
+from scenarios.build.roster import Made
+from scenarios.load import load
+from scenarios.schema.scenario import Entry, Scenario
+
+BASELINE = "fedavg"
+STAND_IN = {"integer": 1, "number": 1.0, "boolean": False}  # for an option without a default, by its type
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of an algorithm."""
+
+    name: str
+    type: str
+    default: Any  # None: it must be given
+    says: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A round beside a FedAvg round, with default options.  Bytes include frames."""
+
+    down: float  # bytes over FedAvg's
+    up: float
+    device_flops: float  # more, over those of FedAvg's devices
+    server_flops: float  # more, over those of FedAvg's devices
+    kept_bytes: int  # that a device keeps between rounds
+    kept_models: float  # the same in models
+    sums_only: bool  # whether the server needs no single upload, only their sums
+
+
+@dataclass(frozen=True)
+class Known:
+    """An algorithm that a scenario names, or may name."""
+
+    name: str  # the label
+    key: str  # as algorithms are named: fedcl, or my_package.mine:Mine
+    says: str
+    options: Sequence[Option]
+    given: Mapping[str, Any]  # as the scenario sets them; without one, what was taken where there is no default
+    cost: Cost | None
+    why_not: str  # there is no cost
+
+
+def catalogue(scenario: Scenario) -> list[Known]:
+    """All known algorithms with default options, on the scenario's model, data and fleet.  Raises BadScenario."""
+    kinds = plugins.kinds()
+    taken = {name: _taken(name, kind, scenario) for name, kind in kinds.items()}
+    refused = {name: _refusal(Entry(key=name, options=said, name=name), scenario) for name, said in taken.items()}
+    entries = tuple(Entry(key=n, options=said, name=n) for n, said in taken.items() if not refused[n])
+    costs = _costs(entries, BASELINE, scenario)
+    return [
+        Known(name, name, about(kind), options(kind), taken[name], costs.get(name), refused[name])
+        for name, kind in kinds.items()
+    ]
+
+
+def chosen(scenario: Scenario) -> list[Known]:
+    """The scenario's own algorithms, with their options, beside plain FedAvg.  Raises BadScenario."""
+    entries = scenario.algorithms
+    plain = next((entry for entry in entries if entry.key == BASELINE and not entry.options), None)
+    if plain is None:
+        name, taken = BASELINE, {entry.name for entry in entries}
+        while name in taken:
+            name = f"plain-{name}"
+        plain = Entry(key=BASELINE, options={}, name=name)
+        entries = (plain, *entries)
+    costs = _costs(entries, plain.name, scenario)
+    kinds = {entry.key: plugins.kind(entry.key) for entry in entries}
+    return [
+        Known(
+            entry.name,
+            entry.key,
+            about(kinds[entry.key]),
+            options(kinds[entry.key]),
+            entry.options,
+            costs[entry.name],
+            "",
+        )
+        for entry in entries
+    ]
+
+
+def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dict[str, Cost]:
+    """By label: rounds in which all who are asked answer."""
+    seed = scenario.seeds[0]
+    study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
+    study = replace(study, fleet=Made(study.fleet, partial(_on_line, study.fleet)), always_on=True)
+    conduct = Conduct.of(scenario)
+    ask = conduct.plan.ask
+    conduct = replace(conduct, plan=replace(conduct.plan, needed=ask, deadline=None, finish_stragglers=False))
+    rounds = min(ROUNDS, max(2, REQUESTS // ask))
+    found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
+    sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}
+    return {label: _cost(rehearsal, found[baseline], sums[label]) for label, rehearsal in found.items()}
+
+
+def _on_line(fleet: Mapping[str, Device], name: str) -> Device:
+    return replace(fleet[name], presence=Presence())
+
+
+def about(kind: type[Any]) -> str:
+    """What an algorithm is, in a line: of ours its file says it, of others the class."""
+    module = inspect.getmodule(kind) if kind.__module__.startswith("algorithms.") else None
+    text = (module.__doc__ if module else kind.__doc__) or ""
+    return " ".join(text.strip().split("\n\n")[0].split())
+
+
+def options(kind: type[Any]) -> list[Option]:
+    """All but `training`, which every algorithm has."""
+    properties = plugins.options(kind)["properties"]
+    return [
+        Option(name, _type(said), said.get("default"), said.get("description", ""))
+        for name, said in properties.items()
+        if name != "training"
+    ]
+
+
+def _type(said: Mapping[str, Any]) -> str:
+    if "enum" in said:
+        return " | ".join(map(str, said["enum"]))
+    if "anyOf" in said:
+        return " | ".join(_type(one) for one in said["anyOf"])
+    return str(said.get("type", "any"))
+
+
+def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
+    """Values for the options that have no default: a scenario's that names it, else 1."""
+    schema = plugins.options(kind)
+    entries = (*scenario.algorithms, *load("quickstart").algorithms)
+    said = next((entry.options for entry in entries if entry.key == name), {})
+    needed = [option for option in schema.get("required", ()) if option != "training"]
+    return {option: said.get(option, STAND_IN.get(schema["properties"][option].get("type"))) for option in needed}
+
+
+def _refusal(entry: Entry, scenario: Scenario) -> str:
+    return "; ".join(fault.message for fault in plugins.faults(entry, scenario.training, ()))
+
+
+def _cost(of: Rehearsal, baseline: Rehearsal, sums_only: bool) -> Cost:
+    mine, theirs = (price(found.rows, len(found.rows)) for found in (of, baseline))
+    device, server = _flops(of.events)
+    their_device, their_server = _flops(baseline.events)
+    kept = sum(of.kept.values())
+    return Cost(
+        down=sum(mine.down_bytes.values()) / sum(theirs.down_bytes.values()),
+        up=sum(mine.up_bytes.values()) / sum(theirs.up_bytes.values()),
+        device_flops=device / their_device - 1,
+        server_flops=(server - their_server) / their_device,
+        kept_bytes=kept,
+        kept_models=kept / sum(baseline.downloaded.values()),
+        sums_only=sums_only,
+    )
+
+
+def _flops(events: Sequence[Line]) -> tuple[float, float]:
+    """FLOPs of a mean round after round 0: of all its devices, and of the server."""
+    rounds = range(1, 1 + max(line["round"] for line in events)) or range(1)
+    device, server = (dict.fromkeys(rounds, 0.0) for _ in range(2))
+    for line in events:
+        if line["event"] == "compute.start" and line["round"] in device:
+            device[line["round"]] += sum(line["phases"].values())
+        if line["event"] == "server.start" and line["round"] in server:
+            server[line["round"]] += line["flops"]
+    return fmean(device.values()), fmean(server.values())

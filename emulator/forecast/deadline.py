@@ -1,0 +1,107 @@
+"""Whether a round can be over before its deadline, on the quickest devices and with nobody else on the links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from devices.jitter import least
+from emulator.pricing.costs import Costs
+from emulator.results.units import rounded_up
+from emulator.study.jobs import Run, message_sizes, start
+from emulator.study.study import Study
+from network.links.link import Link
+from network.links.tcp import Connection, Sender
+from network.links.trace import Direction
+from scenarios.build.roster import some
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+OPEN = Connection(-math.inf, Sender(math.inf, 0.0), Sender(math.inf, 0.0))  # long asked for, and past slow start
+REQUESTS = 100  # rounds that are looked at for one in which the server has nothing to compute first
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A round of one device that shares no link with anybody, in seconds."""
+
+    device: str
+    down: float  # round trips, then the bytes at the lower of both rates
+    compute: float
+    up: float
+
+    @property
+    def seconds(self) -> float:
+        return self.down + self.compute + self.up
+
+
+def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
+    """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers of messages, some
+    20 bytes each, are left out, and so is the server's work."""
+    link, server = study.links[name], study.server_link
+    computing = costs.price(name, 0, kinds, ()).total_seconds
+    return Alone(name, _least(link, server, "down", down), computing, _least(link, server, "up", up))
+
+
+def _least(link: Link, server: Link, direction: Direction, nbytes: int) -> float:
+    """Seconds of a transfer at the best of times: on an open connection, when the link carries most."""
+    passage = link.at_best(direction, nbytes, server.latency, OPEN)
+    rate = server.rate("up" if direction == "down" else "down").peak
+    return passage.delay + passage.wire / min(passage.link.peak, rate)
+
+
+def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
+    """`alone` for each device that stands for the fleet; equal devices are looked at once."""
+    costs, (_, up) = Costs(study, label, seed), message_sizes(study, Run(label, seed))
+    known: dict[tuple[str, Link, int], Alone] = {}
+    found = {}
+    for name in some(study.fleet):
+        alike = (study.fleet[name].profile.name, study.links[name], len(study.held(seed, name)))
+        if alike not in known:
+            known[alike] = alone(study, costs, name, kinds, down, up)
+        found[name] = replace(known[alike], device=name)
+    return found
+
+
+def check_deadline(study: Study, scenario: Scenario) -> None:
+    """Raises BadScenario if `rounds.deadline_s` is shorter than any round could be.
+
+    That is a lower bound: the model goes down alone, the least work is done, all kinds go up, and no link is
+    shared.  A longer deadline may still be missed; a rehearsal shows that.
+    """
+    deadline, needed, seed = scenario.rounds.deadline_s, scenario.rounds.min_replies, scenario.seeds[0]
+    if deadline is None:
+        return
+    least = {}  # by label: what it takes until `needed` devices could have answered
+    for label in study.algorithms:
+        model = len(start(study, Run(label, seed)).weights)
+        devices = [_luckiest(study, one) for one in all_alone(study, label, seed, ("weights",), model).values()]
+        place = (needed - 1) * len(devices) // len(study.fleet)
+        last = sorted(devices, key=lambda one: (one.seconds, one.device))[place]
+        least[label] = (_least_request(study, label, seed, scenario.rounds.max), last)
+    label, (server, last) = max(least.items(), key=lambda one: one[1][0] + one[1][1].seconds)
+    if server + last.seconds > deadline:
+        raise BadScenario(_too_short(deadline, label, needed, last, server))
+
+
+def _luckiest(study: Study, one: Alone) -> Alone:
+    """The same where batches take as little as they ever do."""
+    return replace(one, compute=one.compute * least(study.fleet[one.device].profile.jitter))
+
+
+def _least_request(study: Study, label: str, seed: int, rounds: int) -> float:
+    """Seconds that the server computes before a round opens on the devices, in the round that needs least."""
+    costs = Costs(study, label, seed)
+    return min(costs.request(round).total_seconds for round in range(min(rounds, REQUESTS)))
+
+
+def _too_short(deadline: float, label: str, needed: int, last: Alone, server: float) -> str:
+    nth = "" if needed == 1 else f", the last of the {needed} that answer soonest (min_replies)"
+    parts = [f"{part} {getattr(last, part):.3g} s" for part in ("down", "compute", "up")]
+    first = [f"server {server:.3g} s"] if server else []
+    total = server + last.seconds
+    return (
+        f"rounds.deadline_s is {deadline:g}; {label} needs at least {total:.3g} s even on {last.device}{nth} "
+        f"({', '.join([*first, *parts])}); allow {rounded_up(total):g} or more"
+    )

@@ -1,0 +1,172 @@
+"""What rounds cost, found by playing some of them: the real conversation, with next to no training.
+
+Fleet, links, presence, cohorts, deadlines, encodings and declared work are those of the run, and so is the
+engine.  Only the jobs are cut: a device trains on two examples, once for all devices of whom the same is asked.
+So times and bytes are those of the run itself, for any algorithm, as long as none depends on a trained value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numpy import ndarray
+
+from algorithms.algorithm import Load, Work
+from emulator.forecast.host import timed
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.play.stage import Row
+from emulator.record.record import Line, read_lines
+from emulator.study.guarded import Vetted
+from emulator.study.jobs import Run, Trained, combine, request, train
+from emulator.study.study import Held, Split, Study
+from emulator.worlds.executors import Inline, Job
+from network.wire import payload
+from network.wire.payload import NOTHING
+from scenarios.build.roster import Made
+
+ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
+FEW = 2  # examples that a job sees
+STILL = 1e-12  # learning rate: so many trainings on two examples must not diverge
+MOST = 1 << 28  # bytes of replies that one real combine is given; the server is charged for all of them
+
+Sizes = frozenset[tuple[str, int]]  # bytes by kind
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The first rounds of a run, as they will be, and what passed through the hands of the devices."""
+
+    rows: Sequence[Row]  # as in rounds.jsonl, without metrics
+    events: Sequence[Line]  # as in events.jsonl, but digests mean nothing
+    failure: str | None  # why it could not go on
+    downloaded: Mapping[str, int]  # bytes of tensors by kind in the largest download,
+    uploaded: Mapping[str, int]  # in the largest upload,
+    kept: Mapping[str, int]  # and in the most that a device keeps between rounds
+    combining: float = 0.0  # s that the longest combine takes here: it differs from time to time
+
+
+def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
+    """Plays at most so many rounds.  Raises Faulty for an algorithm's own mistake."""
+    short = replace(
+        conduct, plan=replace(conduct.plan, max=min(rounds, conduct.plan.max)), schedule=Schedule(0, 0), stop_at=None
+    )
+    understudy = Understudy(study, run)
+    with tempfile.TemporaryDirectory(prefix="fedlapse-") as folder:
+        outcome = asyncio.run(run_virtual(study, run, short, understudy, Path(folder)))
+        events = list(read_lines(Path(folder) / "events.jsonl"))
+    if outcome.fault:
+        raise outcome.fault
+    down, up, kept = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))
+    return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
+
+
+class Understudy(Inline):
+    """An executor (see workshop.Executor) whose jobs compute on next to nothing and answer in the right form."""
+
+    def __init__(self, study: Study, run: Run) -> None:
+        super().__init__(_with_few(study, run.seed))
+        self.proxy = study.splits[run.seed].proxy
+        self.whole = study
+        self.round = -1
+        # Of this round, by what goes in: the result, and whether its number of examples is all that the device holds.
+        self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
+        self.seen: dict[bytes, Sizes] = {}
+        self.downloaded = self.uploaded = self.kept = NOTHING  # the largest
+        self.combining = 0.0
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        cut: dict[Job, Job] = {train: self._train, combine: self._combine, request: self._request}
+        return super().submit(cut.get(job, job), *args)
+
+    def _train(
+        self, study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, _: bool
+    ) -> Trained:
+        """The result for the first device of whom the same was asked, with this one's number of examples."""
+        if round != self.round:  # what belongs to earlier rounds is never asked for again
+            self.round = round
+            self.known.clear()
+            self.seen.clear()
+        key = (self._sizes(download), self._sizes(memory))
+        if key not in self.known:
+            done = train(study, run, device, round, download, memory, False)
+            self._note(download, done)
+            self.known[key] = (done, done.examples == len(self._held(study, run, device, round)))
+        done, tells_all = self.known[key]
+        return replace(done, examples=len(self._held(self.whole, run, device, round))) if tells_all else done
+
+    @staticmethod
+    def _held(study: Study, run: Run, device: str, round: int) -> ndarray:
+        return study.held(run.seed, device, study.cycle(run.label, round))
+
+    def _request(self, study: Study, run: Run, round: int, *args: Any) -> Any:
+        """A server that computes on its proxy set gets a few of its examples; one that does not may send them."""
+        work = study.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
+        return request(self._served(study, run, work), run, round, *args)
+
+    def _combine(
+        self,
+        study: Study,
+        run: Run,
+        round: int,
+        state: bytes,
+        replies: Mapping[str, tuple[bytes, int]],
+        download: bytes,
+    ) -> Any:
+        work = study.algorithms[run.label].combine_work(
+            Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
+        )
+        most = max(1, MOST // max(len(upload) for upload, _ in replies.values()))
+        some = dict(list(replies.items())[:most])
+        done, seconds = timed(lambda: combine(self._served(study, run, work), run, round, state, some, download))
+        self.combining = max(self.combining, seconds * len(replies) / len(some))
+        return done
+
+    def _served(self, study: Study, run: Run, work: Work) -> Study:
+        proxy = self.proxy[:FEW] if any(phase.examples or phase.second_order for phase in work) else self.proxy
+        return replace(study, splits={run.seed: replace(study.splits[run.seed], proxy=proxy)})
+
+    def _sizes(self, message: bytes) -> Sizes:
+        if message not in self.seen:
+            self.seen[message] = frozenset(payload.sizes_of(message).items())
+        return self.seen[message]
+
+    def _note(self, download: bytes, done: Trained) -> None:
+        self.downloaded = max(self.downloaded, download, key=len)
+        self.uploaded = max(self.uploaded, done.upload, key=len)
+        self.kept = max(self.kept, done.kept, done.kept_if_counted or done.kept, key=len)
+
+
+def _tensors(message: bytes) -> dict[str, int]:
+    return {kind: size for kind, size in payload.sizes_of(message).items() if kind != payload.FRAME}
+
+
+def _with_few(study: Study, seed: int) -> Study:
+    """The study as the jobs see it; the server's examples are cut where it computes on them."""
+    held = study.splits[seed].train
+    train = Made(held, partial(_few, held), keep=0)
+    split = Split(train, {}, {}, study.splits[seed].proxy)
+    algorithms = {label: _idle(algorithm) for label, algorithm in study.algorithms.items()}
+    return replace(study, splits={seed: split}, algorithms=algorithms)
+
+
+def _few(held: Held, name: str) -> tuple[ndarray, ...]:
+    return tuple(part[:FEW] for part in held[name])
+
+
+def _idle(algorithm: Any) -> Any:
+    """The algorithm, training once and hardly moving; as it is, if it is made in another way than ours."""
+    if isinstance(algorithm, Vetted):
+        return replace(algorithm, algorithm=_idle(algorithm.algorithm))
+    if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:
+        return algorithm
+    made: Any = algorithm
+    return replace(made, training=replace(made.training, epochs=1, lr=STILL))

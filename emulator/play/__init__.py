@@ -1,0 +1,1 @@
+"""Runs, from the first request to the last row."""

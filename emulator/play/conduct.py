@@ -1,0 +1,51 @@
+"""How the runs of a scenario are played: the rules of a round, and when models are evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.conversation.rounds import Plan
+from emulator.play.metrics import Schedule
+from emulator.record.targets import Target
+from scenarios.schema.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How runs of a scenario are played."""
+
+    plan: Plan
+    schedule: Schedule
+    stop_at: Target | None = None
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Conduct:
+        rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
+        often = None if evaluate.personalise_every == "never" else evaluate.personalise_every
+        return cls(
+            Plan(
+                max=rounds.max,
+                needed=scenario.needed,
+                ask=rounds.ask or scenario.needed,
+                deadline=rounds.deadline_s,
+                min_replies=rounds.min_replies,
+                cycle_seconds=rounds.cycle_s,
+                finish_stragglers=rounds.stragglers == "finish",
+                computing=rounds.when_off,
+                transfers=rounds.transfers,
+            ),
+            Schedule(evaluate.every, often),
+            Target(stop.metric, stop.value, stop.hold) if stop else None,
+        )
+
+    def evaluated(self, round: int) -> bool:
+        """Whether the round's model is evaluated: when it is due, at the end, and beside `personalised`."""
+        every, final = self.schedule.every, round + 1 == self.plan.max
+        return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
+
+    def personalised(self, round: int) -> bool:
+        """Whether all devices are trained for the report: every so many rounds, and at the end; or never."""
+        often, final = self.schedule.personalise_every, round + 1 == self.plan.max
+        if self.schedule.every == 0 or often is None:
+            return False
+        return final or (often > 0 and (round + 1) % often == 0)

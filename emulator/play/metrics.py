@@ -1,0 +1,181 @@
+"""How good a model is, each round.  It costs no virtual time, changes nothing, and is never sent.
+
+accuracy, loss             the model after the round, on the whole test set
+validation                 its accuracy on all devices' held-out examples: choices are made on it
+initial                    mean over all devices: the model that went down in the round, on the device's test shard
+personalised               the same after one local training of every device
+personalised_participants  the same over the devices that were counted, after the training they did anyway
+
+Of a large fleet whose devices draw their examples, some devices stand for all (scenarios/build/roster.py).
+
+Accuracy is the share of labels that are right, on the time slice of the round where the data drift; texts have a label
+at each position.  Further numbers where there is something to tell: perplexity; next_accuracy and next_perplexity on
+the next time slice; forgetting, the accuracy lost on earlier ones (best ever - now, mean over them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from emulator.conversation.device import Attendant
+from emulator.study.jobs import Hits, Opening, Run, Scores, State, Trained, blocks, evaluate, hits, personalise, request
+from emulator.study.study import Study, in_cycle
+from emulator.worlds.interface import World
+from network.wire.payload import NOTHING
+from scenarios.build.roster import some
+
+Values = dict[str, float | None]
+NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants", "personalised")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When models are evaluated: every so many rounds; 0 is never (`personalised`: at the end only, None is never)."""
+
+    every: int = 1
+    personalise_every: int | None = 0
+
+
+class Metrics:
+    """Evaluates the models of one run."""
+
+    def __init__(
+        self, world: World, study: Study, run: Run, schedule: Schedule, attendants: Mapping[str, Attendant]
+    ) -> None:
+        self.world, self.study, self.run, self.schedule = world, study, run, schedule
+        self.attendants = attendants  # those that were ever asked; the others remember nothing
+        self.known: tuple[bytes, Scores] | None = None  # the last model on the test set
+        self.best: dict[int, float] = {}  # time slice -> the best accuracy that was ever seen on it
+
+    async def start(self, state: State) -> None:
+        """Looks at the first model, which round 0 sends down."""
+        if self.schedule.every == 1:
+            await self._test(state)
+
+    async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Trained]) -> tuple[Values, Values]:
+        """The metrics of a round, all but `personalised`; and the further numbers that texts and time slices have."""
+        cycle = self.study.cycle(self.run.label, round)
+        initial = self._on_shards(await self._test(broadcast), cycle)
+        scores = await self._test(state)
+        now = self._of_cycle(scores, cycle)
+        values: Values = {
+            "accuracy": now.correct / now.counted if now.counted else None,
+            "loss": _finite(now.loss / now.counted) if now.counted else None,
+            "validation": await self._validation(state, cycle),
+            "initial": initial,
+            "personalised_participants": _mean_share(done.personalised[0] for done in trained if done.personalised),
+        }
+        return values, self._further(scores, cycle, trained)
+
+    def _further(self, scores: Scores, cycle: int, trained: Sequence[Trained]) -> Values:
+        found: Values = {}
+        if self.study.data.text:
+            found["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
+            found["personalised_perplexity"] = _perplexity(
+                [done.personalised[0] for done in trained if done.personalised]
+            )
+        if self.study.data.cycles > 1:
+            found |= self._over_time(scores, cycle)
+            following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
+            found["personalised_next"] = _mean_share(following)
+            found["personalised_next_perplexity"] = _perplexity(following) if self.study.data.text else None
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _over_time(self, scores: Scores, cycle: int) -> Values:
+        """This model on the next time slice, and what it has lost on those before: best so far - now, the mean."""
+        shares = {}
+        for each in range(min(cycle + 2, self.study.data.cycles)):
+            of = self._of_cycle(scores, each)
+            shares[each] = of.correct / of.counted if of.counted else 0.0
+        found: Values = {}
+        if cycle + 1 in shares:
+            following = self._of_cycle(scores, cycle + 1)
+            found["next_accuracy"] = shares[cycle + 1]
+            found["next_perplexity"] = _perplexity([following]) if self.study.data.text else None
+        for each in range(cycle + 1):
+            self.best[each] = max(self.best.get(each, 0.0), shares.get(each, 0.0))
+        lost = [self.best[each] - shares[each] for each in range(min(cycle, self.study.data.cycles - 1))]
+        found["forgetting"] = sum(lost) / len(lost) if lost else None
+        return found
+
+    async def personalised(self, round: int, broadcast: State, counted: Mapping[str, int]) -> float | None:
+        """What the round would have been for every device of the fleet: the pair of `initial`.
+
+        `counted` is each device's last counted round before this one, which its request would acknowledge.
+        """
+        names = tuple(sorted(some(self.study.splits[self.run.seed].train)))
+        ticket = self.world.submit(request, self.run, round, broadcast.message, names)
+        opening: Opening = await self.world.uncharged(ticket)
+        tickets = []
+        for name in names:
+            download, memory = opening.extra.get(name, opening.download), self._memory(name, round, counted)
+            tickets.append(self.world.submit(personalise, self.run, name, round, download, memory))
+        found = [await self.world.uncharged(ticket) for ticket in tickets]
+        return _mean_share(each[0] for each in found if each)
+
+    async def _test(self, state: State) -> Scores:
+        """The model on the whole test set, all time slices of it."""
+        if self.known is None or self.known[0] != state.weights:
+            self.known = (state.weights, _joined(await self._scores(state, "test", 0)))
+        return self.known[1]
+
+    async def _validation(self, state: State, cycle: int) -> float | None:
+        scores = await self._scores(state, "validation", cycle)
+        return _mean(hits(_joined(scores))) if scores else None
+
+    async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
+        tickets = [
+            self.world.submit(evaluate, self.run, state.weights, part, cycle, block)
+            for block in range(blocks(self.study, self.run, part, cycle))
+        ]
+        return [await self.world.uncharged(ticket) for ticket in tickets]
+
+    def _of_cycle(self, scores: Scores, cycle: int) -> Hits:
+        data, tested = self.study.data, self.study.splits[self.run.seed].test
+        if data.cycle_test is not None:
+            return hits(_some(scores, data.cycle_test == min(cycle, data.cycles - 1)))
+        return hits(scores if tested is None else _some(scores, tested))
+
+    def _on_shards(self, scores: Scores, cycle: int) -> float | None:
+        tests = self.study.splits[self.run.seed].tests
+        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in some(tests))
+
+    def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> bytes:
+        return self.attendants[name].home.before(round, counted.get(name)) if name in self.attendants else NOTHING
+
+
+def _joined(scores: Sequence[Scores]) -> Scores:
+    return Scores(
+        *(np.concatenate([getattr(each, part) for each in scores]) for part in ("correct", "counted", "loss"))
+    )
+
+
+def _some(scores: Scores, chosen: ndarray) -> Scores:
+    return Scores(scores.correct[chosen], scores.counted[chosen], scores.loss[chosen])
+
+
+def _mean(found: Hits) -> float | None:
+    return found.correct / found.counted if found.counted else None
+
+
+def _mean_share(found: Iterable[Hits]) -> float | None:
+    """Mean of correct/counted over devices that have examples at all."""
+    shares = [each.correct / each.counted for each in found if each.counted]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _perplexity(found: Iterable[Hits]) -> float | None:
+    """exp of the mean loss of a label, over all labels together."""
+    each = list(found)
+    counted = sum(one.counted for one in each)
+    mean = math.fsum(one.loss for one in each) / counted if counted else math.inf
+    return math.exp(mean) if mean < 700 else None  # beyond it there is no such float
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,84 @@
+"""A run over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from emulator.conversation.http import WebEnd, WebLine, runner
+from emulator.conversation.server import After, Server
+from emulator.play.conduct import Conduct
+from emulator.play.rows import GoingOn, Progress
+from emulator.play.run import play
+from emulator.play.stage import Outcome, Stage
+from emulator.pricing.costs import Costs
+from emulator.record.record import Record
+from emulator.study.jobs import Run, message_limits, personalise, request, start
+from emulator.study.study import Study
+from emulator.worlds.executors import Executor
+from emulator.worlds.sockets import SocketWorld
+from network.wire.payload import NOTHING
+
+WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
+
+
+async def run_sockets(
+    study: Study,
+    run: Run,
+    conduct: Conduct,
+    executor: Executor,
+    folder: Path,
+    going_on: GoingOn = lambda: True,
+    progress: Progress = lambda _run, _row: None,
+    speedup: float = 1.0,
+) -> Outcome:
+    """One run over real sockets on loopback; its folder is `folder`."""
+    world, outcome = SocketWorld(executor, speedup), Outcome(run)
+    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
+    lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
+    down, up = message_limits(study, run)
+    server_side = runner(lines, up)
+    await server_side.setup()
+    await web.TCPSite(server_side, "127.0.0.1", 0).start()
+    host, port = server_side.addresses[0][:2]
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=None)
+    try:
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+            for line in lines.values():
+                end = WebEnd(session, f"http://{host}:{port}", line, down)
+                world.start(line.attendant.attend(end))
+            server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
+
+            async def serve(after: After) -> None:
+                await warm(stage, executor)
+                await world.run(server.serve(after))
+
+            try:
+                await play(stage, outcome, going_on, progress, serve)
+            finally:
+                await world.end()
+    finally:
+        stage.record.shut()
+        await server_side.cleanup()
+    outcome.overruns = world.overruns
+    outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
+    return outcome
+
+
+async def warm(stage: Stage, executor: Executor) -> None:
+    """Trains and prices once before the clock runs: the first time takes real seconds, and changes no result."""
+    run, names = stage.run, sorted(stage.study.fleet)
+    state = await asyncio.wrap_future(executor.submit(start, run))
+    opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
+    trials = [executor.submit(personalise, run, name, 0, opening.download, NOTHING) for name in names[:WARM]]
+    await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
+    kinds, costs = stage.study.algorithms[run.label].downloads, stage.costs
+    for name in stage.study.fleet:
+        for received in ((), kinds):
+            costs.device(name, 0, {"weights", *received}, ())
+    costs.request(0)
+    costs.combine(0, 1)

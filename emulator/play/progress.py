@@ -1,0 +1,241 @@
+"""How far the runs of a command are, on stderr, by two clocks: simulated and real."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from emulator.record.targets import Target
+from emulator.results.summary import round_bytes
+
+if TYPE_CHECKING:
+    from emulator.play.stage import Row
+    from emulator.study.jobs import Run  # imports torch
+
+Seen = tuple[float, float]  # (real seconds since the command began, value)
+
+BARS = "▁▂▃▄▅▆▇█"
+FLAT = 0.05  # accuracy: curves that span less do not fill the height, or else noise would look like progress
+POINTS = 10  # of a sparkline
+FEWEST = 3  # evaluated rounds that a slope needs
+RECENT = 5  # evaluated rounds that a slope is taken from
+LINES = 12
+SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than that their ends are cut off
+    frozenset(),
+    frozenset({"speed"}),
+    frozenset({"speed", "bars"}),
+    frozenset({"speed", "bars", "real"}),
+)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The last 10 values as bars, from their least to their greatest."""
+    last = values[-POINTS:]
+    if not last:
+        return ""
+    low, span = min(last), max(max(last) - min(last), FLAT)
+    return "".join(BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in last)
+
+
+def eta(seen: Sequence[Seen], value: float) -> float | None:
+    """Seconds from the last of `seen` until `value`, along the least-squares slope of the last 5; None if it is not up.
+
+    A value that the last one has reached is 0 seconds away: it only waits to be held.
+    """
+    last = seen[-RECENT:]
+    if len(last) < FEWEST:
+        return None
+    mean_t, mean_v = (sum(numbers) / len(last) for numbers in zip(*last, strict=True))
+    spread = sum((t - mean_t) ** 2 for t, _ in last)
+    slope = sum((t - mean_t) * (v - mean_v) for t, v in last) / spread if spread else 0.0
+    return max(0.0, value - last[-1][1]) / slope if slope > 0 else None
+
+
+def clock_face(seconds: float) -> str:
+    """`0:41:07`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def about(seconds: float) -> str:
+    """`~40 s`, `~4 min`, `~3 h`."""
+    if seconds < 59.5:
+        return f"~{seconds:.0f} s"
+    return f"~{seconds / 60:.0f} min" if seconds < 5370 else f"~{seconds / 3600:.0f} h"
+
+
+@dataclass
+class Pace:
+    """What is remembered of one run."""
+
+    row: Row
+    real: float  # when that row came
+    targets: list[Target]  # not reached yet, the easiest first
+    seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
+
+    def take(self, row: Row, real: float) -> None:
+        """Nothing is changed in place: the display reads along in a thread of its own."""
+        self.row, self.real = row, real
+        room = max([POINTS, *(target.hold for target in self.targets)])
+        for metric in {"accuracy", *(target.metric for target in self.targets)}:
+            if row[metric] is not None:
+                self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-room:]}
+        self.targets = [target for target in self.targets if not self._holds(target)]
+
+    def _holds(self, target: Target) -> bool:
+        """Whether the last `hold` values are there; as targets.reached, which looks at all rows again."""
+        values = [value for _, value in self.seen.get(target.metric, ())][-target.hold :]
+        return len(values) == target.hold and min(values) >= target.value
+
+    def ahead(self) -> str:
+        """`0.85 in ~4 min`: the next target, in real time from its last round on."""
+        if not self.targets:
+            return ""
+        target = self.targets[0]
+        seconds = eta(self.seen.get(target.metric, ()), target.value)
+        name = target.name.removeprefix("accuracy ")
+        return f"{name} in {'-' if seconds is None else about(seconds)}"
+
+    def curve(self, bars: bool) -> str:
+        values = [value for _, value in self.seen.get("accuracy", ())]
+        return f"acc {values[-1]:.2f}" + (f" {sparkline(values)}" if bars else "") if values else ""
+
+
+class Progress:
+    """A line for each run on a terminal, always the latest; elsewhere a dated line for each round.
+
+    With `quiet` no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        max_rounds: int,
+        *,
+        labels: Iterable[str] = (),
+        quiet: bool = False,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = lambda: datetime.now().astimezone(),
+    ) -> None:
+        self.console = Console(stderr=True) if console is None else console
+        self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
+        self.max_rounds, self.quiet = max_rounds, quiet
+        self.clock, self.today = clock, today
+        self.began = clock()
+        self.paces: dict[Run, Pace] = {}
+        self.labels: list[str] = list(labels)
+        self.live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal and not self.console.is_dumb_terminal and not self.quiet:
+            # stdout may be a file: what is printed there must not turn up here
+            self.live = Live(console=self.console, get_renderable=self.frame, redirect_stdout=False)
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live:
+            self.live.stop()
+            self.live = None
+
+    def tell(self, run: Run, row: Row) -> None:
+        """A round has ended."""
+        if self.quiet:
+            return
+        real = self.clock() - self.began
+        # the latest run last; a new dict, because the display is reading the old one
+        paces = {other: pace for other, pace in self.paces.items() if other != run}
+        paces[run] = self.paces.get(run) or Pace(row, real, self.targets)
+        paces[run].take(row, real)
+        self.paces = paces
+        if not self.live:
+            self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
+
+    def say(self, text: str) -> None:
+        """A message of its own; on a terminal it stands above the runs."""
+        if self.live:
+            self.console.print(Text(text), soft_wrap=True)
+        else:
+            self._write(text)
+
+    def frame(self) -> Group:
+        """The runs as they stand, in order of name; if they are too many, those that changed last."""
+        paces = self.paces
+        if not paces:
+            return Group(Text("starting the workers and the first rounds ...", style="dim"))
+        room = max(1, min(LINES, self.console.height - 2))
+        latest = list(paces)[-room:]
+        runs = {run: paces[run] for run in sorted(latest, key=self._place)}
+        for without in SHORTER:
+            lines = self._lines(runs, without)
+            if all(len(line) <= self.console.width for line in lines):
+                break
+        rest = len(paces) - len(latest)
+        if rest:
+            lines.append(Text(f"and {rest} more run{'s' * (rest > 1)}", style="dim"))
+        return Group(*lines)
+
+    def _place(self, run: Run) -> tuple[int, int]:
+        """Where its line stands: labels in the scenario's order."""
+        return self.labels.index(run.label) if run.label in self.labels else len(self.labels), run.seed
+
+    def _lines(self, runs: Mapping[Run, Pace], without: Set[str]) -> list[Text]:
+        width = max((len(_name(run)) for run in runs), default=0)
+        lines = []
+        for run, pace in runs.items():
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"{_name(run):<{width}}", style="bold")
+            lines.append(line.append("  " + " · ".join(filter(None, self._parts(pace, without)))))
+        return lines
+
+    def _parts(self, pace: Pace, without: Set[str]) -> list[str]:
+        ended = pace.row["round"] + 1 >= self.max_rounds
+        real = pace.real if ended else self.clock() - self.began
+        return [
+            f"{pace.row['round'] + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} rounds",
+            f"{clock_face(pace.row['time_s'])} simulated",
+            "" if "real" in without else f"{clock_face(real)} real",
+            "" if "speed" in without else _speed(pace.row["time_s"], pace.real),
+            pace.curve(bars="bars" not in without),
+            "" if ended else pace.ahead(),
+        ]
+
+    def _plain(self, run: Run, row: Row, real: float) -> str:
+        parts = [
+            f"{run.label} seed {run.seed}",
+            f"{row['round'] + 1}/{self.max_rounds} rounds",
+            f"{clock_face(row['time_s'])} simulated",
+            f"{clock_face(real)} real",
+            _speed(row["time_s"], real),
+            f"{round_bytes(row) / 1e6:.1f} MB in this round",
+            "" if row["accuracy"] is None else f"accuracy {row['accuracy']:.3f}",
+        ]
+        return " · ".join(part for part in parts if part)
+
+    def _write(self, text: str) -> None:
+        """Past rich, which would break lines at the width that it takes a file to have."""
+        file: Any = self.console.file
+        file.write(text + "\n")
+        file.flush()
+
+
+def _name(run: Run) -> str:
+    return f"{run.label} s{run.seed}"
+
+
+def _speed(simulated: float, real: float) -> str:
+    if real <= 0:
+        return ""
+    speed = simulated / real
+    return f"{speed:.0f}x" if speed >= 10 else f"{speed:.1f}x"

@@ -1,0 +1,130 @@
+"""The rows of rounds.jsonl: one for each round, once its last straggler has ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from devices.device import UNKNOWN
+from emulator.conversation.server import Play
+from emulator.play.metrics import NAMES, Metrics
+from emulator.play.stage import Outcome, Row, Stage
+from emulator.record.call import Call
+from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
+from emulator.record.targets import reached
+from emulator.study.jobs import Run, State, Trained
+
+Progress = Callable[[Run, Row], None]
+
+
+GoingOn = Callable[[], bool]
+
+
+class Diary:
+    """Writes a row for each round once its last straggler has ended, and says when it is enough."""
+
+    def __init__(self, stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress) -> None:
+        self.stage, self.outcome = stage, outcome
+        self.going_on, self.progress = going_on, progress
+        self.metrics = Metrics(stage.world, stage.study, stage.run, stage.conduct.schedule, stage.attendants)
+        self.unwritten: list[tuple[Play, dict[str, Any]]] = []
+        self.measured: list[Row] = []
+        self.cycles: dict[int, float] = {}  # time slice -> when its first round opened
+        self.state: State | None = None
+
+    async def after(self, play: Play, state: State) -> bool:
+        """Looks at a round that has ended; False if it was the last."""
+        self.state, number = state, play.round.number
+        if number < 0:
+            await self.metrics.start(state)
+            return self.going_on()
+        values: dict[str, Any] = dict.fromkeys(NAMES)
+        further: Mapping[str, float | None] = {}
+        conduct = self.stage.conduct
+        if conduct.evaluated(number):
+            found, further = await self.metrics.of(number, play.broadcast, state, self._trained(play))
+            values |= found
+        if conduct.personalised(number):
+            values["personalised"] = await self._personalised(play)
+        self.measured.append({"round": number, **values})
+        enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
+        if enough and values["personalised"] is None and conduct.schedule.personalise_every is not None:
+            values["personalised"] = await self._personalised(play)
+        self.unwritten.append((play, {**values, "numbers": further}))
+        self.write_settled()
+        return self.going_on() and not enough
+
+    async def _personalised(self, play: Play) -> float | None:
+        return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)
+
+    def write_settled(self) -> None:
+        """Rows stay in the order of rounds; a round with stragglers waits for them."""
+        while self.unwritten and self.unwritten[0][0].settled:
+            play, values = self.unwritten.pop(0)
+            row = self._row(play, values)
+            self.outcome.rows.append(row)
+            self.stage.record.row(row)
+            self.progress(self.stage.run, row)
+
+    def _trained(self, play: Play) -> list[Trained]:
+        return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
+
+    def _timing(self, play: Play) -> dict[str, float]:
+        """Where the data drift: the time slice, and how long ago its first round opened."""
+        if self.stage.study.data.cycles == 1:
+            return {}
+        cycle = self.stage.study.cycle(self.stage.run.label, play.round.number)
+        self.cycles.setdefault(cycle, play.round.opened)
+        return {"cycle": cycle, "cycle_time_s": play.stamp - self.cycles[cycle]}
+
+    def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
+        round, length = play.round, play.stamp - play.began
+        leverages = [done.leverage for done in self._trained(play)]
+        numbers = {**self._timing(play), **_means([done.numbers for done in self._trained(play)])}
+        trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
+        for name in round.asked:
+            self.stage.notes.pop(Call(name, round.number), None)
+        useful = () if round.failed else play.replies  # of a failed round nothing is of use: the model stays
+        used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
+        closer = round.counted[-1] if round.counted else None
+        return {
+            "round": round.number,
+            "time_s": play.stamp,
+            **values,
+            "numbers": {**numbers, **values["numbers"]},
+            "bytes": bytes_by_kind(trips.values()),
+            "flops": sum(trip.flops for trip in trips.values()) + sum(bill.total_flops for bill in play.bills),
+            "asked": len(round.asked),
+            "counted": len(round.counted),
+            "late": len(round.late()),
+            "lost": len(round.lost),
+            "refused": len(round.refused),
+            "failed": round.failed,
+            "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
+            "seconds": seconds(used),
+            "joules": {name: self._joules(name, usage) for name, usage in used.items()},
+            "watts": {name: self._watts(name) for name in trips},
+            "leverage": _largest(leverages),
+            "critical": critical(closer, trips.get(closer or ""), play.bills, length),
+        }
+
+    def _joules(self, name: str, usage: Usage) -> float | None:
+        """None if nobody says what the device draws."""
+        power = self.stage.study.fleet[name].profile.power
+        return None if power == UNKNOWN else power.joules(usage.idle, usage.computing, usage.sending)
+
+    def _watts(self, name: str) -> list[float] | None:
+        """Idle, computing, and with the radio on."""
+        power = self.stage.study.fleet[name].profile.power
+        return None if power == UNKNOWN else [power.idle, power.compute, power.radio]
+
+
+def _means(each: list[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each number over the devices that tell it."""
+    told = {key: [numbers[key] for numbers in each if key in numbers] for numbers in each for key in numbers}
+    return {key: math.fsum(values) / len(values) for key, values in sorted(told.items())}
+
+
+def _largest(leverages: list[Mapping[str, float]]) -> dict[str, float]:
+    return {key: max(each[key] for each in leverages if key in each) for each in leverages for key in each}

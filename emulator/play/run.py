@@ -1,0 +1,77 @@
+"""One run: an algorithm, a seed, a world.  It leaves a folder with the record and the final model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from safetensors.numpy import save_file
+
+from emulator.conversation.channel import MemoryLine
+from emulator.conversation.server import After, RunFailed, Server
+from emulator.play.conduct import Conduct
+from emulator.play.rows import Diary, GoingOn, Progress
+from emulator.play.stage import Outcome, Stage
+from emulator.pricing.costs import Costs
+from emulator.record.record import Record
+from emulator.study.guarded import Faulty
+from emulator.study.jobs import Run, State
+from emulator.study.study import Study
+from emulator.worlds.executors import Executor
+from emulator.worlds.virtual import VirtualWorld
+from network.wire import payload
+
+
+async def play(
+    stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress, serve: Callable[[After], Awaitable[None]]
+) -> None:
+    """Plays a run to its end; `serve` lets the server play in its world.  The record is complete however it ends.
+
+    An algorithm's own mistake ends this run and no other, wherever in the world it came up.
+    """
+    diary = Diary(stage, outcome, going_on, progress)
+    try:
+        await serve(diary.after)
+    except RunFailed as failed:
+        outcome.failure = str(failed)
+    except Faulty as fault:
+        outcome.fault = fault.under(stage.run.seed)
+        outcome.failure = str(outcome.fault)
+    diary.write_settled()
+    outcome.looped = stage.traffic.placed.loops.most(outcome.length)
+    if diary.state and stage.record.folder:
+        save_model(stage.record.folder, diary.state)
+
+
+def save_model(folder: Path, state: State) -> None:
+    draft = folder / "final.safetensors.partial"
+    save_file(payload.decode(state.weights)["weights"], draft)
+    draft.replace(folder / "final.safetensors")
+
+
+async def run_virtual(
+    study: Study,
+    run: Run,
+    conduct: Conduct,
+    executor: Executor,
+    folder: Path,
+    going_on: GoingOn = lambda: True,
+    progress: Progress = lambda _run, _row: None,
+) -> Outcome:
+    """One run in virtual time; its folder is `folder`."""
+    world, outcome = VirtualWorld(executor), Outcome(run)
+    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
+    lines: dict[str, MemoryLine] = {}
+
+    def line(name: str) -> MemoryLine:
+        if name not in lines:  # a device that is never asked costs nothing
+            lines[name] = MemoryLine(world, stage.traffic, stage.attendant(name))
+            world.start(lines[name].attendant.attend(lines[name].device))
+        return lines[name]
+
+    server = Server(world, study, run, conduct.plan, stage.record, stage.costs, line)
+    try:
+        await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
+    finally:
+        stage.record.shut()
+    return outcome

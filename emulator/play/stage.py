@@ -1,0 +1,59 @@
+"""What one run is played with, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from emulator.conversation.device import Attendant, Notes
+from emulator.conversation.processor import Bench
+from emulator.conversation.traffic import Traffic
+from emulator.play.conduct import Conduct
+from emulator.pricing.costs import Charges
+from emulator.record.record import Record
+from emulator.results.caveats import Looped
+from emulator.study.guarded import Faulty
+from emulator.study.jobs import Run
+from emulator.study.study import Study
+from emulator.worlds.interface import World
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    run: Run
+    rows: list[Row] = field(default_factory=list)
+    failure: str | None = None  # why it could not go on
+    fault: Faulty | None = None  # the algorithm's own, if that is why
+    looped: Looped = (0, "")
+    overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
+    advice: str = ""  # what would avoid them
+
+    @property
+    def length(self) -> float:
+        """Virtual seconds."""
+        return float(self.rows[-1]["time_s"]) if self.rows else 0.0
+
+
+class Stage:
+    """What a run is played with, whatever the world: its record, its traffic, its devices."""
+
+    def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
+        self.world, self.study, self.run, self.conduct = world, study, run, conduct
+        self.record, self.costs = record, costs
+        self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.plan.transfers)
+        self.notes: Notes = {}
+        self.attendants: dict[str, Attendant] = {}  # those that were ever asked
+
+    def attendant(self, name: str) -> Attendant:
+        if name not in self.attendants:
+            measured = self.conduct.evaluated
+            profile = self.study.fleet[name].profile
+            bench = Bench(self.world, self.record, profile, self.conduct.plan.computing)
+            own = self.run, self.world, self.costs, bench, self.notes, measured
+            self.attendants[name] = Attendant(name, *own)
+        return self.attendants[name]

@@ -1,0 +1,1 @@
+"""Declared work becomes seconds, joules and bytes."""

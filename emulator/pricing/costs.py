@@ -1,0 +1,166 @@
+"""Declared work, priced: phases of an algorithm on a device -> FLOPs and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import torch
+
+from algorithms import models
+from algorithms.algorithm import Load, Phase, Work
+from algorithms.cost import Meter
+from devices.device import Device
+from emulator.pricing.bills import jittered, priced
+from emulator.pricing.memory import needed
+from emulator.record.tally import Bill
+from emulator.record.work import Duty, Piece
+from emulator.study.guarded import Faulty
+from emulator.study.study import Study, in_cycle
+from scenarios.build.roster import MANY, some
+
+# Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
+CODING = 4
+
+
+class Charges(Protocol):
+    """What work costs, as the conversation asks: of a run's own Costs, or of a record that is played again."""
+
+    @property
+    def study(self) -> Study:
+        """Whose devices it is done on."""
+
+    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
+        """What `round` asks of a device, given bytes by kind; None if nobody knows."""
+
+    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
+        """Why the device cannot take part in this round; None if its memory is large enough."""
+
+    def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
+        """What a device's half of `round` takes there, given the kinds it received and those it kept."""
+
+    def request(self, round: int) -> Bill:
+        """What opening a round takes on the server."""
+
+    def combine(self, round: int, replies: int) -> Bill:
+        """What closing it with so many replies takes."""
+
+
+class Costs:
+    """The prices of one algorithm under one study.  Equal work on equal profiles is priced once."""
+
+    def __init__(self, study: Study, label: str, root: int) -> None:
+        self.study, self.label, self.root = study, label, root
+        self.algorithm = study.algorithms[label]
+        self.split = study.splits[root]
+        self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
+        self.round, self.duties = -1, dict[tuple[Any, ...], Duty]()  # of one round
+        self.bills: dict[tuple[str, Work], Bill] = {}
+        self.pieces: dict[Phase, Piece] = {}
+
+    @cached_property
+    def meter(self) -> Meter:
+        data = self.study.data
+        return meter_of(self.study.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(p.numel() for p in self.study.module.parameters() if p.requires_grad)
+
+    def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
+        """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
+        return jittered(self.price(name, round, kinds, memory), self.study.fleet[name], self.root, round)
+
+    def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
+        """What a device's half of `round` costs there, given the kinds it received and those it kept."""
+        load = self.load(name, round, kinds, memory)
+        decode = self._coding("decode", self.down.keys() & load.kinds)
+        encode = self._coding("encode", self.up.keys() & self._sent(round))
+        return self._bill(self.study.fleet[name], (*decode, *self.algorithm.device_work(load), *encode))
+
+    def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
+        """What a device's half of `round` depends on."""
+        examples = len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
+        return self._load(round, examples, kinds=frozenset(kinds), memory=frozenset(memory))
+
+    def heaviest(self) -> Load:
+        """Of a round after the first, on a device with the most examples that receives all kinds."""
+        examples = max(len(part) for name in some(self.split.train) for part in self.split.train[name])
+        return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
+
+    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
+        """What `round` asks of a device, given bytes by kind."""
+        if self.round != round:  # what belongs to earlier rounds is not asked for again
+            self.round, self.duties = round, {}
+        load = self.load(name, round, downloaded, kept)
+        key = (load.examples, load.kinds, load.memory, sum(downloaded.values()), sum(kept.values()))
+        if key not in self.duties:
+            pieces = self.price(name, round, downloaded, kept).pieces
+            held = needed(self.study, self.label, load, key[3], key[4])
+            self.duties[key] = Duty(pieces, load.examples, held)
+        return self.duties[key]
+
+    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
+        """Why the device cannot take part; None if its memory is large enough."""
+        return duty.refusal(self.label, self.study.fleet[name].profile.memory_bytes) if duty else None
+
+    def request(self, round: int) -> Bill:
+        load = self._load(round, len(self.split.proxy))
+        return self._bill(self.study.server, (*self.algorithm.request_work(load), *self._coding("encode", self.down)))
+
+    def combine(self, round: int, replies: int) -> Bill:
+        load = self._load(round, len(self.split.proxy), replies=replies)
+        decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
+        return self._bill(self.study.server, (*self.algorithm.combine_work(load), *decode))
+
+    def _sent(self, round: int) -> Collection[str]:
+        """Kinds that go up in this round."""
+        return self.algorithm.upload_form(round, self.study.module).keys() if self.up else ()
+
+    def _load(self, round: int, examples: int, **more: Any) -> Load:
+        proxy, fleet = len(self.split.proxy), len(self.study.fleet)
+        return Load(
+            round,
+            examples,
+            self.parameters,
+            proxy=proxy,
+            devices=fleet,
+            asked=self.study.asked,
+            lossy=self.lossy,
+            **more,
+        )
+
+    def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
+        """What encodings of these kinds read and write, each taken to be as large as the model."""
+        traffic = float(CODING * len(kinds) * messages * self.parameters)
+        return (Phase(name, examples=0, batch=1, backward="", traffic=traffic),) if traffic else ()
+
+    def _bill(self, device: Device, work: Work) -> Bill:
+        key = (device.profile.name, work)
+        if key not in self.bills:
+            if len(self.bills) >= MANY:  # in a large fleet whose devices draw, each has prices of its own
+                self.bills.clear()
+            try:
+                self.bills[key] = self._price(device, work)
+            except ValueError as error:
+                raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
+        return self.bills[key]
+
+    def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
+        return priced(tuple(self._piece(phase) for phase in work), device)
+
+    def _piece(self, phase: Phase) -> Piece:
+        if phase not in self.pieces:
+            meter = self.meter
+            each = meter.step_floats(phase), *meter.step_kinds(phase), *meter.step_starts(phase)
+            self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), *each)
+        return self.pieces[phase]
+
+
+@lru_cache(maxsize=8)
+def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
+    """The counts of a network on examples and targets of these shapes, shared by all runs of this process: to count
+    takes longer than to play a round of a small scenario."""
+    dtype = torch.int64 if text else torch.float32
+    return Meter(models.build(model, 0, classes), shape, models.cross_entropy, dtype, targets)

@@ -1,0 +1,192 @@
+"""From where two records differ.  It reads their files and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from emulator.record.record import run_folders
+
+WHERE = ("event", "device", "round")  # what a line is about; all else is said only if it differs
+LONG = 60  # characters of a value
+MANY = 4  # keys of a line that are told
+ABSENT = "(absent)"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key of the scenario with two values; one that is not there is `(absent)`."""
+
+    key: str  # dotted; entries of a list by number, or by their name if they have one
+    a: Any
+    b: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_short(self.a)} -> {_short(self.b)}"
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first line in which two files differ."""
+
+    file: str
+    line: int  # from 1
+    time_s: float | None  # simulated: the earlier of both lines
+    a: str  # in short; "the end" after the last line
+    b: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One run, played twice."""
+
+    name: str
+    partings: tuple[Parting, ...]
+    model: str  # equal | different | only in A | only in B | in neither
+
+    @property
+    def identical(self) -> bool:
+        return not self.partings and self.model in ("equal", "in neither")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All that two records do not share."""
+
+    scenario: tuple[Change, ...] = ()
+    only_a: tuple[str, ...] = ()  # runs
+    only_b: tuple[str, ...] = ()
+    runs: tuple[Pair, ...] = field(default=())
+
+    @property
+    def identical(self) -> bool:
+        return not (self.scenario or self.only_a or self.only_b) and all(run.identical for run in self.runs)
+
+
+def difference(a: Path, b: Path) -> Difference:
+    """What differs between two folders of `compare`, or between two runs (LABEL-sSEED; names may differ then).
+
+    Raises ValueError if they are neither, or cannot be read; OSError likewise.
+    """
+    single = [(path / "events.jsonl").is_file() for path in (a, b)]
+    if single[0] != single[1]:
+        raise ValueError(f"{a} and {b}: one is a run, the other is not; give two runs, or two folders that hold runs")
+    if single[0]:
+        name = a.resolve().name if a.resolve().name == b.resolve().name else f"{a.resolve().name} | {b.resolve().name}"
+        return Difference(changes(a.resolve().parent, b.resolve().parent), runs=(pair(name, a, b),))
+    ours, theirs = ({run.name: run for run in run_folders(path)} for path in (a, b))
+    return Difference(
+        scenario=changes(a, b),
+        only_a=tuple(sorted(ours.keys() - theirs.keys())),
+        only_b=tuple(sorted(theirs.keys() - ours.keys())),
+        runs=tuple(pair(name, ours[name], theirs[name]) for name in sorted(ours.keys() & theirs.keys())),
+    )
+
+
+def pair(name: str, a: Path, b: Path) -> Pair:
+    """Two folders of one run, compared byte by byte."""
+    found = (parting(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
+    return Pair(name, tuple(each for each in found if each), _models(a, b))
+
+
+def parting(a: Path, b: Path) -> Parting | None:
+    """Where two files of JSON lines part; None if all their whole lines are equal."""
+    for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
+        if one != other:
+            lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
+            times = [t for line in lines if line and (t := _time(line)) is not None]
+            said = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
+            return Parting(a.name, number, min(times, default=None), *said)
+    return None
+
+
+def changes(a: Path, b: Path) -> tuple[Change, ...]:
+    """How the scenarios of two folders differ, key by key; nothing if neither has one."""
+    return tuple(_changes("", *(_scenario(path / "scenario.yaml") for path in (a, b))))
+
+
+def _changes(key: str, a: Any, b: Any) -> Iterator[Change]:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for name in [*a, *(name for name in b if name not in a)]:
+            yield from _changes(f"{key}.{name}" if key else str(name), a.get(name, ABSENT), b.get(name, ABSENT))
+    elif _has_parts(a) and _has_parts(b):
+        ours, theirs = _parts(a), _parts(b)
+        yield from _changes(key, ours, theirs)
+        if ours.keys() == theirs.keys() and [*ours] != [*theirs]:
+            yield Change(f"{key} (order)", [*ours], [*theirs])
+    elif a != b or type(a) is not type(b):
+        yield Change(key, a, b)
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
+
+
+def _parts(entries: list[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """By name if each has its own: a new one must not make all those after it look changed."""
+    names = [str(entry["name"]) for entry in entries if "name" in entry]
+    keys = names if len(set(names)) == len(entries) else [str(number) for number in range(len(entries))]
+    return dict(zip(keys, entries, strict=True))
+
+
+def _scenario(path: Path) -> Any:
+    if not path.is_file():
+        return {}
+    try:
+        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Whole lines; what follows the last newline was being written.  A file that is not there has none."""
+    if path.is_file():
+        with path.open("rb") as file:
+            yield from (line for line in file if line.endswith(b"\n"))
+
+
+def _object(path: Path, number: int, text: bytes) -> Mapping[str, Any]:
+    try:
+        line = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}:{number} is not JSON: {error}") from None
+    if not isinstance(line, dict):
+        raise ValueError(f"{path}:{number} is not a JSON object")
+    return line
+
+
+def _time(line: Mapping[str, Any]) -> float | None:
+    time = line.get("t", line.get("time_s"))
+    return float(time) if isinstance(time, (int, float)) else None
+
+
+def _line(line: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str:
+    """`down.start pi-4-0 round 3, bytes.weights = 80`: what it is about, and then what the other has otherwise."""
+    if line is None:
+        return "the end"
+    about = " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in WHERE if key in line)
+    if other is None or any(line.get(key) != other.get(key) for key in WHERE):
+        time = _time(line)
+        return about if time is None else f"{about}, at {time:.9g} s"
+    unlike = list(_changes("", line, other))
+    said = [about, *(f"{change.key} = {_short(change.a)}" for change in unlike[:MANY])]
+    return ", ".join(said) + (f" and {len(unlike) - MANY} more" if len(unlike) > MANY else "")
+
+
+def _models(a: Path, b: Path) -> str:
+    one, other = (path / "final.safetensors" for path in (a, b))
+    if one.is_file() and other.is_file():
+        return "equal" if one.read_bytes() == other.read_bytes() else "different"
+    return "only in A" if one.is_file() else "only in B" if other.is_file() else "in neither"
+
+
+def _short(value: Any) -> str:
+    said = value if isinstance(value, str) else dumps(value, sort_keys=True, default=str)
+    return said if len(said) <= LONG else said[: LONG - 1] + "…"

@@ -1,0 +1,263 @@
+"""What happened, as JSON lines, and how they are read again.  The lines of work.jsonl: emulator/record/work.py.
+
+events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
+
+    open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
+    down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
+               .end {device}   .cut {device, bytes, why: off|closed, then: resume|restart}
+    compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
+               .end {device, update, overrun}   .cut {device, seconds, why, done, then: pause|restart}
+    server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
+    off / on   {device}, only for devices of an open round        refused {device, why}
+
+`reply_to` of a download is the device's last counted round (the acknowledgement that it carries), of an
+upload the round that it answers.  `setup` are a transfer's seconds of round trips, beyond the way itself, and of
+waking the radio; `jitter` and `throttled` are factors that the seconds contain; none of them stands where there is
+none.  `then` says that the device is off for a while and what it will do when it is back: another `.start` follows,
+of the rest, or of all from the beginning; of the rest of a message it says `from` which byte on.
+`done` is the share of work that was done before it was cut, where heat makes it another than that of its seconds.
+`overrun` stands only in the socket world, where real training may outlast
+what is charged.  `model` and `update` are sha256 prefixes of the encoded tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from emulator.record.call import Call
+from emulator.record.tally import Bill, Stint, Transfer, Trip
+from emulator.record.work import Duty, Ledger
+
+Line = dict[str, Any]
+FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
+
+encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
+
+
+class Record:
+    """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
+
+    Without a folder nothing is written; what happened is counted all the same.
+    """
+
+    def __init__(self, folder: Path | None, now: Callable[[], float]) -> None:
+        self.folder = folder
+        self.clock = now
+        self.standing: float | None = None
+        self.began = self.served = 0.0  # the server's work: since when, and how long it is charged
+        self.events, self.rounds, self.works = (_opened(folder, name) for name in FILES)
+        self.ledger = Ledger()
+        self.trips: dict[Call, Trip] = {}
+
+    def now(self) -> float:
+        return self.clock() if self.standing is None else self.standing
+
+    @contextmanager
+    def instant(self) -> Iterator[None]:
+        """What happens in here happens at one time, also by a clock that goes on meanwhile."""
+        before, self.standing = self.standing, self.now()
+        try:
+            yield
+        finally:
+            self.standing = before
+
+    def open(self, round: int, asked: Sequence[str], model: str) -> float:
+        self.trips.update({Call(device, round): Trip() for device in asked})
+        return self._write("open", round=round, asked=list(asked), model=model)
+
+    def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
+        return self._write("close", round=round, reason=reason, counted=list(counted))
+
+    def start(
+        self,
+        direction: str,
+        call: Call,
+        sizes: Mapping[str, int],
+        reply_to: int | None,
+        setup: float = 0.0,
+        headers: int = 0,
+        since: int = 0,
+    ) -> None:
+        """`setup`: seconds of round trips beyond the way itself; `since`: the byte with which it goes on."""
+        further: dict[str, Any] = {"setup": setup} if setup > 0 else {}
+        if headers:
+            further["wire"] = sum(sizes.values()) - since + headers
+        if since:
+            further["from"] = since
+        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to, **further)
+        trip = self.trips[call]
+        if before := getattr(trip, direction):
+            trip.earlier.append((direction, before))
+        setattr(trip, direction, Transfer(t, sizes, t, setup=setup, since=since))
+        trip.busy = True
+
+    def end(self, direction: str, call: Call) -> None:
+        t = self._device(f"{direction}.end", call)
+        trip = self.trips[call]
+        transfer: Transfer = getattr(trip, direction)
+        trip.busy = direction == "down"
+        transfer.stop, transfer.whole = t, True
+        transfer.moved = sum(transfer.sizes.values()) - transfer.since
+
+    def cut(self, direction: str, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
+        """`then`: it will `resume` or `restart`."""
+        t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why, **_then(then))
+        transfer: Transfer = getattr(self.trips[call], direction)
+        transfer.stop, transfer.moved = t, nbytes
+        transfer.kept, transfer.vain = then == "resume", then == "restart"
+        self.trips[call].cut(why, then)
+
+    def duty(self, call: Call, duty: Duty) -> None:
+        """What a round asks of a device, whether or not it gets so far."""
+        if self.works:
+            self._say(self.works, self.ledger.device(call.device, call.round, duty))
+
+    def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
+        further: dict[str, Any] = {"jitter": bill.jitter} if bill.jitter else {}
+        if bill.throttled != 1:
+            further["throttled"] = bill.throttled
+        t = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate, **further)
+        self.trips[call].work.append(Stint(bill, t, t))
+
+    def compute_end(self, call: Call, update: str) -> None:
+        stint, t = self.trips[call].work[-1], self.now()
+        stint.stop, stint.share = t, 1.0
+        overrun = _overrun(stint.seconds, stint.bill.total_seconds)
+        self._write("compute.end", t, device=call.device, round=call.round, update=update, **overrun)
+
+    def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
+        """`done`: the share of the work, None for that of its seconds; `then`: it will `pause` or `restart`."""
+        stint, t = self.trips[call].work[-1], self.now()
+        stint.stop, stint.vain = t, then == "restart"
+        self.trips[call].cut(why, then)
+        planned = stint.bill.total_seconds
+        passed = min(1.0, stint.seconds / planned) if planned else 0.0
+        stint.share = passed if done is None else done
+        said = {"why": why, **({"done": done} if stint.share != passed else {}), **_then(then)}
+        self._write("compute.cut", t, device=call.device, round=call.round, seconds=stint.seconds, **said)
+
+    def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
+        if self.works and bill.pieces:
+            self._say(self.works, self.ledger.server(what, round, bill.pieces))
+        self.served = bill.total_seconds
+        charged: dict[str, Any] = {
+            "phases": bill.flops,
+            "seconds": bill.seconds,
+            "flops": bill.total_flops,
+            "rate": rate,
+        }
+        self.began = self._write("server.start", round=round, what=what, **charged)
+        return self.began
+
+    def server_end(self, round: int, what: str, model: str) -> float:
+        t = self.now()
+        return self._write(
+            "server.end", t, round=round, what=what, model=model, **_overrun(t - self.began, self.served)
+        )
+
+    def refused(self, call: Call, why: str) -> None:
+        self._device("refused", call, why=why)
+
+    def off(self, call: Call) -> None:
+        self._device("off", call)
+
+    def on(self, call: Call) -> None:
+        self._device("on", call)
+
+    def row(self, row: Line) -> None:
+        """One round, ended; everything before it is now safe from a crash of this process."""
+        if not (self.events and self.rounds and self.works):
+            return
+        self.events.flush()  # first: a row must never be there without the events that it sums up
+        self.works.flush()
+        self.rounds.write(encode(row) + "\n")
+        self.rounds.flush()
+
+    def shut(self) -> None:
+        for file in (self.events, self.rounds, self.works):
+            if file and not file.closed:
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+
+    def _device(self, event: str, call: Call, **details: Any) -> float:
+        return self._write(event, device=call.device, round=call.round, **details)
+
+    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
+        """Writes a line; its time.  Whoever counts seconds counts from these: a real clock has moved on since."""
+        t = self.now() if t is None else t
+        if self.events:
+            self._say(self.events, ({"t": t, "event": event, **details},))
+        return t
+
+    @staticmethod
+    def _say(to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
+        if not to.closed:  # after a second Ctrl-C tasks still unwind
+            to.writelines(encode(line) + "\n" for line in lines)
+
+
+def _opened(folder: Path | None, name: str) -> TextIO | None:
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / name).open("w", encoding="utf-8")
+
+
+def _then(then: str | None) -> dict[str, Any]:
+    """How something that was cut goes on; nothing where it does not."""
+    return {"then": then} if then else {}
+
+
+def _overrun(passed: float, charged: float) -> dict[str, Any]:
+    """By how many seconds work outlasted its charge; nothing where that is rounding."""
+    late = passed - charged
+    return {"overrun": late} if late > 1e-6 * charged + 1e-9 else {}
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
+
+    Raises ValueError naming file and line for anything else that is not an object.
+    """
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                return
+            try:
+                line = json.loads(text.decode())
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}:{number} is not JSON: {error}") from None
+            if not isinstance(line, dict):
+                raise ValueError(f"{path}:{number} is not a JSON object")
+            yield line
+
+
+def replace_file(path: Path, data: str | bytes) -> None:
+    """Writes a file whole or not at all; text as UTF-8."""
+    draft = path.with_name(path.name + ".partial")
+    with draft.open("wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The runs that `path` means: itself if it is one (LABEL-sSEED), else all those in it (OUT)."""
+    if (path / "events.jsonl").is_file():
+        return [path]
+    runs = sorted(file.parent for file in path.glob("*/events.jsonl"))
+    if not runs:
+        raise ValueError(f"{path} holds no run: expected events.jsonl in it or in a folder of it")
+    return runs
+
+
+def without_digests(lines: Iterable[Line]) -> Iterator[Line]:
+    """The timeline as golden files keep it: exact on any machine, because no float of a model enters it."""
+    for line in lines:
+        yield {key: value for key, value in line.items() if key not in ("model", "update")}

@@ -1,0 +1,237 @@
+"""What a round took, counted from its device-rounds: bytes by kind, waste, and the critical path.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+from emulator.record.work import Pieces
+
+CUT = "cut"  # the kind under which bytes of an unfinished transfer are counted: they belong to no whole tensor
+
+
+@dataclass
+class Transfer:
+    """One direction of a device-round."""
+
+    start: float
+    sizes: Mapping[str, int]  # bytes per kind and "frame"
+    stop: float
+    moved: int = 0  # bytes that went through
+    whole: bool = False
+    setup: float = 0.0  # s of round trips before it, beyond the way itself
+    since: int = 0  # the byte of its message with which it begins
+    kept: bool = False  # it was cut, and another transfer goes on from the byte that was reached
+    vain: bool = False  # it was cut, and another one starts again from the first byte
+
+    @property
+    def seconds(self) -> float:
+        return self.stop - self.start
+
+    def seconds_by_kind(self) -> dict[str, float]:
+        """Its seconds after the set-up, split in proportion to bytes."""
+        total, seconds = sum(self.sizes.values()), self.seconds - self.setting_up
+        return {kind: seconds * size / total for kind, size in self.sizes.items()} if total else {}
+
+    @property
+    def setting_up(self) -> float:
+        """The seconds of set-up that passed: it may have been cut before."""
+        return min(self.setup, self.seconds)
+
+
+@dataclass
+class Bill:
+    """What a piece of work costs on the machine that does it, phase by phase."""
+
+    flops: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    pieces: Pieces = ()  # of which it is the price; () if that is not known
+    jitter: dict[str, float] = field(default_factory=dict)  # factors that are in the seconds; {}: none
+    throttled: float = 1.0  # another, of all phases: the machine is hot
+
+    def add(self, phase: str, flops: float, seconds: float) -> None:
+        self.flops[phase] = self.flops.get(phase, 0.0) + flops
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+
+    def jittered(self, factors: Mapping[str, float]) -> Bill:
+        """The same where each phase takes so many times its seconds."""
+        seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
+        return replace(self, seconds=seconds, jitter=dict(factors))
+
+    def on_hot(self, throttled: float) -> Bill:
+        """The same on a machine that takes so many times the seconds of a cold one."""
+        more = throttled / self.throttled
+        return replace(self, seconds={phase: more * s for phase, s in self.seconds.items()}, throttled=throttled)
+
+    def part(self, share: float) -> Bill:
+        """Such a part of the same."""
+        flops, seconds = ({phase: share * n for phase, n in what.items()} for what in (self.flops, self.seconds))
+        return replace(self, flops=flops, seconds=seconds)
+
+    @property
+    def cold_seconds(self) -> float:
+        """What it takes on a machine that is not throttled."""
+        return self.total_seconds / self.throttled
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+    @property
+    def total_flops(self) -> float:
+        return sum(self.flops.values())
+
+
+@dataclass
+class Stint:
+    """Work from one instant to another: all of a bill, or as much as was done before an absence."""
+
+    bill: Bill
+    start: float
+    stop: float
+    share: float = 0.0  # of the bill: 1 if it was finished
+    vain: bool = False  # it was cut, and started again
+
+    @property
+    def seconds(self) -> float:
+        """As they passed."""
+        return self.stop - self.start
+
+    @property
+    def flops(self) -> float:
+        return self.share * self.bill.total_flops
+
+    def seconds_by_phase(self) -> dict[str, float]:
+        """Its seconds in proportion to those charged (they differ by an overrun only)."""
+        charged = self.bill.total_seconds
+        return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The seconds of one device in one round; useful + wasted is computing + sending."""
+
+    useful: float  # of a device that counts, without what was started again
+    wasted: float
+    idle: float  # between what it did, before, and after; also while off line
+    computing: float
+    sending: float  # and receiving
+
+
+@dataclass
+class Trip:
+    """One device in one round."""
+
+    down: Transfer | None = None
+    up: Transfer | None = None
+    work: list[Stint] = field(default_factory=list)  # several where absences have cut it
+    earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # cut while the device was off, and gone on with
+    busy: bool = False  # it has begun, and has more to do
+    gone: bool = False  # it went off, and what it did is lost
+    restarts: int = 0  # how often it begins again what absences have cut
+
+    def cut(self, why: str, then: str | None) -> None:
+        """What it did is cut; `then`: how it goes on when the device is back."""
+        self.restarts += then == "restart"
+        if then is None:
+            self.busy, self.gone = False, why == "off"
+
+    def transfers(self) -> Iterable[tuple[str, Transfer]]:
+        yield from self.earlier
+        if self.down:
+            yield "down", self.down
+        if self.up:
+            yield "up", self.up
+
+    @property
+    def nbytes(self) -> int:
+        return sum(transfer.moved for _, transfer in self.transfers())
+
+    @property
+    def vain_bytes(self) -> int:
+        """Those that were sent once more."""
+        return sum(transfer.moved for _, transfer in self.transfers() if transfer.vain)
+
+    @property
+    def flops(self) -> float:
+        return sum(stint.flops for stint in self.work)
+
+    def by_kind(self, way: str) -> Counter[str]:
+        """Bytes of a message that has arrived; the others, of transfers that were cut, are of no kind."""
+        pieces = [transfer for direction, transfer in self.transfers() if direction == way]
+        arrived = bool(pieces) and pieces[-1].whole
+        of_kinds = pieces[-1].sizes if arrived else {}
+        cut = sum(piece.moved for piece in pieces if not piece.whole and not (arrived and piece.kept))
+        return Counter({**of_kinds, **({CUT: cut} if cut else {})})
+
+    def seconds_by_kind(self, way: str) -> dict[str, float]:
+        """The seconds of transfers after their set-ups."""
+        pieces = [transfer for direction, transfer in self.transfers() if direction == way]
+        return _sum_of(piece.seconds_by_kind() for piece in pieces)
+
+    def compute_by_phase(self) -> dict[str, float]:
+        """The seconds of its work."""
+        return _sum_of(stint.seconds_by_phase() for stint in self.work)
+
+    def usage(self, counts: bool, opened: float, closed: float) -> Usage:
+        """Where its seconds went from the round's opening to its close, or to its own last end if that is later."""
+        transfers = [transfer for _, transfer in self.transfers()]
+        did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=lambda each: (each.start, each.stop))
+        idle, t = 0.0, opened
+        for each in did:
+            idle, t = idle + (each.start - t), each.stop
+        idle += max(closed, t) - t
+        computing, sending = (sum(each.seconds for each in some) for some in (self.work, transfers))
+        useful = computing + sending - sum(each.seconds for each in did if each.vain) if counts else 0.0
+        return Usage(useful, computing + sending - useful, idle, computing, sending)
+
+
+def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
+    """{"down": {kind: bytes, "frame": bytes}, "up": ...} over all trips of a round."""
+    totals: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
+    for trip in trips:
+        for direction, kinds in totals.items():
+            kinds.update(trip.by_kind(direction))
+    return {direction: dict(sorted(kinds.items())) for direction, kinds in totals.items()}
+
+
+def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], length: float) -> dict[str, Any]:
+    """Where the seconds of a round went: the path of the device whose reply closed it.  Sums to `length`.
+
+    `wait_s` is what this path does not explain: nobody on line, a deadline, a device that was lost.
+    """
+    path: dict[str, Any] = {
+        "device": device,
+        "setup_s": sum(transfer.setting_up for _, transfer in trip.transfers()) if trip else 0.0,
+        "down_s": trip.seconds_by_kind("down") if trip else {},
+        "compute_s": trip.compute_by_phase() if trip else {},
+        "up_s": trip.seconds_by_kind("up") if trip else {},
+        "server_s": _sum_seconds(server),
+    }
+    parts = [part.values() for part in path.values() if isinstance(part, dict)]
+    known = math.fsum([path["setup_s"], *chain(*parts)])  # a replay has them in another order
+    path["wait_s"] = length - known
+    return path
+
+
+def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
+    """Over all devices of a round; and of each of them a list [useful, wasted, idle]."""
+    devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
+    sums = {use: math.fsum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
+    return {**sums, "devices": devices}
+
+
+def _sum_seconds(bills: Iterable[Bill]) -> dict[str, float]:
+    return _sum_of(bill.seconds for bill in bills)
+
+
+def _sum_of(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for seconds in each:
+        for name, value in seconds.items():
+            total[name] = total.get(name, 0.0) + value
+    return total

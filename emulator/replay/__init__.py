@@ -1,0 +1,1 @@
+"""Finished runs, played again on other links or devices with no training."""

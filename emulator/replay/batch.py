@@ -1,0 +1,177 @@
+"""Many replays of the runs in a folder: here, or spread over worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from emulator.record.record import run_folders
+from emulator.replay.conditions import Condition, onto
+from emulator.replay.findings import Finding, Result, finding, no_result, result_of
+from emulator.replay.replayer import Replayed, Replayer
+from emulator.replay.script import Script, read_script
+from emulator.results.results import targets
+from emulator.worlds.executors import ctrl_c_held_back, quiet_torch, stop
+from scenarios.load import load
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import did_you_mean
+
+OWN = "as recorded"
+REPLAY = "replay.json"  # in a folder of replays
+MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
+
+
+@dataclass(frozen=True)
+class Order:
+    """One replay to be made."""
+
+    run: int  # number of the run
+    condition: Condition
+    folder: Path | None = None  # for its timeline and rounds
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is replayed: a folder of runs, or one run, perhaps on another fleet."""
+
+    path: Path
+    fleet: Scenario | None = None
+    anyway: bool = False
+    only: tuple[str, ...] = ()  # labels; none: all
+
+
+class Batch:
+    """The runs, read, and their replayer.  Raises ValueError or BadScenario if there is nothing to replay."""
+
+    def __init__(self, source: Source) -> None:
+        _refuse_replays(source.path)
+        folders = run_folders(source.path)
+        here = folders[0].resolve().parent
+        if not (here / "scenario.yaml").is_file():
+            raise ValueError(f"{here} has no scenario.yaml; give the folder that `compare` or `run` wrote")
+        self.source, self.home = source, here
+        self.scenario = load(str(here / "scenario.yaml"))
+        labels = [entry.name for entry in self.scenario.algorithms]
+        for label in source.only:
+            if label not in labels:
+                raise ValueError(f"--algorithm {label}: the scenario has none; {did_you_mean(label, labels)}")
+        self.scripts: Sequence[Script] = sorted(
+            (read_script(folder) for folder in folders if not source.only or _label(folder) in source.only),
+            key=lambda script: (labels.index(script.label) if script.label in labels else 0, script.seed),
+        )
+        if strange := [script.name for script in self.scripts if script.label not in labels]:
+            raise ValueError(f"{here} holds {strange[0]}, and its scenario.yaml names no such algorithm")
+        if not self.scripts:
+            raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
+        self.replayer = Replayer(self.scenario)
+        self.targets = targets(self.scenario)
+        self.base, self.match = self.replayer.own, ""
+        if source.fleet is not None:
+            self.base, self.match = onto(self.replayer.own, source.fleet)
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(script.label for script in self.scripts))
+
+    @property
+    def every(self) -> str:
+        """`all 8 rounds`, of runs that ended early too `all 3 to 8 rounds`."""
+        counts = sorted({len(script.rounds) for script in self.scripts})
+        return f"all {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} rounds"
+
+    def play(self, order: Order) -> Result:
+        script = self.scripts[order.run]
+        setting = order.condition.setting(self.base)
+        replayed = self.replayer.replay(script, setting, order.folder, self.source.anyway)
+        return result_of(replayed, self.targets, len(script.rounds))
+
+    @property
+    def recorded(self) -> Finding:
+        """What the record itself says of all runs."""
+        return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
+
+    def as_recorded(self, run: int) -> Result:
+        """What the record itself says."""
+        script = self.scripts[run]
+        rows = [written.row for written in script.rounds]
+        return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows))
+
+    def unplayed(self, run: int) -> Result:
+        """What is known of a replay that was not made."""
+        script = self.scripts[run]
+        return no_result(script.label, script.seed, self.targets)
+
+    def all(self, orders: Sequence[Order], workers: int | None) -> Generator[Result, None, None]:
+        """In the order given; `workers` None: as many as there are cores, if that pays.
+
+        Raises ChildProcessError if a worker process is killed.
+        """
+        size = sum(len(written.asked) for order in orders for written in self.scripts[order.run].rounds)
+        many = (os.cpu_count() or 1 if size > MANY else 0) if workers is None else workers
+        if min(many, len(orders)) < 2:
+            yield from map(self.play, orders)
+            return
+        try:
+            with _workers(min(many, len(orders)), self.source, orders) as pool:
+                yield from pool.map(_play, range(len(orders)))
+        except BrokenProcessPool:
+            raise ChildProcessError("a worker process was killed (out of memory?); try fewer --workers") from None
+
+
+@contextmanager
+def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[ProcessPoolExecutor]:
+    """They end at once if what is done with them is broken off."""
+    context = get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_arrive, initargs=(source, orders))
+    try:
+        with ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
+            for _ in range(count):
+                pool.submit(_nothing)
+        yield pool
+    except BaseException:
+        stop(pool)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _refuse_replays(path: Path) -> None:
+    """Raises ValueError for what a replay has left: its timelines are not those of the scenario beside them."""
+    folder = path.resolve().parent if (path / "events.jsonl").is_file() else path
+    if (folder / REPLAY).is_file():
+        raise ValueError(f"{path} holds replays; give the folder of the runs that were replayed")
+
+
+def _label(folder: Path) -> str:
+    return folder.resolve().name.rpartition("-s")[0]
+
+
+_handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: what it was handed when it came
+_batch: Batch | None = None  # in a worker, from its first job on
+
+
+def _arrive(source: Source, orders: Sequence[Order]) -> None:
+    global _handed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's business
+    quiet_torch()
+    _handed = source, orders
+
+
+def _nothing() -> None:
+    """A first job: it brings a worker here."""
+
+
+def _play(number: int) -> Result:
+    """Reads the runs too, the first time: what is wrong with them is then this job's error."""
+    global _batch
+    assert _handed is not None
+    source, orders = _handed
+    _batch = _batch or Batch(source)
+    return _batch.play(orders[number])

@@ -1,0 +1,215 @@
+"""What a replay changes: links that are constant or traced, the server's link, another fleet."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from devices.device import Device, Profile
+from emulator.replay.bare import Setting
+from emulator.results.quantities import NUMBER, RATE
+from network.links.link import Link
+from network.links.trace import Direction, Trace
+from network.traces.folder import find, gather, summed, there
+from network.traces.read import FORMATS, BadTrace
+from scenarios.build.roster import Made, some
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import did_you_mean
+
+Capacity = float | Trace  # bytes/s
+LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A row of a replay's table: what all devices' links are, where it says so, and what was assumed about them."""
+
+    name: str
+    down: Capacity | None = None  # None: as in the scenario
+    up: Capacity | None = None
+    latency: float | None = None  # s, one way
+    server_rate: float | None = None  # bytes/s, both ways
+    speed: float | None = None  # FLOP/s of all devices
+    assumptions: tuple[str, ...] = ()
+
+    def setting(self, base: Setting) -> Setting:
+        """What it makes of a setting."""
+        links = Made(base.links, partial(self._link, base.links))
+        server = base.server_link
+        if self.server_rate is not None:
+            server = replace(server, up=self.server_rate, down=self.server_rate)
+        fleet = base.fleet if self.speed is None else at_speed(base.fleet, self.speed)
+        return replace(base, name=self.name, fleet=fleet, links=links, server_link=server)
+
+    def _link(self, links: Mapping[str, Link], name: str) -> Link:
+        return self.link(links[name])
+
+    def link(self, link: Link) -> Link:
+        """What it makes of a device's link.  A recorded one contains its share of a cell, so it is behind none."""
+        made = replace(
+            link,
+            up=link.up if self.up is None else self.up,
+            down=link.down if self.down is None else self.down,
+            via=None if self._traces else link.via,
+        )
+        return made if self.latency is None else made.at(self.latency)
+
+    @property
+    def _traces(self) -> list[Trace]:
+        return [way for way in (self.down, self.up) if isinstance(way, Trace)]
+
+    def about(self, base: Setting) -> tuple[str, ...]:
+        """What is assumed where it takes the place of a setting's links."""
+        said = list(self.assumptions)
+        if any(trace.kind == "achieved" for trace in self._traces):
+            said.append("achieved throughput: an upper bound of what others would get")
+        said += dict.fromkeys(trace.remark for trace in self._traces if trace.remark)
+        if self.latency is None and any(trace.latency is not None for trace in self._traces):
+            said.append("the trace's latencies win over the link's")
+        if self._traces and any(base.topology.values()):
+            stations = sorted({via for name in some(base.links) if (via := base.links[name].via)})
+            if stations:
+                said.append(
+                    f"a recorded link has its share of a cell inside, so it is not behind {', '.join(stations)}"
+                )
+        return tuple(said)
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """Where uplinks come from: files, or for traces that have none of their own a share of the downlink."""
+
+    files: Sequence[str] = ()
+    ratio: float | None = None  # of the downlink
+    symmetric: bool = False
+
+    @property
+    def share(self) -> float | None:
+        return 1.0 if self.symmetric else self.ratio
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rates of one recording, or of one number."""
+
+    name: str
+    down: Capacity | None = None
+    up: Capacity | None = None
+
+
+def _unheard(_: str) -> None:
+    pass
+
+
+def links_from(
+    downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = _unheard
+) -> Iterator[Condition]:
+    """A condition for each downlink: a trace file, a folder of them, or a rate as 10Mbit/s.
+
+    Without a downlink the scenario's stay, and each uplink is a condition.  `format` is that of all files; `tell` hears
+    which files of a folder were passed over.  Raises ValueError, in one sentence, for a damaged file, and for a
+    downlink without an uplink where nothing says what it is.
+    """
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"--from {format}: there is no such format; {did_you_mean(format, FORMATS)}")
+    ups = [found for name in uplink.files for found in _found(name, "up", format, tell)]
+    if not downs:
+        yield from (Condition(found.name, up=found.up) for found in ups)
+        return
+    found = [each for name in downs for each in _found(name, "down", format, tell)]
+    if len(ups) not in (0, 1, len(found)):
+        raise ValueError(f"--up names {len(ups)} uplinks for {len(found)} downlinks; give 1, or as many")
+    for number, down in enumerate(found):
+        yield _paired(down, ups[number % len(ups)] if ups else None, uplink)
+
+
+def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
+    """With the uplink that is named, else its own, else the one that is assumed."""
+    assert down.down is not None
+    share = uplink.share
+    if above is not None:
+        return Condition(down.name, down.down, above.up, assumptions=(f"uplink from {above.name}",))
+    if down.up is not None:
+        option = "--symmetric" if uplink.symmetric else "--up-ratio"
+        unused = () if share is None else (f"the uplink is the recorded one, and {option} is not used",)
+        return Condition(down.name, down.down, down.up, assumptions=unused)
+    if share is None:
+        raise ValueError(
+            f"{down.name} is a downlink only, and says nothing about the uplink; add --up TRACE, --up-ratio 0.2 or "
+            "--symmetric"
+        )
+    up = down.down.scaled(share) if isinstance(down.down, Trace) else down.down * share
+    said = "the uplink is as fast as the downlink" if share == 1 else f"uplink = {share:g} x downlink"
+    return Condition(down.name, down.down, up, assumptions=(f"assumed: {said}",))
+
+
+def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], None]) -> Iterator[Found]:
+    place = find(name, os.environ.get("FEDLAPSE_DATA"))
+    if LIKE_A_RATE.fullmatch(name) and not there(place):
+        rate = _rate(name)
+        yield Found(name, rate, None) if way == "down" else Found(name, None, rate)
+        return
+    try:
+        gathered = gather(place, way, format)
+    except BadTrace as error:
+        raise ValueError(f"{error} with --from" if error.lacks == "format" else str(error)) from None
+    if gathered.passed:
+        tell(f"passed over in {name}: {summed(gathered.passed)}")
+    for each in gathered.recordings:
+        yield Found(each.path.name, each.traces.get("down"), each.traces.get("up"))
+
+
+def _rate(name: str) -> float:
+    try:
+        return RATE.value(name)
+    except ValueError as error:
+        raise ValueError(f"{error}; nor is there such a file") from None
+
+
+def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
+    """The record's devices on another scenario's machines and links, and how they were matched.
+
+    By name if all of them are there, else one to one in the order of names, evenly spaced where there are more.
+    Raises ValueError if there are fewer.
+    """
+    new = Setting.of(other)
+    if own.fleet.keys() <= new.fleet.keys():
+        matched, said = {name: name for name in own.fleet}, "devices matched by name"
+    elif len(new.fleet) < len(own.fleet):
+        raise ValueError(
+            f"the fleet of {other.name} has {len(new.fleet)} devices and the run {len(own.fleet)}; a replay needs as "
+            "many or more"
+        )
+    else:
+        names, step = list(new.fleet), len(new.fleet) / len(own.fleet)
+        matched = {name: names[int(number * step)] for number, name in enumerate(own.fleet)}
+        said = f"assumed: devices matched in the order of names, as {next(iter(own.fleet))} = {names[0]}"
+    fleet = Made(own.fleet, partial(_in_place, new.fleet, matched))
+    links = Made(own.fleet, partial(_link_in_place, new.links, matched))
+    return replace(new, name=other.name, fleet=fleet, links=links), f"fleet and server of {other.name}; {said}"
+
+
+def _in_place(fleet: Mapping[str, Device], matched: Mapping[str, str], name: str) -> Device:
+    return replace(fleet[matched[name]], name=name)
+
+
+def _link_in_place(links: Mapping[str, Link], matched: Mapping[str, str], name: str) -> Link:
+    return links[matched[name]]
+
+
+def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> Mapping[str, Device]:
+    """The same devices, all computing at one speed."""
+    return Made(fleet, partial(_at_speed, fleet, flops_per_s))
+
+
+def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Device:
+    return replace(fleet[name], profile=_faster(fleet[name].profile, flops_per_s))
+
+
+@lru_cache(maxsize=1024)
+def _faster(profile: Profile, flops_per_s: float) -> Profile:
+    """With a name of its own: equal names are priced as equal machines."""
+    return replace(profile.one_speed, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)

@@ -1,0 +1,209 @@
+"""What replays say: the time to each target in each setting, and where the order of algorithms turns.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from emulator.record.targets import Target
+from emulator.replay.replayer import Parting, Replayed
+from emulator.results import units
+from emulator.results.summary import Spread, spread, to_target
+
+ALL = "all rounds"  # beside the targets: what a run takes to its end
+UNKNOWN = "not known"
+TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
+TIED = "tie"
+
+
+def ratio(first: float, second: float) -> float | None:
+    """The second of two times in s over the first, below TIE in a tie; None if the second is never, or the first 0."""
+    if first == second:
+        return 1.0
+    return second / first if first and second < math.inf else None
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds to a target, by seed: inf is never, None is not known, as the replay ended before."""
+
+    seeds: Mapping[int, float | None]
+
+    @property
+    def known(self) -> bool:
+        return bool(self.seeds) and None not in self.seeds.values()
+
+    @property
+    def spread(self) -> Spread:
+        """Median, low and high; None stands for never."""
+        return spread([None if value in (None, math.inf) else value for value in self.seeds.values()])
+
+    @property
+    def median(self) -> float:
+        """Seconds, inf for never; of known times."""
+        value = self.spread["median"]
+        return math.inf if value is None else value
+
+
+def time_to(replayed: Replayed, target: Target | None, rounds: int) -> float | None:
+    """When a run of so many rounds reached it, without one when it had played them all; see Times."""
+    found = to_target(replayed.rows, target) if target is not None else None
+    if found is not None:
+        return found["time_s"]
+    if replayed.failure is not None or len(replayed.rows) < rounds:
+        return None
+    return math.inf if target is not None or not replayed.rows else float(replayed.rows[-1]["time_s"])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is kept of one replay."""
+
+    label: str
+    seed: int
+    times: Mapping[str, float | None]  # by target, see Times
+    end: float  # s, of its last round
+    parting: Parting | None
+    assumed: int
+    failure: str | None
+    loops: int = 0  # of the recording that was repeated most
+
+
+def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Result:
+    """Its time to each target and through all rounds; `rounds` are those of the record."""
+    times = {target.name: time_to(replayed, target, rounds) for target in targets}
+    return Result(
+        replayed.label,
+        replayed.seed,
+        {**times, ALL: time_to(replayed, None, rounds)},
+        float(replayed.rows[-1]["time_s"]) if replayed.rows else 0.0,
+        replayed.parting,
+        replayed.assumed,
+        replayed.failure,
+        replayed.loops,
+    )
+
+
+def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
+    """Of a replay that was not made: nothing."""
+    names = [*(target.name for target in targets), ALL]
+    return Result(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is to be said of one replay."""
+
+    label: str
+    seed: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}-s{self.seed} {self.text}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One setting."""
+
+    name: str
+    assumptions: Sequence[str]
+    times: Mapping[str, Mapping[str, Times]]  # by target, by label
+    partings: Sequence[Note]  # where replays stop being exact
+    failures: Sequence[Note]  # why they ended, where a run would have ended too
+    assumed: int  # pieces that the record lacks
+    loops: int  # of the trace that was repeated most
+
+    def order(self, target: str) -> tuple[str, ...] | None:
+        """The labels, the fastest first; None if not all are known or none gets there."""
+        times = self.times[target]
+        if not all(each.known for each in times.values()) or all(each.median == math.inf for each in times.values()):
+            return None
+        return tuple(sorted(times, key=lambda label: times[label].median))  # ties: in the scenario's order
+
+    def ahead(self, target: str, one: str, other: str) -> bool:
+        """Whether `one` gets there before the `other`, and not in a tie, where all times are known."""
+        mine, theirs = self.times[target][one].median, self.times[target][other].median
+        lead = ratio(mine, theirs)
+        return mine < theirs and (lead is None or lead >= TIE)
+
+    def first(self, target: str) -> str | None:
+        """The label that gets there first, or TIED; None if that is not known or none gets there."""
+        order = self.order(target)
+        if order is None:
+            return None
+        return order[0] if len(order) == 1 or self.ahead(target, *order[:2]) else TIED
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: null is never."""
+        return {
+            "name": self.name,
+            "assumptions": list(self.assumptions),
+            "times_s": {
+                target: {
+                    label: {str(seed): _plain(at) for seed, at in times.seeds.items()} for label, times in of.items()
+                }
+                for target, of in self.times.items()
+            },
+            "order": {target: self.order(target) for target in self.times},
+            "first": {target: self.first(target) for target in self.times},
+            "not_exact": list(map(str, self.partings)),
+            "failures": list(map(str, self.failures)),
+            "assumed": self.assumed,
+            "loops": self.loops,
+        }
+
+
+def _plain(value: float | None) -> float | str | None:
+    return UNKNOWN if value is None else None if value == math.inf else value
+
+
+def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
+    """Sums up the replays of all runs in one setting."""
+    times: dict[str, dict[str, dict[int, float | None]]] = {}
+    for each in replays:
+        for target, at in each.times.items():
+            times.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
+    return Finding(
+        name,
+        assumptions,
+        {target: {label: Times(seeds) for label, seeds in of.items()} for target, of in times.items()},
+        [Note(r.label, r.seed, f"from round {r.parting.round} on: {r.parting.why}") for r in replays if r.parting],
+        [Note(r.label, r.seed, f"ends: {_short(r, r.failure)}") for r in replays if r.failure],
+        sum(each.assumed for each in replays),
+        max((each.loops for each in replays), default=0),
+    )
+
+
+def _short(replay: Result, failure: str) -> str:
+    """Without the name of the run."""
+    return failure.removeprefix(f"{replay.label}, seed {replay.seed}: ")
+
+
+def goals(record: Finding) -> list[str]:
+    """What is worth comparing: the targets that some run of the record reaches, or else all rounds."""
+    targets = [target for target in record.times if target != ALL and not missed(record, target)]
+    return targets or [ALL]
+
+
+def missed(record: Finding, target: str) -> bool:
+    """Whether no run of it gets there."""
+    seeds = (at for times in record.times[target].values() for at in times.seeds.values())
+    return all(at in (None, math.inf) for at in seeds)
+
+
+def flips(findings: Sequence[Finding], target: str) -> list[str]:
+    """Names of the settings in which two algorithms have changed places since the first one."""
+    first = findings[0]
+    pairs = [pair for pair in combinations(first.order(target) or (), 2) if first.ahead(target, *pair)]
+    known = [each for each in findings[1:] if each.order(target)]
+    return [each.name for each in known if any(each.ahead(target, other, one) for one, other in pairs)]
+
+
+def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
+    """The times of one row of a table, as text."""
+    return [units.spread(times.spread, unit) if times.known else UNKNOWN for times in each.times[target].values()]

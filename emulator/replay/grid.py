@@ -1,0 +1,131 @@
+"""Who gets there first, over a grid of uplinks, latencies and speeds.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import TIE, TIED, Finding, ratio
+
+AXES = {  # name: title, unit, what one of it is in ours
+    "uplink": ("uplink", "Mbit/s", 1e6 / 8),
+    "latency": ("latency, one way", "ms", 1e-3),
+    "speed": ("speed", "GFLOP/s", 1e9),
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One quantity of the grid: its values, rising, each the same factor above the one before."""
+
+    name: str  # of AXES
+    values: Sequence[float]
+
+    @classmethod
+    def over(cls, name: str, span: tuple[float, float], points: int) -> Axis:
+        """One value if the span has no length.  Raises ValueError for fewer than 2 points or a span from 0."""
+        low, high = span
+        if low == high:
+            return cls(name, (low,))
+        if points < 2 or not low > 0:
+            raise ValueError(f"{name}: a range begins above 0 and has 2 points or more")
+        factor = (high / low) ** (1 / (points - 1))
+        return cls(name, (low, *(low * factor**number for number in range(1, points - 1)), high))
+
+    @property
+    def title(self) -> str:
+        title, unit, _ = AXES[self.name]
+        return f"{title}, {unit}"
+
+    def shown(self, value: float) -> float:
+        return float(f"{value / AXES[self.name][2]:.3g}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid."""
+
+    place: Mapping[str, int]  # by axis: number of its value
+    winner: str | None  # None: not known, or nobody gets there
+    runner_up: str | None
+    ratio: float | None  # the runner-up's time over the winner's; None: it never gets there
+    agree: bool  # whether each seed by itself has this winner
+    times: Mapping[str, float | None]  # medians in s by label; None: never, or not known
+    exact: bool  # whether all of them are known
+    why: str = ""  # where a replay of this point stops being exact, or ends
+
+    @property
+    def tie(self) -> bool:
+        """Whether the first two are so near that neither wins."""
+        return self.ratio is not None and self.ratio < TIE
+
+    @property
+    def first(self) -> str | None:
+        """Who wins, as the map shows it."""
+        return TIED if self.tie else self.winner
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        return {**vars(self), "tie": self.tie, "place": dict(self.place), "times": dict(self.times)}
+
+
+Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and what all devices' links are there
+
+
+def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterator[Point]:
+    """A condition for each point, the last axis fastest."""
+    for numbers in product(*(range(len(axis.values)) for axis in axes)):
+        place = {axis.name: number for axis, number in zip(axes, numbers, strict=True)}
+        at = {axis.name: axis.values[number] for axis, number in zip(axes, numbers, strict=True)}
+        yield (
+            place,
+            Condition(
+                ", ".join(f"{name} {value:g}" for name, value in at.items()),
+                down=at.get("uplink") if symmetric else base.down,
+                up=at.get("uplink", base.up),
+                latency=at.get("latency", base.latency),
+                server_rate=base.server_rate,
+                speed=at.get("speed"),
+                assumptions=base.assumptions,
+            ),
+        )
+
+
+def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
+    """Who wins at a point: by the median over seeds, and by how much."""
+    times = found.times[target]
+    exact = all(each.known for each in times.values())
+    why = next((str(note) for note in (*found.partings, *found.failures)), "")
+    medians = {label: each.median if each.known else math.inf for label, each in times.items()}
+    order = found.order(target)
+    known = {label: None if value == math.inf else value for label, value in medians.items()}
+    if order is None:
+        return Cell(place, None, None, None, True, known, exact, why)
+    winner, second = order[0], order[1] if len(order) > 1 else None
+    lead = ratio(medians[winner], medians[second]) if second else None
+    agree = all(_first(found, target, seed) in (None, winner) for seed in times[winner].seeds)
+    return Cell(place, winner, second, lead, agree, known, exact, why)
+
+
+def _first(found: Finding, target: str, seed: int) -> str | None:
+    """Who wins in one seed alone; None if nobody gets there."""
+    at = {label: value for label, each in found.times[target].items() if (value := each.seeds.get(seed)) is not None}
+    if not at or min(at.values()) == math.inf:
+        return None
+    return min(at, key=lambda label: at[label])  # ties: in the scenario's order
+
+
+def frontier(cells: Sequence[Cell], x: str, y: str) -> list[tuple[float, float, float, float]]:
+    """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i lies from i to i + 1."""
+    winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.first for each in cells}
+    sides = []
+    for (i, j), winner in sorted(winners.items()):
+        if (i + 1, j) in winners and winners[i + 1, j] != winner:
+            sides.append((i + 1.0, float(j), i + 1.0, j + 1.0))
+        if (i, j + 1) in winners and winners[i, j + 1] != winner:
+            sides.append((float(i), j + 1.0, i + 1.0, j + 1.0))
+    return sides

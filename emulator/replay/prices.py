@@ -1,0 +1,167 @@
+"""What work costs in a replay: what the record says, and on other hardware what the recorded work takes there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from devices.device import Device
+from emulator.pricing.bills import jittered, priced
+from emulator.record.tally import Bill
+from emulator.record.work import Duty, Pieces
+from emulator.replay.bare import Setting
+from emulator.replay.script import Part, Script, Sizes, Written
+from emulator.study.study import Study
+
+Thing = TypeVar("Thing", bound=Hashable)
+NO_PART = Part()
+
+
+class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
+    """The record does not say what a replay needs; the message says what."""
+
+
+class Prices:
+    """Bills of one replay; see emulator.costs.Charges.
+
+    Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `study` is the
+    replay's, `own` what was recorded.  Raises ValueError for another fleet if the record does not say what work is.
+    """
+
+    def __init__(self, study: Study, script: Script, own: Setting) -> None:
+        if study.fleet is not own.fleet and not script.tells_work:
+            raise ValueError(f"{script.name} has no work.jsonl, so its work has no price elsewhere; play it again")
+        self.study, self.script, self.own = study, script, own
+        self.assumed: set[tuple[str, str, int]] = set()  # what was taken from elsewhere: what, device, round
+        self.same: dict[str, bool] = {}  # whether a device is what it was
+        self.same_server = own.server.profile == study.server.profile
+        self.borrowed: dict[tuple[str, int], Duty | None] = {}
+        self.bills: dict[tuple[str, Pieces], Bill] = {}
+
+    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
+        """As recorded; else as in the nearest round in which the device had such phases to compute."""
+        return self._duty(name, round)
+
+    def _duty(self, name: str, round: int) -> Duty | None:
+        written = self.script.rounds[round]
+        said = written.parts.get(name, NO_PART).duty
+        if said is not None:
+            return said
+        if (name, round) not in self.borrowed:
+            self.borrowed[name, round] = self._like(name, written)
+        return self.borrowed[name, round]
+
+    def _like(self, name: str, written: Written) -> Duty | None:
+        phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
+        for part in self._nearest(name, written.number):
+            if part.duty and phases in (None, part.duty.phases):
+                self.assumed.add(("work", name, written.number))
+                return part.duty
+        return None
+
+    def _nearest(self, name: str, round: int) -> Iterator[Part]:
+        """What the device did in other rounds, the nearest first."""
+        rounds = self.script.rounds
+        for far in range(1, len(rounds)):
+            for number in (round - far, round + far):
+                if 0 <= number < len(rounds) and name in rounds[number].parts:
+                    yield rounds[number].parts[name]
+
+    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
+        """Why the device cannot take part."""
+        if duty is not None:
+            return duty.refusal(self.script.label, self.study.fleet[name].profile.memory_bytes)
+        said = self.script.rounds[round].parts.get(name, NO_PART)
+        refuses = said.up is not None and said.bill is None
+        return (said.refused or f"{name} refuses").removeprefix(f"{name} refuses: ") if refuses else None
+
+    def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
+        """What a device computes in this round.  Raises Unsaid."""
+        said = self.script.rounds[round].parts.get(name, NO_PART).bill
+        if said is not None and self._same(name):
+            return said
+        duty = self._duty(name, round)
+        if duty is None:
+            raise Unsaid(f"what {name} computes: it did so in no round of the record")
+        device = self.study.fleet[name]
+        key = device.profile.name, duty.pieces
+        if key not in self.bills:
+            self.bills[key] = self._priced(duty.pieces, device)
+        return jittered(self.bills[key], device, self.script.seed, round)
+
+    def _same(self, name: str) -> bool:
+        if name not in self.same:
+            self.same[name] = self.own.fleet[name].profile == self.study.fleet[name].profile
+        return self.same[name]
+
+    def request(self, round: int) -> Bill:
+        """What opening this round takes on the server.  Raises Unsaid."""
+        said = self.script.rounds[round].server.get("request")
+        return self._served(said.bill) if said else Bill()  # else it computes nothing
+
+    def combine(self, round: int, replies: int) -> Bill:
+        """What closing it takes.  Raises Unsaid."""
+        written = self.script.rounds[round]
+        if len(written.counted) != replies or "combine" not in written.server:
+            written = self._closed(written, replies)
+            self.assumed.add(("combine", "", round))
+        return self._served(written.server["combine"].bill)
+
+    def _closed(self, written: Written, replies: int) -> Written:
+        """The round, among those with the same work if there are any, whose replies were most nearly as many."""
+        done = [each for each in self.script.rounds if "combine" in each.server]
+        if not done:
+            raise Unsaid("what the server computes: it closed no round of the record")
+        own = written.server.get("combine")
+
+        def unlike(each: Written) -> tuple[bool, int, int]:
+            other = own is not None and each.server["combine"].bill.flops.keys() != own.bill.flops.keys()
+            return other, abs(len(each.counted) - replies), abs(each.number - written.number)
+
+        return min(done, key=unlike)
+
+    def _served(self, bill: Bill) -> Bill:
+        return bill if self.same_server else self._priced(bill.pieces, self.study.server)
+
+    def _priced(self, pieces: Pieces, device: Device) -> Bill:
+        if (device.profile.operator_s or device.profile.convolution_s) and not self.script.tells_starts:
+            raise Unsaid(f"how many operators {device.name} starts: it is of an older fedlapse; play the run again")
+        return priced(pieces, device)
+
+    def down(self, name: str, round: int) -> Sizes:
+        """The bytes of a request.  Raises Unsaid."""
+        return self._sizes("down", name, round)
+
+    def up(self, name: str, round: int) -> Sizes:
+        """The bytes of a reply that is no refusal.  Raises Unsaid."""
+        return self._sizes("up", name, round)
+
+    def _sizes(self, way: str, name: str, round: int) -> Sizes:
+        """As recorded; else those of most others in this round, of whom the same is asked."""
+        written = self.script.rounds[round]
+        said = _sent(written.parts.get(name, NO_PART), way)
+        if said is not None:
+            return said
+        self.assumed.add((way, name, round))
+        usual = _usual(tuple(sorted(sizes.items())) for part in written.parts.values() if (sizes := _sent(part, way)))
+        if usual:
+            return dict(usual)
+        nearest = (sizes for part in self._nearest(name, round) if (sizes := _sent(part, way)))
+        found = next(nearest, None)
+        if found is None:
+            raise Unsaid(f"what {name} {'receives' if way == 'down' else 'sends'}: the record has nothing like it")
+        return found
+
+
+def _sent(part: Part, way: str) -> Sizes | None:
+    """The bytes of a message; None if it was not sent, or was a refusal."""
+    if way == "down":
+        return part.down
+    return part.up if part.bill else None
+
+
+def _usual(each: Iterable[Thing]) -> Thing | None:
+    """What there is most of; None if there is nothing."""
+    counts = Counter(each)
+    return counts.most_common(1)[0][0] if counts else None

@@ -1,0 +1,1 @@
+"""From rows of a record to sentences and tables."""

@@ -1,0 +1,47 @@
+"""What must be known before seconds and joules of runs are believed: assumptions about links, short recordings, and
+devices whose watts nobody says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+LOOPED = 10  # times that a recording may start over before a warning is due
+GROUPS = 5  # without watts, that are named
+
+Caveats = Mapping[str, Any]  # {assumed: [sentence, ...], loops: n, trace: its name}
+Looped = tuple[int, str]  # how often the most repeated recording has started over, and its name
+
+
+def caveats(assumed: Sequence[str], runs: Iterable[Looped]) -> Caveats:
+    """As summary.json has it."""
+    times, name = max(runs, default=(0, ""))
+    return {"assumed": list(assumed), "loops": times, "trace": name}
+
+
+def warnings(said: Caveats) -> list[str]:
+    """What was assumed, and a recording that is too short for the runs."""
+    return [*said.get("assumed", ()), *([repeated(said)] if said.get("loops", 0) > LOOPED else [])]
+
+
+def remarks(said: Caveats) -> list[str]:
+    """A recording that was repeated, and not too often."""
+    return [f"{repeated(said)}."] if 0 < said.get("loops", 0) <= LOOPED else []
+
+
+def repeated(said: Caveats) -> str:
+    times = said["loops"]
+    short = "; it is too short for runs like these" if times > LOOPED else ""
+    return f"the recording {said['trace']} starts over {times} time{'s' * (times > 1)} within the longest run{short}"
+
+
+def unmetered(names: Iterable[str]) -> list[str]:
+    """A line on these devices, whose watts nobody says; their groups are named."""
+    groups = sorted({name.rpartition("-")[0] or name for name in names})
+    more = [f"{len(groups) - GROUPS} more"] if len(groups) > GROUPS else []
+    named = ", ".join([*groups[:GROUPS], *more])
+    said = (
+        f"the energy of the fleet is not known, as nobody says the watts of {named}; add power_idle_w, "
+        "power_compute_w and power_radio_w to their profiles (without _w in a CSV file)"
+    )
+    return [said] if groups else []

@@ -1,0 +1,121 @@
+"""Whether runs came out as a scenario's `expect:` says: a paper's claim as a check.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from emulator.record.targets import Target
+from emulator.results.summary import Rows, spread, to_target
+
+
+class Expectation(Protocol):
+    """What a scenario expects of a label; scenarios.schema has it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+    @property
+    def reach(self) -> float | None: ...
+    @property
+    def hold(self) -> int: ...
+    @property
+    def time_s(self) -> float | None: ...
+    @property
+    def rounds(self) -> float | None: ...
+    @property
+    def mb(self) -> float | None: ...
+    @property
+    def final(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One claim, and what was measured."""
+
+    ok: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'✓' if self.ok else '✗'} {self.text}"
+
+
+def judge(expectations: Sequence[Expectation], runs: Mapping[str, Mapping[int, Rows]]) -> list[Judgement]:
+    """A judgement for each claim of each expectation, on {label: {seed: rows}}.
+
+    `reach` with bounds: the median over seeds of seconds, rounds or MB until then is at most the bound; a seed that
+    never gets there counts as infinite.  `reach` alone: every seed gets there.  `final`: the median over seeds of
+    the last value that was measured is at least that.  A label that was not run meets nothing.
+    """
+    return [judgement for expected in expectations for judgement in _judge(expected, runs)]
+
+
+def _judge(expected: Expectation, runs: Mapping[str, Mapping[int, Rows]]) -> Iterator[Judgement]:
+    seeds = runs.get(expected.label)
+    if not seeds:
+        yield Judgement(False, f"{expected.label}: was not run")
+        return
+    if expected.reach is not None:
+        yield from _reach(expected, Target(expected.metric, expected.reach, expected.hold), seeds)
+    if expected.final is not None:
+        yield _final(expected, expected.final, seeds)
+
+
+def _reach(expected: Expectation, target: Target, seeds: Mapping[int, Rows]) -> Iterator[Judgement]:
+    found = [to_target(rows, target) for rows in seeds.values()]
+    count = f"{sum(at is not None for at in found)} of {len(found)} seed{'s' * (len(found) > 1)}"
+    said = f"{expected.label}: {target.name}"
+    ends = [rows[-1]["time_s"] if rows else 0.0 for rows in seeds.values()]
+    missed = f"({count}; {_span(ends)} were played)"
+    bounds = [
+        ("time_s", expected.time_s, 1.0, "s"),
+        ("rounds", expected.rounds, 1.0, "rounds"),
+        ("bytes", expected.mb, 1e6, "MB"),
+    ]
+    if all(bound is None for _, bound, _, _ in bounds):
+        ok = None not in found
+        yield Judgement(ok, f"{said} reached: {'yes' if ok else 'no'} {f'({count})' if ok else missed}")
+    for measure, bound, size, unit in bounds:
+        if bound is None:
+            continue
+        median = spread([at[measure] / size if at else None for at in found])["median"]
+        claim = f"{said} within {bound:.12g} {unit}"
+        if median is None:
+            never = "not reached" if not any(found) else "not reached by the median seed"
+            yield Judgement(False, f"{claim}: {never} {missed}")
+        else:
+            yield Judgement(median <= bound, f"{claim}: {_apart(median, bound)} {unit} ({count})")
+
+
+def _final(expected: Expectation, least: float, seeds: Mapping[int, Rows]) -> Judgement:
+    ends = [_last(rows, expected.metric) for rows in seeds.values()]
+    # a seed without a value is to count as the worst there is: spread() has none for that, but of -value it is never
+    below = spread([None if value is None else -value for value in ends])["median"]
+    median = None if below is None else -below
+    claim = f"{expected.label}: {expected.metric} at least {least:g} at the end"
+    count = f"({len(ends)} seed{'s' * (len(ends) > 1)})"
+    if median is None:
+        return Judgement(False, f"{claim}: not measured {count}")
+    return Judgement(median >= least, f"{claim}: {_apart(median, least)} {count}")
+
+
+def _last(rows: Rows, metric: str) -> float | None:
+    return next((row[metric] for row in reversed(rows) if row[metric] is not None), None)
+
+
+def _apart(value: float, bound: float) -> str:
+    """As a person reads it, unless that would hide on which side of the bound it lies."""
+    said = _number(value)
+    read = float(said)
+    return said if (read < bound, read > bound) == (value < bound, value > bound) else repr(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.4g}"
+
+
+def _span(seconds: Sequence[float]) -> str:
+    low, high = _number(min(seconds)), _number(max(seconds))
+    return f"{low} s" if low == high else f"{low} s to {high} s"

@@ -1,0 +1,131 @@
+"""An OUT folder, read: the scenario, the rounds of every run, and the summary.  Events are read when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.record.record import Line, read_lines
+from emulator.record.targets import Target
+from emulator.results.papers import beside
+from emulator.results.summary import summarise
+from emulator.results.units import counted
+from emulator.results.verdict import with_intervals
+from scenarios.build.plugins import training_of
+from scenarios.load import load
+from scenarios.schema.scenario import Scenario
+
+Row = Mapping[str, Any]
+Runs = Mapping[str, Mapping[int, Sequence[Row]]]  # {label: {seed: rows}}
+
+NEEDED = (
+    *("round", "time_s", "accuracy", "initial", "personalised", "bytes", "wasted_bytes"),
+    *("asked", "counted", "late", "lost", "refused", "leverage", "critical"),
+)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a command left in its folder."""
+
+    folder: Path
+    scenario: Scenario
+    text: str  # scenario.yaml
+    host: Mapping[str, Any]  # {} if it was never written
+    summary: Mapping[str, Any]
+    split: Mapping[str, Any] | None
+    runs: Runs
+
+    @property
+    def name(self) -> str:
+        return self.scenario.name
+
+    def events(self, label: str, seed: int) -> Iterator[Line]:
+        """The timeline of one run, line by line; nothing if it has not begun.  Raises ValueError if it is damaged."""
+        path = self.folder / f"{label}-s{seed}" / "events.jsonl"
+        return read_lines(path) if path.is_file() else iter(())
+
+
+def read(out: Path) -> Results:
+    """The results in a folder; the summary is worked out from the rounds, whatever summary.json says of them.
+
+    Raises ValueError, in one sentence, if the folder holds none or is damaged.
+    """
+    if not (out / "scenario.yaml").is_file():
+        raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
+    path = out / "scenario.yaml"
+    scenario = load(str(path))
+    runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
+    if not any(runs.values()):
+        labels = ", ".join(f"{label}-s{seed}" for label in runs for seed in scenario.seeds[:1])
+        raise ValueError(f"{out} holds no runs: expected folders like {labels}")
+    return Results(
+        folder=out,
+        scenario=scenario,
+        text=path.read_text(encoding="utf-8"),
+        host=_object(out / "host.json") or {},
+        summary=_summary(scenario, runs, _object(out / "summary.json") or {}),
+        split=_object(out / "split.json"),
+        runs=runs,
+    )
+
+
+def _summary(scenario: Scenario, runs: Runs, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
+    begun = {label: seeds for label, seeds in runs.items() if seeds}
+    made = with_intervals(summarise(begun, targets(scenario), momentum(scenario)), begun)
+    made["published"] = beside(scenario.published, begun)
+    known = ("digest", "sentence", "expect", "interrupted", "failures", "links")
+    return {**made, **{key: said[key] for key in known if key in said}}
+
+
+def targets(scenario: Scenario) -> list[Target]:
+    return [Target(said.metric, said.value, said.hold) for said in scenario.rounds.targets]
+
+
+def facts(scenario: Scenario) -> str:
+    """What was run, in a line."""
+    parts = [
+        counted(scenario.devices, "device"),
+        counted(len(scenario.algorithms), "algorithm"),
+        counted(len(scenario.seeds), "seed"),
+        f"at most {counted(scenario.rounds.max, 'round')}",
+        f"{scenario.data.set}, {scenario.data.split.kind} split",
+        scenario.model,
+    ]
+    return " · ".join(parts)
+
+
+def momentum(scenario: Scenario) -> dict[str, float]:
+    """Of each algorithm, by label."""
+    return {entry.name: training_of(entry, scenario.training).momentum for entry in scenario.algorithms}
+
+
+def _seeds(out: Path, label: str, seeds: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
+    for seed in seeds:
+        path = out / f"{label}-s{seed}" / "rounds.jsonl"
+        if path.is_file():
+            yield seed, [_row(row, path, number) for number, row in enumerate(read_lines(path), 1)]
+
+
+def _row(row: Row, path: Path, number: int) -> Row:
+    missing = [key for key in NEEDED if key not in row]
+    if missing:
+        raise ValueError(f"{path}:{number} lacks {', '.join(missing)}; was it written by another version?")
+    return row
+
+
+def _object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if there is no such file."""
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold a JSON object; it holds {type(found).__name__}")
+    return found

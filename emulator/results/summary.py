@@ -1,0 +1,165 @@
+"""Runs of several algorithms and seeds, summed up: time, rounds and bytes to each target.  Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from emulator.record.targets import Target, reached
+from emulator.results.leverage import warnings
+
+Rows = Sequence[Mapping[str, Any]]
+Spread = dict[str, float | None]  # median, low, high; None stands for never
+
+MEASURES = ("time_s", "rounds", "bytes")
+FATES = ("asked", "counted", "late", "lost", "refused")
+USES = ("useful", "wasted", "idle")  # of a device's seconds
+FEW = 5  # seeds; below it the range is shown, from it on the quartiles
+
+
+def summarise(
+    runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], momentum: Mapping[str, float]
+) -> dict[str, Any]:
+    """The summary of {label: {seed: rows}}; the first label is the baseline."""
+    baseline = next(iter(runs))
+    labels = {label: _label(seeds, targets, momentum[label]) for label, seeds in runs.items()}
+    for label in labels.values():
+        for name, entry in label["targets"].items():
+            base = labels[baseline]["targets"][name]
+            entry["ratio_to_baseline"] = {m: _ratio(entry[m]["median"], base[m]["median"]) for m in MEASURES}
+    return {"baseline": baseline, "labels": labels}
+
+
+def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
+    """Virtual seconds, rounds and bytes until the target was reached; None if it never was."""
+    row = reached(rows, target)
+    if row is None:
+        return None
+    so_far = [earlier for earlier in rows if earlier["round"] <= row["round"]]
+    reached_at = {"time_s": row["time_s"], "rounds": row["round"] + 1, "bytes": sum(map(round_bytes, so_far))}
+    spent = joules(so_far)
+    return reached_at if spent is None else {**reached_at, "joules": spent}
+
+
+def joules(rows: Rows) -> float | None:
+    """What the devices that were asked drew in these rounds; None if that of one of them is not known."""
+    return _sum(value for row in rows for value in row.get("joules", {"": None}).values())
+
+
+def _sum(each: Iterable[float | None]) -> float | None:
+    held = list(each)
+    known = [value for value in held if value is not None]
+    return math.fsum(known) if len(known) == len(held) else None
+
+
+def round_bytes(row: Mapping[str, Any]) -> int:
+    """All bytes of a round, both ways, those of cut transfers included."""
+    return sum(size for kinds in row["bytes"].values() for size in kinds.values())
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Median, low and high over seeds; a seed that never gets there counts as infinite.
+
+    Below 5 seeds low and high are the extremes, from 5 on the quartiles.
+    """
+    known = sorted(float("inf") if value is None else value for value in values)
+    low, high = known[0], known[-1]
+    if len(known) >= FEW:
+        low, _, high = (_quantile(known, share) for share in (0.25, 0.5, 0.75))
+    return {"median": _finite(_quantile(known, 0.5)), "low": _finite(low), "high": _finite(high)}
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below, above = ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
+    part = place - int(place)
+    return below if part == 0 or below == above else below + part * (above - below)
+
+
+def _finite(value: float) -> float | None:
+    return None if value == float("inf") else value
+
+
+def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float) -> dict[str, Any]:
+    finals = [rows[-1] for rows in seeds.values() if rows]
+    return {
+        "seeds": sorted(seeds),
+        "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
+        "targets": {target.name: _target(seeds, target) for target in targets},
+        "final": {
+            metric: spread([row[metric] for row in finals]) if finals else None
+            for metric in ("accuracy", "initial", "personalised")
+            if all(row[metric] is not None for row in finals)
+        },
+        "numbers": _numbers(finals),
+        "time_s": spread([row["time_s"] for row in finals]) if finals else None,
+        "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
+        "joules": spread(spent) if None not in (spent := [joules(rows) for rows in seeds.values()]) else None,
+        "joules_of_devices": _of_devices(seeds),
+        "device_seconds": device_seconds(seeds),
+        "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
+        "warnings": _warnings(seeds, momentum),
+    }
+
+
+def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
+    """Of each device that was ever asked: what it drew in the rounds in which it was, mean over all seeds."""
+    each: dict[str, list[float | None]] = {}
+    for rows in seeds.values():
+        for row in rows:
+            for name, spent in row.get("joules", {}).items():
+                each.setdefault(name, []).append(spent)
+    sums = {name: _sum(spent) for name, spent in sorted(each.items())}
+    return {name: None if total is None else total / len(seeds) for name, total in sums.items()}
+
+
+def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
+    """Useful, wasted and idle seconds of whole runs, of all devices asked; mean over the seeds that have rounds.
+
+    None if no round was completed, or if the record does not tell them.
+    """
+    runs = [[row.get("seconds") for row in rows] for rows in seeds.values() if rows]
+    if not runs or any(told is None for rows in runs for told in rows):
+        return None
+    return {use: math.fsum(told[use] for rows in runs for told in rows if told) / len(runs) for use in USES}
+
+
+def _numbers(finals: Rows) -> dict[str, Spread]:
+    """Of the last rounds: drift, the penalty's share and others, where all seeds have them."""
+    told = [row.get("numbers", {}) for row in finals]
+    names = sorted(set.intersection(*(set(numbers) for numbers in told))) if told else []
+    return {name: spread([numbers[name] for numbers in told]) for name in names}
+
+
+def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
+    found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
+    entry: dict[str, Any] = {m: spread([at[m] if at else None for at in found.values()]) for m in MEASURES}
+    known = all("joules" in at for at in found.values() if at) and any(found.values())
+    entry["joules"] = spread([at["joules"] if at else None for at in found.values()]) if known else None
+    entry["reached"] = sum(at is not None for at in found.values())
+    entry["of"] = len(found)
+    entry["seeds"] = {str(seed): at for seed, at in found.items()}
+    return entry
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
+
+
+def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
+    """Of the penalty, in the words of its first such round, and in how many rounds it was so (algorithms.md §7b)."""
+    told = [warnings(row["leverage"], momentum) for rows in seeds.values() for row in rows if "p99" in row["leverage"]]
+    found: dict[str, list[str]] = {}
+    for said in told:
+        for warning in said:
+            found.setdefault(re.split(r"\d", warning)[0], []).append(warning)  # alike but for the figures
+    return [
+        f"in {len(same)} of {len(told)} rounds {_in_some(same[0], len(told) - len(same))}" for same in found.values()
+    ]
+
+
+def _in_some(warning: str, others: int) -> str:
+    """What does nothing in some rounds may do much in the others."""
+    return warning.replace("does nothing: this is FedAvg with extra bytes", "does nothing") if others else warning

@@ -1,0 +1,191 @@
+"""The tables of results, as rows of text: for the terminal, the page and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from emulator.results import caveats, units
+from emulator.results.summary import FATES
+from emulator.results.units import Unit
+
+DEVICES = 20  # of a fleet that a table shows
+DREW = "what the devices drew in the rounds in which they were asked"
+MEASURES = ("time_s", "rounds", "bytes")
+METRICS = ("accuracy", "initial", "personalised")
+NUMBERS = {
+    "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
+    "penalty_share": "the penalty’s part of the loss that training ended with",
+    "clamped": "coordinates whose curvature would have been negative, and was set to 0",
+    "density": "the share of the Fisher values that came down which is not 0",
+    "forgetting": "accuracy lost on earlier time slices, best ever − now",
+}
+BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
+
+
+@dataclass(frozen=True)
+class Table:
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int  # so many columns from the left are text, the others are numbers
+
+
+def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
+    """Time, rounds and bytes to each target, and the ratios to the baseline; `energy`: joules too, where known."""
+    entries = [
+        (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
+    ]
+    time, size = _units([target for _, _, target in entries])
+    shown = (time, Unit("rounds", 1.0, None), size)
+    rows = [
+        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, shown))
+        for label, name, target in entries
+    ]
+    against = f"/ {summary['baseline']}"
+    headings = ("algorithm", "target", "reached", f"time, {time.name}", against, "rounds", against)
+    several = any(target.get("paired") for _, _, target in entries)
+    pairs = " Of time: the median over pairs of seeds, and its 95 % bootstrap interval." if several else ""
+    caption = (
+        f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
+        f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}"
+    )
+    found = Table(caption, (*headings, size.name, against), rows, 2)
+    spent = [target.get("joules") for _, _, target in entries]
+    return _with_energy(found, spent) if energy and any(spent) else found
+
+
+def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None]) -> Table:
+    unit = units.of_energy(joules[key] for joules in spent if joules for key in ("median", "low", "high"))
+    rows = [
+        (*row, units.spread(joules, unit) if joules else units.NONE)
+        for row, joules in zip(found.rows, spent, strict=True)
+    ]
+    caption = f"{found.caption} {unit.name}: {DREW}."
+    return replace(found, caption=caption, headings=(*found.headings, unit.name), rows=rows)
+
+
+def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
+    """What each algorithm had come to when its runs ended; `energy`: joules too, where known."""
+    labels = summary["labels"]
+    ended = [said for said in labels.values() if said["time_s"]]
+    time, size = _units(ended)
+    metrics = [metric for metric in METRICS if any(said["final"].get(metric) for said in ended)]
+    share = Unit("", 1.0, 3)
+    fates = [fate for fate in FATES if fate != "asked" and _differs(labels.values(), fate)]
+    rows = []
+    for label, said in labels.items():
+        counts = sorted(said["rounds"].values())
+        rounds = " to ".join(dict.fromkeys(str(count) for count in (counts[0], counts[-1]))) if counts else "0"
+        finals = [said["final"].get(metric) for metric in metrics]
+        rows.append(
+            (
+                label,
+                rounds,
+                units.spread(said["time_s"], time) if said["time_s"] else units.NONE,
+                units.spread(said["bytes"], size),
+                *(units.spread(final, share) if final else units.NONE for final in finals),
+                *(_percent(said["device_rounds"], fate) for fate in fates),
+            )
+        )
+    caption = (
+        "Initial: the global model on each device’s own test shard, mean over devices; "
+        "personalised: the same after one local training."
+    )
+    if fates:
+        caption += f" {', '.join(fates).capitalize()}: of the devices asked, over all rounds and seeds."
+    found = Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
+    spent = [said.get("joules") for said in labels.values()]
+    return _with_energy(found, spent) if energy and any(spent) else found
+
+
+def of_devices(summary: Mapping[str, Any]) -> Table:
+    """What single devices drew: those that drew most under any algorithm first, and last those of whom nobody knows.
+
+    No rows if it is not known of any.
+    """
+    spent = {label: said.get("joules_of_devices") or {} for label, said in summary["labels"].items()}
+    known = [{name: joules for name, joules in of.items() if joules is not None} for of in spent.values()]
+    most = {name: max(of.get(name, 0.0) for of in known) for of in known for name in of}
+    unit = units.of_energy(most.values())
+    unknown = sorted({name for of in spent.values() for name in of if name not in most}) if most else []
+    everyone = [*sorted(most, key=lambda name: (-most[name], name)), *unknown]
+    shown = everyone[:DEVICES]
+    rows = [(name, *(unit.show(of[name]) if name in of else units.NONE for of in known)) for name in shown]
+    rest = f" {len(shown)} of {len(everyone):,} are shown, those that drew most." if len(shown) < len(everyone) else ""
+    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
+    return Table(caption + rest, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+
+
+def unmetered(summary: Mapping[str, Any]) -> list[str]:
+    """A line on the devices that were asked and whose joules are not known."""
+    spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
+    return caveats.unmetered(name for of in spent for name, joules in of.items() if joules is None)
+
+
+def numbers(summary: Mapping[str, Any]) -> Table:
+    """Drift, the penalty's share and what else the last rounds told."""
+    told = {label: said.get("numbers") or {} for label, said in summary["labels"].items()}
+    names = sorted({name for numbers in told.values() for name in numbers})
+    figures = Unit("", 1.0, 3)
+    rows = [
+        (label, *(units.spread(found[name], figures) if name in found else units.NONE for name in names))
+        for label, found in told.items()
+        if found
+    ]
+    words = [f" {name.replace('_', ' ').capitalize()}: {NUMBERS[name]}." for name in names if name in NUMBERS]
+    caption = f"In the last round, mean over the devices that were counted.{''.join(words)}"
+    return Table(caption, ("algorithm", *(name.replace("_", " ") for name in names)), rows, 1)
+
+
+def published(summary: Mapping[str, Any]) -> Table:
+    """What a paper states, beside what came out here."""
+    rows = []
+    for one in summary.get("published") or ():
+        unit = Unit("", 1.0, 0 if one["what"].startswith("rounds") else 3)
+        ours = units.spread(one["ours"], unit)
+        seeds = f"{one['reached']} of {one['of']}" if one["reached"] < one["of"] else ""
+        rows.append((one["label"], one["what"], one["source"], unit.show(one["theirs"]), ours, seeds))
+    caption = "Numbers that papers state, beside ours (median over seeds and [low, high]); shown, not judged."
+    return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
+
+
+def _percent(fates: Mapping[str, int], fate: str) -> str:
+    return f"{100 * fates[fate] / max(1, fates['asked']):.3g} %"
+
+
+def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) of penalties that do nothing or diverge, of runs that ended early, and of links."""
+    failures = summary.get("failures", {})
+    labels = summary["labels"].items()
+    told = [(label, text) for label, said in labels for text in (*said["warnings"], *failures.get(label, ()))]
+    return [*told, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
+
+
+def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
+    """Whether a column has something to tell: not all were counted, or some were late, lost or refused."""
+    rounds = [said["device_rounds"] for said in labels]
+    return any(one[fate] != one["asked"] if fate == "counted" else one[fate] > 0 for one in rounds)
+
+
+def _units(entries: Sequence[Mapping[str, Any]]) -> tuple[Unit, Unit]:
+    values = {m: [entry[m][key] for entry in entries for key in ("median", "low", "high")] for m in ("time_s", "bytes")}
+    return units.of_time(values["time_s"]), units.of_bytes(values["bytes"])
+
+
+def _figures(target: Mapping[str, Any], shown: Sequence[Unit]) -> list[str]:
+    if target["time_s"]["low"] is None:  # not in any seed
+        return [units.NEVER, *[units.NONE] * 5]
+    cells = []
+    for measure, unit in zip(MEASURES, shown, strict=True):
+        pairs = target.get("paired") if measure == "time_s" else None
+        ratio = _paired(pairs) if pairs else units.ratio(target["ratio_to_baseline"][measure])
+        cells += [units.spread(target[measure], unit), ratio]
+    return cells
+
+
+def _paired(ratio: Mapping[str, Any]) -> str:
+    """`2.47× [2.17, 3.01]`"""
+    high = "∞" if ratio["high"] is None else f"{ratio['high']:.2f}"
+    return f"{BOUNDS[ratio['bound']]}{units.ratio(ratio['median'])} [{ratio['low']:.2f}, {high}]"

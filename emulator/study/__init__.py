@@ -1,0 +1,1 @@
+"""The built scenario, and the pure jobs that compute on it."""

@@ -1,0 +1,47 @@
+"""From a scenario to the objects that its runs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emulator.study.guarded import Vetted
+from emulator.study.seeds import seed as derive
+from emulator.study.study import Split, Study
+from scenarios.build import machines, parts, plugins, wiring
+from scenarios.schema.scenario import Entry, Scenario
+
+
+def study_of(scenario: Scenario) -> Study:
+    """The scenario's objects, built once for all its runs.  Raises BadScenario."""
+    data = parts.dataset(scenario)
+    parts.check_model(scenario, data)
+    parts.check_enough(scenario, data)
+    fleet, links = machines.fleet(scenario)
+    server, server_link = machines.server(scenario)
+    splits = {}
+    for root in scenario.seeds:
+        rng = np.random.default_rng(derive(root, "split"))
+        splits[root] = Split(**parts.split(scenario, data, fleet, rng))
+    algorithms = {entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms}
+    encodings = {entry.name: plugins.encoding(entry, algorithms[entry.name]) for entry in scenario.algorithms}
+    return Study(
+        model=scenario.model,
+        dataset=data,
+        splits=splits,
+        algorithms=algorithms,
+        asked=scenario.rounds.ask or scenario.needed,
+        up={label: encoding.up for label, encoding in encodings.items()},
+        down={label: encoding.down for label, encoding in encodings.items()},
+        fleet=fleet,
+        links=links,
+        server=server,
+        server_link=server_link,
+        topology=wiring.topology(scenario),
+        always_on=machines.always_on(scenario),
+    )
+
+
+def _algorithm(entry: Entry, scenario: Scenario) -> Any:
+    return Vetted(entry.name, plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle))

@@ -1,0 +1,97 @@
+"""Between an algorithm's tensors and bytes: what is sent as it is, what loses on the way, and what is done about it.
+
+Weights that lose are sent as their difference to the broadcast model, which the server adds again; what was lost is
+kept on the device and sent along next time (error feedback, Seide et al. 2014; algorithms.md §7b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from algorithms.algorithm import Message, Tensors
+from network.wire import payload
+
+ERROR = "weights-error"  # kind of a device's memory: what its weights lost when they were last counted
+
+
+def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, ndarray]]:
+    """The message as numpy arrays, which share the tensors' memory."""
+    return {kind: {name: tensor.numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
+
+
+def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0) -> bytes:
+    """The message as bytes; kinds that `encodings` names may lose, by draws from `seed`."""
+    return payload.encode(arrays_of(message), encodings or {}, seed)
+
+
+def decode(data: bytes) -> Message:
+    """The message in these bytes, in memory of its own.  Raises payload.Refused for what is none."""
+    return {
+        kind: {name: torch.from_numpy(array) for name, array in arrays.items()}
+        for kind, arrays in payload.decode(data).items()
+    }
+
+
+@dataclass
+class Outbox:
+    """What a device sends in one round."""
+
+    encodings: Mapping[str, str]  # of its uploads, by kind
+    seed: int
+    reference: Tensors  # the weights that came down
+    errors: Message = field(default_factory=dict)  # ERROR: what weights lost before, then what now
+    known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # what arrives, and what is encoded for it
+
+    def send(self, kind: str, tensors: Tensors) -> Tensors:
+        """What the server decodes of these tensors (see algorithms.algorithm.Party.send)."""
+        if kind not in self.encodings:
+            return tensors
+        for arrived, _ in self.known:
+            if arrived is tensors:
+                return tensors
+        wanted = self._differences(tensors) if kind == "weights" else tensors
+        found = decode(encode({kind: wanted}, self.encodings, self.seed))[kind]
+        if kind == "weights":
+            lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
+            self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
+            found = unpacked({kind: found}, self.reference)[kind]
+        self.known.append((found, wanted))
+        return found
+
+    def packed(self, upload: Message) -> bytes:
+        """The upload as bytes."""
+        sent = {}
+        for kind, tensors in upload.items():
+            arrived = self.send(kind, tensors)
+            sent[kind] = next((wanted for known, wanted in self.known if known is arrived), tensors)
+        return encode(sent, self.encodings, self.seed)
+
+    def _differences(self, weights: Tensors) -> Tensors:
+        missed = self.errors.get(ERROR, {})
+        found = {}
+        for name, value in weights.items():
+            if _floating(value) and name in self.reference:
+                value = value - self.reference[name]
+            found[name] = value + missed[name] if name in missed else value
+        return found
+
+
+def unpacked(message: Message, broadcast: Tensors) -> Message:
+    """The message with its weights put on top of the broadcast ones again; {}: as it is."""
+    if "weights" not in message or not broadcast:
+        return message
+    weights = {
+        name: value + broadcast[name] if _floating(value) and name in broadcast else value
+        for name, value in message["weights"].items()
+    }
+    return {**message, "weights": weights}
+
+
+def _floating(tensor: Tensor) -> bool:
+    """Whether encodings change it: counters travel as they are."""
+    return tensor.is_floating_point()

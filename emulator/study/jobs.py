@@ -1,0 +1,251 @@
+"""The real computations of a run.  Each is a pure function of the study, names, numbers and bytes.
+
+Tensors cross the border between processes as they cross a link: encoded by network.payload.  So what is
+digested, sent and computed on are the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy import ndarray
+
+from algorithms import models
+from algorithms.algorithm import Message, Party, Reply, Tensors
+from algorithms.local import outputs
+from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unpacked
+from emulator.study.seeds import seed as derive
+from emulator.study.study import Study, in_cycle
+from network.wire import payload
+from scenarios.build.roster import some
+
+SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
+ROUNDS = 12  # whose uploads are looked at for the largest
+BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which run a job belongs to: an algorithm's label and a seed."""
+
+    label: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class State:
+    """The server's state, encoded."""
+
+    message: bytes  # all kinds
+    weights: bytes  # the kind "weights" alone: the model
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a round opens with, encoded."""
+
+    download: bytes
+    extra: Mapping[str, bytes]  # device -> its whole download, where it gets more than the others
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How a model does on some examples: of how many labels how many it got right, and the sum of their losses."""
+
+    correct: int
+    counted: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A device's half of a round."""
+
+    upload: bytes
+    update: str  # digest of the upload
+    examples: int
+    kept: bytes  # the device's memory whatever becomes of the upload
+    kept_if_counted: bytes | None  # and once it is counted, if that is more
+    leverage: Mapping[str, float]
+    numbers: Mapping[str, float]  # what else the report shows
+    personalised: Sequence[Hits]  # of the trained model on the device's test shard: of this time slice, of the next
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model on one block of examples, each of which has one label or one for each position."""
+
+    correct: ndarray  # (n,) int64, labels that it got right
+    counted: ndarray  # (n,) int64, labels
+    loss: ndarray  # (n,) float64, sum of the losses of its labels
+
+
+def start(study: Study, run: Run) -> State:
+    """The state before round 0.  All algorithms of a seed start from the same weights."""
+    model = study.network(derive(run.seed, "weights"))
+    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    return _state(study.algorithms[run.label].start(weights, _server(study, run, 0)))
+
+
+def request(study: Study, run: Run, round: int, state: bytes, names: tuple[str, ...]) -> Opening:
+    """Opens a round: the download, encoded once for all who get the same."""
+    asked = study.algorithms[run.label].request(decode(state), names, _server(study, run, round))
+    how, seed = study.down.get(run.label, {}), derive(run.seed, "encode", "server", round)
+    extra = {name: encode({**asked.download, **more}, how, seed) for name, more in asked.extra.items()}
+    return Opening(encode(asked.download, how, seed), extra)
+
+
+def train(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, measure: bool) -> Trained:
+    """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
+    reply, kept, outbox = _train(study, run, device, round, decode(download), decode(memory))
+    kept, upload = {**kept, **reply.memory}, outbox.packed(reply.upload)
+    later = {**reply.if_counted, **outbox.errors}
+    numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
+    return Trained(
+        upload=upload,
+        update=payload.digest(upload),
+        examples=reply.examples,
+        kept=encode(kept),
+        kept_if_counted=encode({**kept, **later}) if later else None,
+        leverage=_finite(reply.leverage),
+        numbers=_finite(numbers),
+        personalised=_on_shard(study, run, device, round, reply) if measure else (),
+    )
+
+
+def personalise(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes) -> Sequence[Hits]:
+    """How the device's model would do on its test shard, had it been asked in this round."""
+    reply, _, _ = _train(study, run, device, round, decode(download), decode(memory))
+    return _on_shard(study, run, device, round, reply)
+
+
+def _train(
+    study: Study, run: Run, device: str, round: int, download: Message, memory: Message
+) -> tuple[Reply, Message, Outbox]:
+    """The reply, what was kept before, and the outbox that the upload has gone through."""
+    outbox = Outbox(
+        study.up.get(run.label, {}),
+        derive(run.seed, "encode", device, round),
+        reference=download.get("weights", {}),
+        errors={kind: memory[kind] for kind in memory if kind == ERROR},
+    )
+    held = study.held(run.seed, device, study.cycle(run.label, round))
+    party = _party(study, run, device, round, "train", held, memory)
+    party = replace(party, send=outbox.send)
+    return study.algorithms[run.label].train(download, party), memory, outbox
+
+
+def _drift(study: Study, reply: Reply, broadcast: Tensors) -> dict[str, float]:
+    """‖θ_k - θ_t‖: how far the device's model has gone from the one that it received."""
+    model = reply.model or reply.upload.get("weights", {})
+    names = [name for name, _ in study.module.named_parameters() if name in broadcast and name in model]
+    squares = [float((model[name] - broadcast[name]).double().square().sum()) for name in names]
+    return {"drift": math.sqrt(math.fsum(squares))} if squares else {}
+
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
+
+
+def _on_shard(study: Study, run: Run, device: str, round: int, reply: Reply) -> Sequence[Hits]:
+    """This time slice's, and the next one's where there is one."""
+    model = reply.model or reply.upload.get("weights")
+    slices, cycle = study.splits[run.seed].tests[device], study.cycle(run.label, round)
+    if not model:
+        return ()
+    return [hits(_score(study, model, "test", shard)) for shard in slices[min(cycle, len(slices) - 1) :][:2]]
+
+
+def hits(scores: Scores) -> Hits:
+    return Hits(int(scores.correct.sum()), int(scores.counted.sum()), float(scores.loss.sum()))
+
+
+def combine(
+    study: Study, run: Run, round: int, state: bytes, replies: Mapping[str, tuple[bytes, int]], download: bytes
+) -> State:
+    """Closes a round: replies are (upload, examples) by device name; `download` is what went down in it."""
+    broadcast = decode(download).get("weights", {}) if "weights" in study.up.get(run.label, {}) else {}
+    decoded = {
+        name: Reply(unpacked(decode(upload), broadcast), examples)
+        for name, (upload, examples) in sorted(replies.items())
+    }
+    server = _server(study, run, round)
+    return _state(study.algorithms[run.label].combine(decode(state), decoded, server))
+
+
+def evaluate(study: Study, run: Run, weights: bytes, part: str, cycle: int, block: int) -> Scores:
+    """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
+    indices = _indices(study, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
+    return _score(study, decode(weights)["weights"], part, indices)
+
+
+def blocks(study: Study, run: Run, part: str, cycle: int) -> int:
+    """How many blocks `evaluate` has for this part."""
+    return -(-len(_indices(study, run, part, cycle)) // BLOCK)
+
+
+def _indices(study: Study, run: Run, part: str, cycle: int) -> ndarray:
+    if part == "test":
+        return np.arange(len(study.data.y_test))
+    validation = study.splits[run.seed].validation
+    return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(some(validation))])
+
+
+def upload_shapes(study: Study, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:
+    """What an upload of this round must look like."""
+    return payload.manifest(arrays_of(study.algorithms[label].upload_form(round, study.module)))
+
+
+def message_sizes(study: Study, run: Run) -> tuple[int, int]:
+    """The bytes of the largest download and upload, encoded; a sparse one has no more than its frame."""
+    algorithm = study.algorithms[run.label]
+    down = encode(algorithm.download_form(_server(study, run, 0)), study.down.get(run.label, {}))
+    forms = (algorithm.upload_form(round, study.module) for round in range(ROUNDS))
+    return len(down), max(len(encode(form, study.up.get(run.label, {}))) for form in forms)
+
+
+def message_limits(study: Study, run: Run) -> tuple[int, int]:
+    """What no download and no upload exceeds: without encodings, for none of them makes a tensor larger."""
+    down, up = message_sizes(replace(study, up={}, down={}), run)
+    return down + SLACK, up + SLACK
+
+
+def _state(message: Message) -> State:
+    weights = encode({"weights": message["weights"]})
+    return State(weights if set(message) == {"weights"} else encode(message), weights)
+
+
+def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices: ndarray, memory: Message) -> Party:
+    return Party(
+        name=name,
+        devices=len(study.fleet),
+        model=study.module,
+        loss=models.cross_entropy,
+        x=torch.from_numpy(study.data.x[indices]),
+        y=torch.from_numpy(study.data.y[indices]),
+        round=round,
+        cycle=study.cycle(run.label, round),
+        seed=derive(run.seed, purpose, name, round),
+        memory=memory,
+        lossy=study.lossy(run.label),
+    )
+
+
+def _server(study: Study, run: Run, round: int) -> Party:
+    party = _party(study, run, "server", round, "server", study.splits[run.seed].proxy, {})
+    return replace(party, fleet=study.names)
+
+
+def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:
+    x, y = (study.data.x_test, study.data.y_test) if part == "test" else (study.data.x, study.data.y)
+    if not len(indices):
+        return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
+    labels = torch.from_numpy(y[indices])
+    said = outputs(study.module, weights, torch.from_numpy(x[indices]))  # (n, classes) or (n, positions, classes)
+    correct, counted = models.hits(said, labels)
+    loss = models.cross_entropy(said, labels).double() * counted
+    return Scores(correct.numpy(), counted.numpy(), loss.numpy())

@@ -1,0 +1,118 @@
+"""What a scenario names, built: data and shards, algorithms, fleet.  Jobs read it; nobody changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy import bincount, ndarray
+from torch import nn
+
+from algorithms import models
+from algorithms.algorithm import Algorithm
+from devices.data.dataset import Dataset
+from devices.device import Device
+from emulator.study.links import Placed, places
+from network.links.link import Link
+from network.sharing.flow import Topology
+from network.wire.encoding import parse
+from scenarios.build.roster import everyone, some
+
+Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
+Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.py)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Who holds which examples under one seed: indices into the training set (`tests`: into the test set)."""
+
+    train: Held
+    validation: Held
+    tests: Held
+    proxy: ndarray  # the server's
+    test: ndarray | None = None  # what the global model is tested on; None: all test examples
+
+
+def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
+    """What the device holds in this time slice; after the last one the data stay as they are."""
+    slices = held[name]
+    return slices[min(cycle, len(slices) - 1)]
+
+
+@dataclass(frozen=True)
+class Study:
+    model: str
+    dataset: Dataset | None  # None only while it travels to a worker
+    splits: Mapping[int, Split]  # by seed
+    algorithms: Mapping[str, Algorithm]  # by label
+    fleet: Mapping[str, Device]  # by name, sorted
+    links: Mapping[str, Link]  # by device name
+    server: Device
+    server_link: Link
+    topology: Topology = field(default_factory=dict)  # access points and cells, each way
+    asked: int = 1  # devices that a round asks
+    up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
+    down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
+    always_on: bool = False  # whether it is known that no device ever goes off line
+
+    @property
+    def data(self) -> Dataset:
+        """Raises ValueError in a worker's study before its data has arrived."""
+        if self.dataset is None:
+            raise ValueError("the study travelled without its data; executors hand it over")
+        return self.dataset
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one example."""
+        return self.data.x.shape[1:]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all devices, sorted."""
+        return everyone(self.fleet)
+
+    def network(self, seed: int) -> nn.Module:
+        """The model, anew, with initial weights drawn from this seed."""
+        return models.build(self.model, seed, self.data.classes)
+
+    def lossy(self, label: str) -> dict[str, str]:
+        """Which kinds lose on the way, as {"up fisher": "bfloat16"}."""
+        ways = {"up": self.up.get(label, {}), "down": self.down.get(label, {})}
+        return {f"{way} {kind}": how for way, of in ways.items() for kind, how in of.items() if parse(how).lossy}
+
+    @property
+    def module(self) -> nn.Module:
+        """One that is shared in this process: whoever uses it loads its values first."""
+        return _module(self.model, self.data.classes)
+
+    def placed(self, seed: int) -> Placed:
+        """Its links, each at its place in its traces under this seed."""
+        return Placed(self.server_link, self.links, self.topology, places(seed))
+
+    def cycle(self, label: str, round: int) -> int:
+        """The time slice of the data in this round."""
+        return self.algorithms[label].training.cycle(round)
+
+    def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
+        """The device's training examples in this time slice."""
+        return in_cycle(self.splits[seed].train, name, cycle)
+
+    def label_counts(self, seed: int) -> dict[str, list[int]]:
+        """Training examples of each class on each device, under one seed; of each time slice, if they are texts.
+
+        In a large fleet of devices that draw, of some of them.
+        """
+        train, data = self.splits[seed].train, self.data
+        shards = {name: train[name] for name in some(train)}
+        if data.y.ndim > 1 or data.text:
+            return {name: [len(part) for part in slices] for name, slices in shards.items()}
+        counts = {name: np.concatenate(slices) for name, slices in shards.items()}
+        return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
+
+
+@lru_cache(maxsize=4)
+def _module(name: str, classes: int) -> nn.Module:
+    return models.build(name, seed=0, classes=classes)

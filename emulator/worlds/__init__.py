@@ -1,0 +1,1 @@
+"""Clocks: the virtual one, the real one, and what both offer."""

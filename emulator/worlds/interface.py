@@ -1,0 +1,154 @@
+"""The world as the conversation sees it: a clock, tasks, real computation, and channels.
+
+Code written against this interface runs unchanged in virtual time and over real sockets.  It awaits nothing
+else: an `asyncio` primitive would stop the virtual clock.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from network.wire import payload
+
+Work = Coroutine[Any, Any, Any]
+Cancelled = CancelledError  # in virtual time too, so that one `except` serves both worlds
+
+
+# Our exceptions take one string: SimPy builds them anew from `.args` when it passes them on.
+class Late(Exception):  # noqa: N818  what happened, not what went wrong
+    """The time that `within` allowed is over."""
+
+
+class Lost(Exception):  # noqa: N818
+    """The other end is gone, or this one is; what was in flight is lost."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a channel carries: a small header and the encoded tensors."""
+
+    header: Mapping[str, int | str | None]  # round, and counted (down) or examples (up)
+    body: bytes
+    sizes: Mapping[str, int]  # bytes per kind and "frame"; together the length of what is sent
+
+    @classmethod
+    def of(cls, header: Mapping[str, int | str | None], body: bytes) -> Parcel:
+        """The header's bytes are charged to the frame."""
+        return cls.priced(header, body, payload.sizes_of(body))
+
+    @classmethod
+    def priced(cls, header: Mapping[str, int | str | None], body: bytes, sizes: Mapping[str, int]) -> Parcel:
+        """The same for a body whose sizes are known: a download that goes to many is looked through once."""
+        return cls(header, body, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A real computation that has been handed in."""
+
+    future: Future[Any]
+
+    def cancel(self) -> None:
+        """Drops it: its result, if it ever comes, is not used."""
+        self.future.cancel()
+
+
+class Signal(Protocol):
+    """Something that happens once."""
+
+    def set(self, value: Any = None) -> None:
+        """It has happened; a second call changes nothing."""
+
+    def fail(self, reason: Exception) -> None:
+        """It will not happen: `wait` raises `reason`."""
+
+    async def wait(self) -> Any:
+        """Returns the value once it has happened."""
+
+
+class Task(Protocol):
+    """Work that runs beside its starter.  If it raises, the world's run ends with that error."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has returned, failed, or been cancelled to its end."""
+
+    async def cancel(self) -> None:
+        """Stops it with `Cancelled` where it waits; returns when its clean-up has ended."""
+
+
+class World(Protocol):
+    def now(self) -> float:
+        """Seconds since the run began."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns `seconds` later."""
+
+    async def together(self, works: Iterable[Work]) -> list[Any]:
+        """Runs all of them; their results in the order given.  If one raises, the others are cancelled."""
+
+    async def within(self, seconds: float, work: Work) -> Any:
+        """The result of `work`; raises Late, after the work's clean-up, if it takes longer."""
+
+    def start(self, work: Work) -> Task:
+        """Runs `work` beside the caller."""
+
+    def signal(self) -> Signal:
+        """A new signal."""
+
+    def call_at(self, time: float, action: Callable[[], None]) -> None:
+        """Calls `action` at `time`, or at once, after what is already due, if that has passed."""
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
+        """Hands in a real computation, which starts now."""
+
+    async def work(self, seconds: float, ticket: Ticket) -> Any:
+        """Lets the modelled time pass, then collects the result."""
+
+    async def uncharged(self, ticket: Ticket) -> Any:
+        """Collects the result of something that costs no time, such as an evaluation: the clock stands meanwhile."""
+
+
+class ServerEnd(Protocol):
+    """The server's end of the way to one device."""
+
+    async def send(self, parcel: Parcel) -> None:
+        """Returns when the last byte has arrived; raises Lost if the device goes off before."""
+
+    async def receive(self) -> Parcel:
+        """The next parcel from the device; raises Lost if the device goes off before."""
+
+    async def stop(self) -> None:
+        """Tells the device to drop what it is doing; returns when it has."""
+
+    async def rest(self) -> None:
+        """Returns when the device has nothing more to do."""
+
+    def settle(self) -> None:
+        """What has reached the server by now is there, though the device goes off at this instant."""
+
+    def lose(self, for_good: bool = True) -> None:
+        """The device goes off, at this instant: what is in flight is lost, and both ends learn of it.
+
+        Unless it is `for_good`, what it was doing goes on when it is back, if the scenario says so.
+        """
+
+    def back(self) -> None:
+        """The device is back: what its absence has put off goes on."""
+
+
+class DeviceEnd(Protocol):
+    """The device's end."""
+
+    async def send(self, parcel: Parcel) -> None:
+        """Returns when the last byte has arrived; raises Lost if this device goes off before."""
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        """The next parcel, or None: stop what you are doing.  `resting`: nothing is being done meanwhile.
+
+        Raises Lost if this device goes off.
+        """

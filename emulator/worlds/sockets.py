@@ -1,0 +1,196 @@
+"""The real world: asyncio's clock, real sockets on loopback, the pace of the modelled links.
+
+It can be no faster than real training.  A computation that takes longer than its modelled time is an
+overrun: counted, recorded, and told with the largest speed-up that this host can keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import Any
+
+from emulator.worlds.executors import Executor
+from emulator.worlds.interface import Late, Ticket, Work
+
+PATIENCE = 0.5  # s of real time for clean-up at the end: it may wait for a device that is gone
+GRACE = 0.02  # s of real time: later than this is an overrun, sooner is the noise of two timers
+
+
+class RealSignal:
+    """See interface.Signal."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def set(self, value: Any = None) -> None:
+        if not self.future.done():
+            self.future.set_result(value)
+
+    def fail(self, reason: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(reason)
+            self.future.exception()  # nobody need be waiting
+
+    async def wait(self) -> Any:
+        return await asyncio.shield(self.future)  # one who stops waiting does not end it for others
+
+
+class RealTask:
+    """See interface.Task."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.told = False  # to end: a second time would break off its clean-up
+
+    @property
+    def ended(self) -> bool:
+        return self.task.done()
+
+    async def cancel(self) -> None:
+        if not self.told:
+            self.told = True
+            self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+class SocketWorld:
+    """See interface.World.  `speedup` modelled seconds pass in one real second."""
+
+    def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
+        self.executor = executor
+        self.speedup = speedup
+        self.loop = asyncio.get_running_loop()
+        self.zero = self.loop.time()  # when the modelled clock showed 0
+        self.stood = 0.0  # since when the clock stands, if it does
+        self.standing = 0  # how many computations that cost no time are under way
+        self.calls: list[tuple[float, int, Callable[[], None]]] = []  # a heap: time, number, action
+        self.called = 0
+        self.alarm: asyncio.TimerHandle | None = None
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.failed: asyncio.Future[None] = self.loop.create_future()
+        self.overruns: list[float] = []  # modelled seconds
+        self.keeps = float("inf")  # the largest speed-up that no job would have overrun
+
+    def now(self) -> float:
+        return ((self.stood if self.standing else self.loop.time()) - self.zero) * self.speedup
+
+    async def sleep(self, seconds: float) -> None:
+        await self._at(self.now() + seconds)
+
+    async def together(self, works: Iterable[Work]) -> list[Any]:
+        tasks = [asyncio.ensure_future(work) for work in works]
+        if not tasks:
+            return []
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises what was raised
+            return [task.result() for task in tasks]
+        finally:
+            await _cancel(tasks)
+
+    async def within(self, seconds: float, work: Work) -> Any:
+        task, late = asyncio.ensure_future(work), self._at(self.now() + seconds)
+        try:
+            await asyncio.wait([task, late], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            await _cancel([task])
+        raise Late(f"not done within {seconds} s")
+
+    def start(self, work: Work) -> RealTask:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+        return RealTask(task)
+
+    def signal(self) -> RealSignal:
+        return RealSignal()
+
+    def call_at(self, time: float, action: Callable[[], None]) -> None:
+        self.called += 1
+        heappush(self.calls, (max(time, self.now()), self.called, action))
+        self._set_alarm()
+
+    def _at(self, time: float) -> asyncio.Future[None]:
+        """Done at that time."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.call_at(time, lambda: None if future.done() else future.set_result(None))
+        return future
+
+    def _set_alarm(self) -> None:
+        """One timer for all calls: the loop's own would forget their order, and that the clock may stand."""
+        if self.alarm:
+            self.alarm.cancel()
+            self.alarm = None
+        if self.calls and not self.standing:
+            self.alarm = self.loop.call_at(self.zero + self.calls[0][0] / self.speedup, self._ring)
+
+    def _ring(self) -> None:
+        while self.calls and self.calls[0][0] <= self.now():
+            heappop(self.calls)[2]()
+        self._set_alarm()
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
+        return Ticket(self.executor.submit(job, *args))
+
+    async def work(self, seconds: float, ticket: Ticket) -> Any:
+        began = self.now()
+        await self.sleep(seconds)
+        due = self.now()
+        result = await asyncio.wrap_future(ticket.future)
+        late = self.now() - due
+        if late > GRACE * self.speedup:
+            self.overruns.append(late)
+            self.keeps = min(self.keeps, self.speedup * seconds / (self.now() - began))
+        return result
+
+    async def uncharged(self, ticket: Ticket) -> Any:
+        if not self.standing:
+            self.stood = self.loop.time()
+        self.standing += 1
+        self._set_alarm()
+        try:
+            return await asyncio.wrap_future(ticket.future)
+        finally:
+            self.standing -= 1
+            if not self.standing:
+                self.zero += self.loop.time() - self.stood
+            self._set_alarm()
+
+    async def run(self, main: Work) -> Any:
+        """The result of `main`; whatever it started is cancelled when it ends."""
+        self.zero = self.loop.time()
+        task = asyncio.ensure_future(main)
+        try:
+            await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                self.failed.result()
+            return task.result()
+        finally:
+            await self.end(task)
+
+    async def end(self, *more: asyncio.Task[Any]) -> None:
+        """Cancels all tasks; again where clean-up waits for another that has gone."""
+        running = {task for task in (*more, *self.tasks) if not task.done()}
+        while running:
+            for task in running:
+                task.cancel()
+            _, running = await asyncio.wait(running, timeout=PATIENCE)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not self.failed.done():
+            self.failed.set_exception(error)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)

@@ -1,0 +1,1 @@
+"""A device's link: rates over time, and what TCP makes of them."""

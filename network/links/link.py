@@ -1,0 +1,131 @@
+"""A device's link to the server: what it carries, each way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from network.links.rate import Constant, Rate, mean
+from network.links.tcp import Connection, Passage, Tcp, Way, passage
+from network.links.trace import Direction, Floats, Trace, begun
+
+IDEAL = Tcp(model="ideal")
+WORST = 0.999  # a recorded loss is at most this: with 1 nothing would ever arrive
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link seen from the device: a constant rate each way, or one that changes as a trace does.
+
+    `tcp` says what becomes of bytes on it, `via` behind which shared access point or cell it is.  A loss that a trace
+    has recorded wins over the link's, and so does a latency, also that of the other way's trace.  Raises ValueError if
+    a constant rate is not positive and finite, the latency or the buffer negative or not finite, or the loss no
+    probability below 1.
+    """
+
+    up: float | Rate  # bytes/s, from the device to the server
+    down: float | Rate  # bytes/s, from the server to the device
+    latency: float  # s, one way
+    loss: float = 0.0  # probability, of a segment
+    tcp: Tcp = IDEAL
+    via: str | None = None
+    buffer: float = 0.0  # bytes that may wait for it each way, where it is the server's: there flows share it
+
+    def __post_init__(self) -> None:
+        for name, rate in (("up", self.up), ("down", self.down)):
+            if isinstance(rate, (int, float)) and not 0 < rate < math.inf:
+                raise ValueError(f"{name} is {rate} bytes/s; a link needs a positive, finite rate")
+        if not 0 <= self.latency < math.inf:
+            raise ValueError(f"latency is {self.latency} s; it must be finite and at least 0")
+        if not 0 <= self.loss < 1:
+            raise ValueError(f"loss is {self.loss}; it is a probability from 0 to below 1")
+        if not 0 <= self.buffer < math.inf:
+            raise ValueError(f"buffer is {self.buffer} bytes; it must be finite and at least 0")
+
+    @classmethod
+    def of(cls, up_mbit_s: float, down_mbit_s: float, latency_ms: float) -> Link:
+        """A link in the units of data sheets: Mbit = 1e6 bits, and the latency is one way."""
+        return cls(up_mbit_s * 1e6 / 8, down_mbit_s * 1e6 / 8, latency_ms / 1e3)
+
+    def rate(self, direction: Direction) -> Rate:
+        """What it carries that way."""
+        rate = self.down if direction == "down" else self.up
+        return Constant(float(rate)) if isinstance(rate, (int, float)) else rate
+
+    def mean(self, direction: Direction) -> float:
+        """Bytes/s that way, in the long run."""
+        return mean(self.rate(direction))
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds one way in the long run, of downloads."""
+        return self._recorded("down", lambda trace, values: float(np.average(values, weights=np.diff(trace.edges))))
+
+    @property
+    def varies(self) -> bool:
+        """Whether a trace is replayed on it."""
+        return isinstance(self.up, Trace) or isinstance(self.down, Trace)
+
+    @property
+    def repeats(self) -> float:
+        """After how many seconds its shortest trace starts over; inf if nothing does."""
+        return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
+
+    def starting(self, share: float) -> Link:
+        """The same, its traces replayed from this share of their length on, from 0 to 1.
+
+        Of both ways alike where both last as long: they were recorded together.
+        """
+        return replace(self, up=begun(self.up, share), down=begun(self.down, share)) if self.varies else self
+
+    def at(self, latency: float) -> Link:
+        """The same with this latency, s one way, also where its traces have recorded others."""
+        return replace(self, up=_unstamped(self.up), down=_unstamped(self.down), latency=latency)
+
+    def passage(
+        self,
+        direction: Direction,
+        nbytes: int,
+        t: float,
+        beyond: float = 0.0,
+        connection: Connection | None = None,
+        shared: tuple[float, ...] = (),
+        queue: float = 0.0,
+    ) -> Passage:
+        """What it costs to send so many bytes at `t`.
+
+        `beyond` is the one-way latency of the server's own link, s, `shared` are the shared links, bytes/s, and `queue`
+        is what their buffers add to a round trip when they are full, s.
+        """
+        rate = self.rate(direction)
+        latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
+        loss = rate.loss_at(t) if isinstance(rate, Trace) else None
+        way = self._way(rate, latency + beyond, loss, shared, queue)
+        return passage(self.tcp, way, rate, direction, nbytes, t, connection)
+
+    def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
+        """As `passage`, with the least latency and loss of the recorded ones."""
+        rate = self.rate(direction)
+        latency = self._recorded(direction, lambda _, values: float(values.min()))
+        loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None
+        return passage(self.tcp, self._way(rate, latency + beyond, loss), rate, direction, nbytes, 0.0, connection)
+
+    def _recorded(self, direction: Direction, latency: Callable[[Trace, Floats], float]) -> float:
+        """A latency of this way's trace, else of the other way's: the path is one.  If neither has any, the link's."""
+        for rate in (self.down, self.up) if direction == "down" else (self.up, self.down):
+            if isinstance(rate, Trace) and rate.latency is not None:
+                return latency(rate, rate.latency)
+        return self.latency
+
+    def _way(
+        self, rate: Rate, latency: float, loss: float | None, shared: tuple[float, ...] = (), queue: float = 0.0
+    ) -> Way:
+        achieved = isinstance(rate, Trace) and rate.kind == "achieved"
+        return Way(2 * latency, self.loss if loss is None else min(loss, WORST), queue, achieved, shared)
+
+
+def _unstamped(rate: float | Rate) -> float | Rate:
+    return rate.without_latency if isinstance(rate, Trace) else rate

@@ -1,0 +1,83 @@
+"""What a link carries as time goes on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from network.links.trace import Floats, Trace
+
+NEVER = np.zeros(0)
+
+
+class Rate(Protocol):
+    """Bytes/s as a function of time, constant in pieces; a pure question asked twice has one answer.
+
+    Times are seconds since the run began.  Everything that can bound a flow is one: a constant, a trace, a trace
+    under the ramp of slow start.
+    """
+
+    @property
+    def peak(self) -> float:
+        """A bound that it never exceeds, bytes/s; inf if nothing is known."""
+
+    def at(self, t: float) -> float:
+        """The rate just after `t`, bytes/s."""
+
+    def change(self, t: float) -> float:
+        """The first instant after `t` at which it changes, s; inf if never."""
+
+    def carried(self, begin: float, end: float) -> float:
+        """Bytes between two instants: the integral."""
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        """When so many bytes that began then have been carried, s; inf if never."""
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        """The next `count` instants after `t` at which it may change, s, and the rates from each on, bytes/s.
+
+        Fewer only if it changes no more.  What `change` and `at` say one after the other, for who shares a link and
+        must look at all of them.
+        """
+
+    def under(self, ceiling: float) -> Rate:
+        """min(rate, ceiling), bytes/s, the latter positive: itself where the ceiling binds nowhere."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same at all times (see Rate).  Raises ValueError unless positive; inf bounds nothing."""
+
+    peak: float
+
+    def __post_init__(self) -> None:
+        if not self.peak > 0:
+            raise ValueError(f"the rate is {self.peak} bytes/s; it must be positive")
+
+    def at(self, t: float) -> float:  # noqa: ARG002  of every Rate
+        return self.peak
+
+    def change(self, t: float) -> float:  # noqa: ARG002
+        return math.inf
+
+    def carried(self, begin: float, end: float) -> float:
+        return self.peak * (end - begin)
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        return begin + nbytes / self.peak
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:  # noqa: ARG002
+        return NEVER, NEVER
+
+    def under(self, ceiling: float) -> Constant:
+        return self if ceiling >= self.peak else Constant(ceiling)
+
+
+def mean(rate: float | Rate) -> float:
+    """Bytes/s in the long run: of a recording over its length, of anything else what it carries at best."""
+    if isinstance(rate, (int, float)):
+        return float(rate)
+    return rate.mean if isinstance(rate, Trace) else rate.peak

@@ -1,0 +1,296 @@
+"""What TCP, TLS and HTTP make of a transfer: round trips before the first byte, headers, slow start, bounds.
+
+A leaf without a clock: `passage` says what one flight costs, the emulator waits `delay`, opens a flow of `wire` bytes
+under `cap`, and keeps `after` for the next flight of that device.  Sources: network.md §1 (formula, measured on Linux
+6.18) and §2 (SimGrid's models); RFC 5681 (slow start, restart after idling), RFC 6928 (initial window of 10), RFC 9438
+(cubic).
+
+A device keeps one connection.  It asks for work by a long poll, so a download is the answer to a request, and an
+upload is a request with a body.  Round trips before the first byte is at its receiver (k_setup of §1):
+
+             never opened, or no keep-alive               warm
+  download   TCP 1 + TLS 0..2 + request 1                 1/2, or later if the poll is not at the server yet
+  upload     TCP 1 + TLS 0..2 + 1/2                       1/2
+
+A request costs one round trip of which the first half carries the question and the second half the first data; a poll
+that waits has paid the first half, and of a POST the second half is only its answer.  After an upload the answer and
+the next poll travel one round trip: a server that asks the same device at once waits for them, up to 1 1/2 in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from network.links.ramp import Ramp, Scaled, check_growth
+from network.links.rate import Rate
+
+Model = Literal["ideal", "tcp", "lv08", "cm02"]
+Congestion = Literal["cubic", "reno", "bbr"]
+Direction = Literal["down", "up"]
+
+HEADERS = 52  # bytes a segment: IPv4 20, TCP 20, time stamps 12
+ETHERNET = 14  # bytes a segment: addresses and type
+MIN_RTO = 0.2  # s: Linux's TCP_RTO_MIN, which bounds the variance, so that a steady path has an RTO of RTT + 0.2
+RTTS = (1e-3, 1e3)  # s: shares go as 1/RTT; no path through two kernels and a queue is shorter, and none is longer
+GAMMA = 4194304  # bytes: SimGrid's network/TCP-gamma, the largest window
+
+
+@dataclass(frozen=True)
+class Simgrid:
+    """A model of SimGrid (network.md §2)."""
+
+    latency: float  # factor
+    rate: float  # factor
+    weight_s: float  # bytes; a flow's penalty is the sum over links of latency + S/bandwidth
+    cross: float  # part of a flow that its acknowledgements take of the same link
+
+    @property
+    def part(self) -> float:
+        """Of a link's rate, what flows can have."""
+        return self.rate / (1 + self.cross)
+
+
+SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0)}
+
+
+@dataclass(frozen=True)
+class Tcp:
+    """How the bytes of a link travel; each piece can be switched.
+
+    `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's, for parity; they and
+    `ideal` read no other setting.  Raises ValueError for what TCP cannot do.
+    """
+
+    model: Model = "tcp"
+    congestion: Congestion = "cubic"
+    mss: int = 1448  # bytes of payload a segment: 1500 less HEADERS
+    initial_window: int = 10  # segments
+    growth: float = 2.0  # of the window in each round trip of slow start
+    # bytes a receiver admits: half of tcp_rmem's maximum of 6 MiB, as tcp_adv_win_scale 1 leaves the other half to the
+    # kernel's overhead (ip-sysctl, Linux to 6.15; 32 MiB since, where the sender's tcp_wmem of 4 MiB binds first).
+    window: int = 3 * 2**20
+    tls: int = 1  # round trips: TLS 1.3 1, TLS 1.2 2, resumed with early data or no TLS 0
+    keep_alive: bool = True  # the connection stays open between request and reply, and between rounds
+    idle_reset: bool = True  # a sender that was silent for longer than the RTO starts slow start anew
+    ethernet: bool = False  # the link's rate counts Ethernet's headers too
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("model", Model), ("congestion", Congestion)):
+            if getattr(self, name) not in get_args(kinds):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(kinds))}")
+        for name in ("mss", "initial_window", "window"):
+            if not 1 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be finite and at least 1")
+        if self.tls not in (0, 1, 2):
+            raise ValueError(
+                f"tls is {self.tls} round trips; it must be 0 (none or resumed), 1 (TLS 1.3) or 2 (TLS 1.2)"
+            )
+        check_growth(self.growth)
+
+    @property
+    def segment(self) -> int:
+        """Bytes of a full segment on the wire."""
+        return self.mss + self._headers
+
+    @property
+    def _headers(self) -> int:
+        return HEADERS + (ETHERNET if self.ethernet else 0)
+
+    def wire(self, nbytes: int) -> int:
+        """Bytes on the wire: the payload, and headers for each segment."""
+        return nbytes + -(-nbytes // self.mss) * self._headers
+
+    @property
+    def part(self) -> float:
+        """Of a shared link's capacity, what its flows can have: SimGrid's factors hold for each link of a route."""
+        return SIMGRID[self.model].part if self.model in SIMGRID else 1.0
+
+    def ceiling(self, way: Way) -> float:
+        """The bound of receive window and losses, bytes/s on the wire; inf without latency.
+
+        A window is a number of segments and each is `segment` bytes on the wire, here as in slow start.
+        """
+        if way.rtt == 0:
+            return math.inf
+        return min(self.window / self.mss, self._loss_window(way)) * self.segment / way.rtt
+
+    def _loss_window(self, way: Way) -> float:
+        """The mean congestion window under random losses, segments (RFC 9438 §5.1: C = 0.4, beta = 0.7)."""
+        if way.loss == 0 or self.congestion == "bbr":
+            return math.inf
+        reno = 1.22 / math.sqrt(way.loss)
+        return max(reno, 1.054 * (way.rtt / way.loss) ** 0.75) if self.congestion == "cubic" else reno
+
+    def weight(self, way: Way) -> float:
+        """The flow's weight where links are shared: 1/(RTT + queue), as congestion windows are alike; bbr 1.
+
+        The queue is in nothing else: delays and windows are as if it were empty.  Weights compare only among flows of
+        one model and congestion control.
+        """
+        return 1.0 if self.congestion == "bbr" else 1 / min(max(way.rtt + way.queue, RTTS[0]), RTTS[1])
+
+    @staticmethod
+    def timeout(way: Way) -> float:
+        """The retransmission timeout, s: Linux's for a path whose round trip is steady.
+
+        After a silence that long RFC 5681 starts anew.  Linux halves the window for each RTO of silence (RFC 2861),
+        which comes to the same for a device that trains for seconds.
+        """
+        return way.rtt + MIN_RTO
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way between server and device at some instant.
+
+    `achieved`: the link's rate was measured as throughput, so it contains slow start, headers and bounds already.
+    Raises ValueError if the round trip or the queue is negative or not finite, or the loss no probability below 1.
+    """
+
+    rtt: float  # s, there and back
+    loss: float = 0.0  # probability, of a segment
+    queue: float = 0.0  # s, that the bottleneck's buffer adds to a round trip while it is full; only weights count it
+    achieved: bool = False
+    shared: tuple[float, ...] = ()  # bytes/s of each shared link on it, which only SimGrid's shares depend on
+
+    def __post_init__(self) -> None:
+        for name in ("rtt", "queue"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)} s; it must be finite and at least 0")
+        if not 0 <= self.loss < 1:
+            raise ValueError(f"loss is {self.loss}; it is a probability from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Sender:
+    """What one end of a connection remembers."""
+
+    window: float  # segments it may have in flight
+    last: float  # s, when its last byte arrived
+
+
+@dataclass(frozen=True)
+class Connection:
+    """An open connection between two flights.  None stands for one that was never opened, or was cut."""
+
+    asked: float  # s, since or from when a request of the device waits at the server
+    down: Sender  # the server
+    up: Sender  # the device
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Slow start from `window` segments."""
+
+    window: float
+    rtt: float
+    tcp: Tcp
+
+    def ramp(self, link: Rate, begin: float, wire: int) -> Ramp:
+        return Ramp(link, begin, self.rtt, self.window * self.tcp.segment, self.tcp.growth, wire)
+
+    def window_after(self, link: Rate, wire: int) -> float:
+        """It grows with each segment acknowledged, until there is one for each that the link holds."""
+        full = link.peak * self.rtt / self.tcp.segment
+        grown = self.window + (self.tcp.growth - 1) * wire / self.tcp.segment
+        return max(self.window, min(grown, full))
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What one flight costs."""
+
+    delay: float  # s, before its first byte may flow
+    wire: int  # bytes that flow
+    weight: float  # where links are shared
+    link: Rate  # the device's own link, under its ceilings
+    climb: Climb | None = None  # slow start, if there is any
+    opened: Connection | None = None  # what it flies on, if that is kept
+    direction: Direction = "down"
+    rtt: float = 0.0  # s
+
+    def cap(self, begin: float) -> Rate:
+        """What bounds the flow if its bytes begin at `begin`, s; usually when the delay is over."""
+        if self.climb is None:
+            return self.link
+        ramp = self.climb.ramp(self.link, begin, self.wire)
+        return ramp if ramp.caps else self.link
+
+    def after(self, landed: float) -> Connection | None:
+        """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
+
+        A flight that is cut leaves none: who is off line has lost its connection.
+        """
+        if self.opened is None:
+            return None
+        window = getattr(self.opened, self.direction).window
+        if self.climb is not None:
+            window = self.climb.window_after(self.link, self.wire)
+        asked = landed + self.rtt * (0.5 if self.direction == "down" else 1.0)
+        return replace(self.opened, asked=asked, **{self.direction: Sender(window, landed)})
+
+
+def passage(
+    tcp: Tcp,
+    way: Way,
+    link: Rate,
+    direction: Direction,
+    nbytes: int,
+    t: float,
+    connection: Connection | None = None,
+) -> Passage:
+    """What it costs to send `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
+
+    A ceiling that binds is applied to `link` here; who has a long trace and a steady way passes
+    `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
+    """
+    if nbytes < 0:
+        raise ValueError(f"nbytes is {nbytes}; a message has at least 0")
+    if direction not in get_args(Direction):
+        raise ValueError(f"direction is {direction!r}; it must be one of {', '.join(get_args(Direction))}")
+    if tcp.model == "ideal":
+        return Passage(way.rtt / 2, nbytes, 1.0, link)
+    if tcp.model in SIMGRID:
+        return _simgrid(SIMGRID[tcp.model], way, link, nbytes)
+    return _tcp(tcp, way, link, direction, nbytes, t, connection if tcp.keep_alive else None)
+
+
+def _tcp(
+    tcp: Tcp, way: Way, link: Rate, direction: Direction, nbytes: int, t: float, connection: Connection | None
+) -> Passage:
+    delay = _delay(tcp, way, direction, t, connection)
+    fresh = Sender(tcp.initial_window, t + delay)
+    opened = connection or Connection(t + delay - way.rtt / 2, fresh, fresh)
+    kept = opened if tcp.keep_alive else None
+    if way.achieved:
+        return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt)
+    sender: Sender = getattr(opened, direction)
+    idle = t + delay - sender.last  # both at the receiver
+    window = tcp.initial_window if tcp.idle_reset and idle > tcp.timeout(way) else sender.window
+    climb = Climb(window, way.rtt, tcp) if way.rtt > 0 else None
+    under = link.under(tcp.ceiling(way))
+    return Passage(delay, tcp.wire(nbytes), tcp.weight(way), under, climb, kept, direction, way.rtt)
+
+
+def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Connection | None) -> float:
+    """Until the first byte is at its receiver, s: the table at the top."""
+    if connection is not None:
+        poll = max(0.0, connection.asked - t) if direction == "down" else 0.0
+        return poll + way.rtt / 2
+    return way.rtt * (1 + tcp.tls + (1.0 if direction == "down" else 0.5))
+
+
+def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
+    """SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
+
+    The window's bound and the penalty read the latency as it is, without the factor; a flow without latency has
+    penalty 1.  Shared links on the way count as those of `way`, and `Tcp.part` of their capacity is what is shared.
+    """
+    latency = way.rtt / 2
+    rate = Scaled(link, model.part)
+    under = rate.under(GAMMA / (2 * latency)) if latency else rate
+    slowness = sum(model.weight_s / bandwidth for bandwidth in (link.peak, *way.shared) if bandwidth)
+    penalty = latency + slowness if latency else 1.0
+    return Passage(model.latency * latency, nbytes, 1 / min(penalty, RTTS[1]), under)

@@ -1,0 +1,1 @@
+"""Links that many flows share."""

@@ -1,0 +1,130 @@
+"""Rates ahead of time: what flows carry between now and a horizon, as arrays of instants by flows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from network.links.rate import Constant, Rate
+from network.sharing.flow import MOST
+from network.sharing.level import Floats
+
+FEW = 4  # changes of one rate to look ahead, at least
+MANY = 16  # to ask it for at once, at least
+
+
+class Ahead:
+    """What a rate will be for a while: it is asked once for each of its changes."""
+
+    def __init__(self, rate: Rate, t: float) -> None:
+        self._rate = rate
+        self.times, self.values = self._now(t)
+        self.constant = isinstance(rate, Constant)  # from its last known change on
+
+    def look(self, t: float, count: int) -> float:
+        """Forgets what was before t and learns the next so many changes; until when it knows the rate."""
+        past = int(self.times.searchsorted(t, side="right")) - 1
+        if past == len(self.times) - 1 and not self.constant:
+            self.times, self.values = self._now(t)  # it was of no interest for a while
+        elif past > 0:
+            self.times, self.values = self.times[past:], self.values[past:]
+        missing = count + 1 - len(self.times)
+        if missing > 0 and not self.constant:
+            times, values = self._changes(float(self.times[-1]), max(missing, count // 2, MANY))
+            self.times = np.concatenate((self.times, times))
+            self.values = np.concatenate((self.values, np.minimum(values, MOST)))
+        return math.inf if self.constant else float(self.times[-1])
+
+    def _now(self, t: float) -> tuple[Floats, Floats]:
+        return np.array([t]), np.array([min(self._rate.at(t), MOST)])
+
+    def _changes(self, t: float, count: int) -> tuple[Floats, Floats]:
+        times, values = self._rate.ahead(t, count)
+        self.constant = len(times) < count
+        return times[times > t], values[times > t]
+
+
+@dataclass(frozen=True)
+class Course:
+    """The rates of all flows from now until a horizon, and what they carry."""
+
+    edges: Floats  # (instants + 1,) s, from now to the horizon
+    rates: Floats  # (instants, flows) bytes/s
+    carried: Floats  # (instants + 1, flows) bytes since now
+    ends: Floats  # (flows,) s; inf if not before the horizon
+    free: bool  # all run at their bounds, and would without the others
+
+    @property
+    def due(self) -> float:
+        return min(float(self.ends.min(initial=math.inf)), float(self.edges[-1]))
+
+    def forget(self, column: int) -> None:
+        """That flow is no more; the others do as they would."""
+        self.rates[:, column], self.carried[:, column], self.ends[column] = 0.0, 0.0, math.inf
+
+    def place(self, t: float) -> int:
+        """Between which edges t is."""
+        return min(max(int(np.searchsorted(self.edges, t, side="right")) - 1, 0), len(self.rates) - 1)
+
+    def carried_by(self, t: float) -> Floats:
+        i = self.place(t)
+        found: Floats = self.carried[i] + self.rates[i] * (t - self.edges[i])
+        return found
+
+
+def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
+    """At most so many changes from t on, t included, and a horizon, up to which all that changes is known."""
+    if not aheads:
+        return np.array([t, math.inf])
+    count = max(FEW, 2 * instants // len(aheads))  # of each; one may change more often than another
+    horizon = min([ahead.look(t, count) for ahead in aheads])
+    times = np.concatenate([ahead.times[1:] for ahead in aheads])
+    times = times[(times > t) & (times < horizon)]
+    times.sort()
+    edges = np.concatenate(([t], times, [horizon]))
+    return edges[np.concatenate(([True], edges[1:] > edges[:-1]))][: instants + 1]
+
+
+def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
+    """Each value of the row at each start, (starts, row); the columns that vary are as they know."""
+    found = np.repeat(row[None, :], len(starts), axis=0)
+    if varying:
+        found[:, list(varying)] = _values(list(varying.values()), starts)
+    return found
+
+
+def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
+    """What each is from each start on, (starts, aheads)."""
+    counts = np.array([len(ahead.values) for ahead in aheads])
+    values = np.concatenate([ahead.values for ahead in aheads])
+    first = np.concatenate(([0], counts.cumsum()[:-1]))
+    latest = np.repeat(first[None, :], len(starts), axis=0)
+    if len(values) > len(aheads):
+        times = np.concatenate([ahead.times for ahead in aheads])
+        column = np.repeat(np.arange(len(aheads)), counts)
+        row = np.searchsorted(starts, times, side="left")
+        seen = (row < len(starts)) & (times > starts[0])
+        latest[row[seen], column[seen]] = np.flatnonzero(seen)
+        latest = np.maximum.accumulate(latest, axis=0)
+    found: Floats = values[latest]
+    return found
+
+
+def course(edges: Floats, rates: Floats, left: Floats, free: bool) -> Course:
+    """From the rates between the edges, (edges - 1, flows) bytes/s, and the bytes that each flow has left."""
+    spans = np.diff(edges)[:, None]
+    carried = np.zeros((len(edges), rates.shape[1]))
+    np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes
+    np.cumsum(carried, axis=0, out=carried)
+    ends = np.full(rates.shape[1], np.inf)
+    enough = left * (1 - 2**-50)
+    column = np.flatnonzero(carried[-1] >= enough)
+    if len(column):
+        row = (carried[1:, column] >= enough[column]).argmax(axis=0)
+        wait = np.maximum(left[column] - carried[row, column], 0.0)
+        wait = np.divide(wait, rates[row, column], out=np.zeros_like(wait), where=wait > 0)
+        ends[column] = np.minimum(edges[row] + wait, edges[row + 1])
+    return Course(edges, rates, carried, ends, free)

@@ -1,0 +1,184 @@
+"""What the engines that share links have in common: a flow, a shared link, and what an engine is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from network.links.ramp import Ramp
+from network.links.rate import Constant, Rate, mean
+from network.links.trace import Direction, begun, scaled
+
+UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
+MOST = 2.0**100  # bytes/s; stands for inf where rates are summed
+SCALE = float(UNIT)
+WEIGHTS = (1e-3, 1e9)  # the least and the most: so they are whole, too
+NUMBER = (int, float)
+
+
+def whole(value: float) -> int:
+    """The value in units of 2**-64, exact for normal rates and weights; Python divides such numbers exactly, too."""
+    return int((value if value < MOST else MOST) * SCALE)
+
+
+def as_rate(value: float | Rate) -> Rate:
+    return Constant(float(value)) if isinstance(value, NUMBER) else value
+
+
+def next_change(rate: Rate, t: float) -> float:
+    """When it changes, s; after t, also where times are so large that a rounded one is not."""
+    change = rate.change(t)
+    return change if change > t else math.nextafter(t, math.inf)
+
+
+class Shared(NamedTuple):
+    """A link that flows share on their way to the root: an access point, a cell, a backhaul.
+
+    `capacity` is in bytes/s, or of `airtime` the seconds of sending in each second: of these a flow uses its rate
+    over the rate of its own radio, and equal weights get equal airtime.  `parent` names the next link towards the
+    root; None is the root itself.  Up to `buffer` bytes may wait for it.
+    """
+
+    capacity: float | Rate
+    parent: str | None = None
+    airtime: bool = False
+    buffer: float = 0.0
+
+    @property
+    def queue(self) -> float:
+        """What its buffer adds to a round trip while it is full, s: buffer/C of network.md §1; none of airtime.
+
+        C of a recording is its mean: a flow has one weight for all its time, and a peak is often a spike of a
+        millisecond, in which no queue would drain.
+        """
+        return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
+
+    def starting(self, share: float) -> Shared:
+        """The same, its trace, if it has one, replayed from this share of its length on, from 0 to 1."""
+        return self._replace(capacity=begun(self.capacity, share))
+
+    def scaled(self, part: float) -> Shared:
+        """The same with this part of its capacity."""
+        return self._replace(capacity=scaled(self.capacity, part))
+
+
+Topology = Mapping[Direction, Mapping[str, Shared]]  # all shared links but the root, by name, each way
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """A flow between its opening and its end; what comes after `home` belongs to the engine that carries it."""
+
+    name: Hashable
+    number: int  # order of opening
+    nbytes: float  # in all
+    cap: Rate  # bytes/s
+    weight: float
+    radio: Rate | None  # bytes/s if it had all the airtime; None: its cap
+    route: tuple[Link, ...]  # from the device to the root
+    left: float  # bytes, when its clock showed `since`
+    home: Sharing | None = None  # None while it is paused
+    heft: int = field(init=False)  # its weight, whole
+    varies: bool = field(init=False)
+    rises: bool = field(init=False)  # its cap may change, but never falls
+    most: int = field(init=False)  # bytes/s that it could ever use, whole
+
+    since: float = field(init=False)
+    due: float = field(init=False)  # what its clock will show when it ends
+    capped: bool = field(init=False)  # runs at its cap; its clock is the time
+    rate: float = field(init=False)  # bytes/s: its cap now
+    rank: tuple[float, int] = field(init=False)  # its cap now over its weight, and its number
+    change: float = field(init=False)  # when its cap changes, s
+    wide: int = field(init=False)  # its cap now, whole
+
+    def __post_init__(self) -> None:
+        self.heft = UNIT if self.weight == 1 else whole(self.weight)
+        self.varies = not isinstance(self.cap, Constant)
+        self.rises = isinstance(self.cap, Ramp) and self.cap.rises
+        self.most = whole(self.cap.peak)
+
+    def carry(self, t: float) -> float:
+        """What is left of it at `t`, bytes, if it ran at its cap since its clock was set."""
+        return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
+
+    def rest(self, left: float, varies: bool) -> float:
+        """So many bytes are left; none if they are but rounding, where rates vary and an outage could keep them."""
+        return 0.0 if varies and left <= self.nbytes * 2**-46 else left
+
+    @property
+    def above(self) -> tuple[Link, ...]:
+        """The links above its device, where both directions meet those of the other, too."""
+        return self.route[0].above
+
+    def airtime(self) -> int:
+        """The most airtime that it could ever use, whole."""
+        if self.radio is None:
+            return UNIT
+        constant = isinstance(self.radio, Constant) and self.radio.peak > 0
+        return whole(self.cap.peak / self.radio.peak if constant else math.inf)
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A shared link and the flows on it."""
+
+    name: str | None  # None: the root
+    capacity: Rate
+    parent: Link | None
+    airtime: bool = False
+    flows: dict[int, Flow] = field(default_factory=dict)  # by number; paused ones are on no link
+    load: int = 0  # the most that they could use of it, whole
+    bound: bool = False  # may be saturated
+    restless: bool = False  # its rates have changed so often once that they had to be known ahead
+    sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
+    above: tuple[Link, ...] = ()  # it and all links over it, up to the root
+    below: list[Link] = field(default_factory=list)  # it and all links under it, those furthest from the root first
+    twin: Link | None = None  # the same in the other direction, where both meet on air
+
+    def add(self, flow: Flow) -> None:
+        self.flows[flow.number] = flow
+        self.load += flow.airtime() if self.airtime else flow.most
+
+    def drop(self, flow: Flow) -> None:
+        del self.flows[flow.number]
+        self.load -= flow.airtime() if self.airtime else flow.most
+
+    def crowded(self, room: float = 1.0) -> bool:
+        """Whether its flows could use more than this part of it; of a capacity that varies, no part is sure."""
+        if not isinstance(self.capacity, Constant):
+            return bool(self.flows)
+        if self.airtime and len(self.flows) > 1:
+            return True  # they have one weight, here and above: only `Tree` knows that
+        return self.capacity.peak < math.inf and self.load > whole(room * self.capacity.peak)
+
+
+class Sharing(Protocol):
+    """An engine: it carries flows whose rates depend on one another, and on no other flow.
+
+    Told the time with each change and never back; whoever drives it asks `due` before time goes on and calls `step`
+    at that instant, so that nothing ends or changes unseen.
+    """
+
+    def enter(self, flow: Flow, t: float) -> None:
+        """It begins, or goes on, with flow.left bytes."""
+
+    def leave(self, flow: Flow, t: float) -> None:
+        """It goes on elsewhere, or not at all; flow.left is up to date."""
+
+    def left(self, flow: Flow, t: float) -> float:
+        """Bytes, at `t`; nothing is due before then."""
+
+    def rates(self, t: float) -> dict[Flow, float]:
+        """What each flow runs at just after `t`, bytes/s; nothing is due before then."""
+
+    def due(self) -> float:
+        """When a flow ends or what the rates depend on changes, s; inf if never."""
+
+    def step(self, t: float) -> list[Flow]:
+        """Does what is due at `t`; the flows that have ended."""
+
+    @property
+    def restless(self) -> bool:
+        """Whether so much changes between opening and end of flows that another engine were cheaper."""

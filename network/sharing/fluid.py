@@ -1,0 +1,366 @@
+"""Flows on shared links, weighted max-min fair: a state machine without a clock.
+
+The links are a tree: device, access point or cell, backhaul, server (network.md §3).  Flows are grouped by the
+uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
+`alone` where there is no such link, `bottleneck` where there is one, `tree` for several, for airtime, and for rates
+that change so often that it pays to work them out ahead.
+
+Where flows of both directions meet on air, so do the groups: the links of one direction then lie directly above those
+of the other, in one tree, though a flow uses those of its own direction alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from network.links.rate import Constant, Rate
+from network.sharing.alone import Alone
+from network.sharing.bottleneck import Bottleneck
+from network.sharing.flow import NUMBER, WEIGHTS, Flow, Link, Shared, Sharing, as_rate
+from network.sharing.tree import Tree
+
+SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
+
+
+Back = tuple[float | Rate, Mapping[str, Shared]]  # the root and the links below it, in the other direction
+
+
+class Fluid:
+    """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf if it bounds nobody.
+
+    `shared` names the links below the root.  `back` is the other direction, with links of the same names and parents;
+    those of airtime carry both on one air.  The caller says what time it is, in s, and must not go back.  A flow's
+    name is free again when `advance` has reported its end or `close` has removed it.  Raises ValueError for a capacity
+    that is not positive, for links that are no tree or of airtime with links below them, and for directions that do
+    not match.
+    """
+
+    def __init__(
+        self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None, back: Back | None = None
+    ) -> None:
+        forth = _links(capacity, shared or {})
+        self._root = forth[None]
+        self._routes: dict[bool, Routes] = {False: _routes(forth)}  # of flows, by whether they go back
+        self._links = list(forth.values())
+        if back is not None:
+            self._routes[True], others = _doubled(forth, _links(*back))
+            self._links += others
+        _find_ways(self._links)
+        self._star = not shared and isinstance(self._root.capacity, Constant)
+        self._now = 0.0
+        self._opened = 0
+        self._flows: dict[Hashable, Flow] = {}
+        self._varying = 0  # flows whose cap is no constant, paused ones aside
+        self._alone = Alone()
+        self._sharings: list[Sharing] = [self._alone]
+        self._ended: dict[Hashable, tuple[float, int, float]] = {}  # by name: time, number, bytes; not yet reported
+
+    @property
+    def now(self) -> float:
+        """The time it was last told, in s."""
+        return self._now
+
+    def open(
+        self,
+        t: float,
+        flow: Hashable,
+        nbytes: float,
+        cap: float | Rate,
+        weight: float = 1.0,
+        via: str | None = None,
+        radio: float | Rate | None = None,
+        back: bool = False,
+    ) -> None:
+        """Starts a flow of `nbytes` that never runs faster than `cap`, in bytes/s.
+
+        `via` names the shared link that its device is at; None is the root.  `radio` is what it would carry with all
+        the airtime of that link, in bytes/s; None says that `cap` is.  With `back` it goes in the other direction.
+        Raises ValueError if t is before now, the name is in use, via or that direction unknown, nbytes not finite and
+        at least 0, cap or radio not finite and positive, or weight not from 1e-3 to 1e9.
+        """
+        if not 0 <= nbytes < math.inf:
+            raise ValueError(f"flow {flow!r} has {nbytes} bytes; it must be finite and at least 0")
+        if isinstance(cap, NUMBER) and not 0 < cap < math.inf:
+            raise ValueError(f"flow {flow!r} has a cap of {cap} bytes/s; it must be positive and finite")
+        if isinstance(radio, NUMBER) and not 0 < radio < math.inf:
+            raise ValueError(f"flow {flow!r} has a radio of {radio} bytes/s; it must be positive and finite")
+        if not WEIGHTS[0] <= weight <= WEIGHTS[1]:
+            raise ValueError(f"flow {flow!r} has a weight of {weight}; it must be from {WEIGHTS[0]} to {WEIGHTS[1]:g}")
+        if back not in self._routes:
+            raise ValueError(f"flow {flow!r} goes back; these links have one direction")
+        if via not in self._routes[back]:
+            names = sorted(filter(None, self._routes[back]))
+            raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {names}")
+        self._reach(t)
+        if flow in self._flows or flow in self._ended:
+            raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
+        self._opened += 1
+        route = self._routes[back][via]
+        speed = as_rate(radio) if radio is not None and route[0].airtime else None
+        self._flows[flow] = new = Flow(flow, self._opened, nbytes, as_rate(cap), weight, speed, route, nbytes)
+        self._join(new)
+
+    def close(self, t: float, flow: Hashable) -> float:
+        """Removes the flow; how many bytes it has carried by `t`.  Raises ValueError if there is none."""
+        self._reach(t)
+        carried = self._carried(flow)
+        if self._ended.pop(flow, None) is None:
+            self._quit(self._flows.pop(flow))
+        return carried
+
+    def pause(self, t: float, flow: Hashable) -> None:
+        """It carries nothing from `t` on, and keeps what it has carried; nothing happens if it has ended by then.
+
+        Raises ValueError if there is none, or it is paused.
+        """
+        self._reach(t)
+        if flow in self._ended:
+            return
+        if self._known(flow).home is None:
+            raise ValueError(f"flow {flow!r} is paused already")
+        self._quit(self._flows[flow])
+
+    def resume(self, t: float, flow: Hashable) -> None:
+        """It goes on with what is left.  Raises ValueError if there is none, or it is not paused and has not ended."""
+        self._reach(t)
+        if flow in self._ended:
+            return
+        if self._known(flow).home is not None:
+            raise ValueError(f"flow {flow!r} is not paused; it cannot go on again")
+        self._join(self._flows[flow])
+
+    def carried(self, t: float, flow: Hashable) -> float:
+        """How many bytes the flow will have carried by `t` if nothing else happens; changes nothing."""
+        return self._at(t)._carried(flow)
+
+    def rates(self, t: float) -> dict[Hashable, float]:
+        """What each flow runs at just after `t`, in bytes/s, if nothing else happens; changes nothing."""
+        then = self._at(t)
+        then._move(t)
+        found: dict[Hashable, float] = {name: 0.0 for name, flow in then._flows.items() if flow.home is None}
+        for sharing in then._sharings:
+            found.update((flow.name, rate) for flow, rate in sharing.rates(t).items())
+        return found
+
+    def next_finish(self) -> float:
+        """When to look next if nothing else happens, in s: a flow ends, or what its end depends on changes.
+
+        Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
+        """
+        return self._now if self._ended else max(self._now, min([sharing.due() for sharing in self._sharings]))
+
+    def advance(self, t: float) -> list[Hashable]:
+        """Lets time pass until `t`; the flows that have ended by then, by time and order of opening."""
+        self._forward(t)
+        self._move(t)
+        if not self._ended:
+            return []
+        ended = sorted(self._ended, key=self._ended.__getitem__)
+        self._ended.clear()
+        return ended
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def _forward(self, t: float) -> None:
+        if not self._now <= t < math.inf:
+            raise ValueError(f"t is {t} s and it is {self._now} s already; time goes on, and never back")
+
+    def _reach(self, t: float) -> None:
+        """To `t`; several changes at one instant are one solve."""
+        self._forward(t)
+        if t > self._now:
+            self._move(t)
+
+    def _at(self, t: float) -> Fluid:
+        self._forward(t)
+        if t == self._now:
+            return self
+        rates: list[Any] = [link.capacity for link in self._links]
+        for flow in self._flows.values():
+            rates += (flow.name, flow.cap, flow.radio)
+        then = copy.deepcopy(self, {id(each): each for each in rates})  # traces are large, and never change
+        then._move(t)
+        return then
+
+    def _move(self, t: float) -> None:
+        """Through what is due in (now, t], one after the other, and then to `t`."""
+        while True:
+            dues = [sharing.due() for sharing in self._sharings]
+            due = min(dues)
+            if due > t:
+                break
+            self._now = max(due, self._now)
+            sharing = self._sharings[dues.index(due)]
+            ended = sharing.step(self._now)
+            for flow in ended:
+                self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
+                del self._flows[flow.name]
+            self._unload(ended)
+            if sharing.restless and sharing in self._sharings:
+                self._look_ahead(sharing)
+        self._now = t
+
+    def _known(self, name: Hashable) -> Flow:
+        if name not in self._flows:
+            raise ValueError(f"flow {name!r} is not open; it has ended and been reported, or never began")
+        return self._flows[name]
+
+    def _carried(self, name: Hashable) -> float:
+        if name in self._ended:
+            return self._ended[name][2]
+        flow = self._known(name)
+        left = flow.left if flow.home is None else flow.home.left(flow, self._now)
+        return min(max(flow.nbytes - left, 0.0), flow.nbytes)
+
+    # --- who shares with whom -------------------------------------------------------------------------------
+
+    def _join(self, flow: Flow) -> None:
+        for link in flow.route:
+            link.add(flow)
+        self._varying += flow.varies
+        fresh = [link for link in flow.route if not link.bound and self._crowded(link)]
+        if fresh:
+            self._regroup([link for link in flow.above if link.bound or link in fresh][-1])
+        elif self._star and flow.varies and self._varying == 1 and self._root.bound and not self._crowded(self._root):
+            self._regroup(self._root)  # a star of constants always shares its root; now it need not
+        else:
+            self._enter(flow)
+
+    def _quit(self, flow: Flow) -> None:
+        if flow.home is not None:
+            flow.home.leave(flow, self._now)
+            self._unload([flow])
+
+    def _unload(self, flows: Sequence[Flow]) -> None:
+        """They have left their engine, and leave the links."""
+        for flow in flows:
+            self._varying -= flow.varies
+            for link in flow.route:
+                link.drop(flow)
+        for flow in flows:
+            for link in flow.route:
+                if link.sharing is not None and not self._crowded(link, SLACK):
+                    self._regroup(link)
+
+    def _crowded(self, link: Link, room: float = 1.0) -> bool:
+        """Whether its flows could saturate it.  A star of constants is taken to: it costs no event."""
+        if link is self._root and self._star and self._varying == 0:
+            return bool(link.flows) or room < 1
+        return link.crowded(room)
+
+    def _regroup(self, top: Link) -> None:
+        """Looks anew at which links are bound, from this one down, and who shares them."""
+        there = top.flows if top.twin is None else top.flows | top.twin.flows
+        flows = sorted(there.values(), key=lambda flow: flow.number)
+        for flow in flows:
+            if flow.home is not None:
+                flow.home.leave(flow, self._now)
+        for link in top.below:
+            link.bound = self._crowded(link)
+            self._drop(link)
+        for flow in flows:
+            self._enter(flow)
+
+    def _drop(self, link: Link) -> None:
+        if link.sharing is not None:
+            self._sharings.remove(link.sharing)
+            link.sharing = None
+
+    def _enter(self, flow: Flow) -> None:
+        if not any(link.bound for link in flow.route):
+            self._alone.enter(flow, self._now)
+            return
+        top = [link for link in flow.above if link.bound][-1]
+        if top.sharing is None:
+            links = [link for link in top.below if link.bound]
+            simple = len(links) == 1 and not top.airtime and not top.restless
+            self._share(top, Bottleneck(top.capacity, self._now) if simple else Tree(links, self._now))
+        assert top.sharing is not None
+        top.sharing.enter(flow, self._now)
+
+    def _share(self, link: Link, sharing: Sharing) -> None:
+        link.sharing = sharing
+        self._sharings.append(sharing)
+
+    def _look_ahead(self, sharing: Sharing) -> None:
+        """One link with rates that change very often."""
+        link = next(link for link in self._links if link.sharing is sharing)
+        self._drop(link)
+        link.restless = True  # those to come are of that sort, too
+        self._share(link, Tree([link], self._now))
+        for flow in link.flows.values():
+            sharing.leave(flow, self._now)
+            self._enter(flow)
+
+
+Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
+
+
+def _links(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, Link]:
+    """The links of one direction, by name; None is the root."""
+    if isinstance(capacity, NUMBER) and not capacity > 0:
+        raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
+    root = Link(None, as_rate(capacity), None)
+    links: dict[str | None, Link] = {None: root}
+    for name, each in shared.items():
+        if isinstance(each.capacity, NUMBER) and not each.capacity > 0:
+            raise ValueError(f"link {name!r} has a capacity of {each.capacity}; a shared link needs a positive one")
+        links[name] = Link(name, as_rate(each.capacity), None, each.airtime)
+    for name, each in shared.items():
+        if each.parent is not None and each.parent not in shared:
+            raise ValueError(f"link {name!r} has the parent {each.parent!r}; the shared links are {sorted(shared)}")
+        parent = links[each.parent]
+        if parent.airtime:
+            raise ValueError(f"link {name!r} is below {each.parent!r}, whose airtime only devices can share")
+        links[name].parent = parent
+    for name in shared:
+        above, seen = links[name], {name}
+        while above.parent is not None and above.parent is not root:
+            above = above.parent
+            if above.name in seen:
+                raise ValueError(f"link {name!r} is below itself; links must form a tree towards the root")
+            seen.add(str(above.name))
+    return links
+
+
+def _routes(links: Mapping[str | None, Link]) -> Routes:
+    return {name: tuple(_upwards(link)) for name, link in links.items()}
+
+
+def _upwards(link: Link | None) -> Iterator[Link]:
+    while link is not None:
+        yield link
+        link = link.parent
+
+
+def _doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> tuple[Routes, list[Link]]:
+    """Puts each link of `back` above its twin; the routes of flows that go back, and the links that they bring.
+
+    Of airtime there is one link for both.
+    """
+    for name in {**forth, **back}:
+        if name not in forth or name not in back or _place(forth[name]) != _place(back[name]):
+            raise ValueError(f"link {name!r} needs a twin of its parent and airtime in the other direction")
+    routes = {name: (forth[name], *route[1:]) if route[0].airtime else route for name, route in _routes(back).items()}
+    for name, link in forth.items():
+        if not link.airtime:
+            twin = back[name]
+            link.twin, twin.twin = twin, link
+            link.parent, twin.parent = twin, link.parent
+    return routes, [link for link in back.values() if not link.airtime]
+
+
+def _place(link: Link) -> tuple[str | None, bool]:
+    return (None if link.parent is None else link.parent.name), link.airtime
+
+
+def _find_ways(links: Collection[Link]) -> None:
+    """Tells each link of a tree what is above and below it: looking for it at each change would cost the whole tree."""
+    for link in links:
+        link.above = tuple(_upwards(link))
+    for link in sorted(links, key=lambda link: len(link.above), reverse=True):
+        for above in link.above:
+            above.below.append(link)

@@ -1,0 +1,41 @@
+"""The shared links between devices and the server, as TCP meets them.  Pure; network.md §1 and §2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from network.links.link import Link
+from network.links.rate import Rate
+from network.links.trace import Direction
+from network.sharing.flow import Shared, Topology, as_rate
+
+
+class Route(NamedTuple):
+    """What the shared links on the way of a device have in common, in one direction."""
+
+    queue: float  # s, that full buffers add to a round trip: the longest, as one link of a way is its bottleneck
+    bandwidths: tuple[float, ...] = ()  # bytes/s of each, where the server's link is SimGrid's: shares depend on them
+
+
+def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None], Route]:
+    """All that there are, each way from each shared link on; from None there is the server's alone.
+
+    What that carries up is what devices download.
+    """
+    found: dict[tuple[Direction, str | None], Route] = {}
+    roots: dict[Direction, float | Rate] = {"down": server.up, "up": server.down}
+    for way, root in roots.items():
+        shared, last = topology.get(way, {}), Shared(root, buffer=server.buffer)
+        for via in (None, *shared):
+            links = [last, *_onwards(shared, via)]
+            bandwidths = tuple(as_rate(each.capacity).peak for each in links if not each.airtime)
+            found[way, via] = Route(max(each.queue for each in links), bandwidths if server.tcp.part < 1 else ())
+    return found
+
+
+def _onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
+    """From this link on towards the server's."""
+    while via is not None:
+        yield shared[via]
+        via = shared[via].parent

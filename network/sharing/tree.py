@@ -1,0 +1,190 @@
+"""Flows on a tree of shared links, with anything that varies: rates ahead of time (network.md §3, engines 3 and 4).
+
+Every cap and capacity is known in advance, so the rates between now and a horizon are worked out at once; in there no
+change is an event.  A flow that comes, goes or ends makes the rest of them void.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from network.links.rate import Constant, Rate
+from network.sharing.course import Ahead, Course, course, edges_of, spread
+from network.sharing.flow import MOST, Flow, Link
+from network.sharing.level import Floats, Places, Pool, shares
+
+FEW = 8  # instants to work out at once, at least where there are so many
+CELLS = 2**18  # instants times flows to work out at once, at most
+ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
+
+
+class Tree:
+    """The links that may be saturated below one of them, itself included; of both directions where they meet on air.
+
+    Each flow has a column of the arrays; a column without a flow has a cap of nothing, and waits for one that comes
+    the same way.
+    """
+
+    restless = False
+
+    def __init__(self, links: Sequence[Link], t: float) -> None:
+        """`links` from the devices to the root."""
+        self._now = t
+        self._links = list(links)
+        self._on_air = any(link.airtime for link in links)
+        self._capacities, self._widening = np.zeros(0), dict[int, Ahead]()
+        for link in links:
+            self._capacities = _with(self._capacities, self._widening, len(self._capacities), link.capacity, t)
+        self._inside: dict[Link, list[int]] = {link: [] for link in links}  # columns
+        self._places: dict[Link, Places] = {}  # the same
+        self._free: dict[tuple[Link, ...], list[int]] = {}  # by the route of a flow
+        self._column: dict[Flow, int] = {}
+        self._flow: dict[int, Flow] = {}
+        self._left, self._nbytes, self._weights = np.zeros(0), np.zeros(0), np.zeros(0)
+        self._caps, self._moving = np.zeros(0), dict[int, Ahead]()  # now, and of those that vary
+        self._radios, self._tuning = np.zeros(0), dict[int, Ahead]()  # the same; nan is as the cap
+        self._course: Course | None = None
+        self._depth = FEW
+
+    def enter(self, flow: Flow, t: float) -> None:
+        self._settle(t)
+        flow.home = self
+        free = self._free.setdefault(flow.route, [])
+        column = free.pop() if free else self._widen(flow)
+        self._column[flow], self._flow[column] = column, flow
+        self._left[column], self._nbytes[column] = flow.left, flow.nbytes
+        self._weights[column] = flow.weight
+        self._caps = _with(self._caps, self._moving, column, flow.cap, t)
+        self._radios[column] = math.nan
+        if flow.radio is not None:
+            self._radios = _with(self._radios, self._tuning, column, flow.radio, t)
+
+    def leave(self, flow: Flow, t: float) -> None:
+        self._part(t)
+        self._forget(flow, self.left(flow, t))
+
+    def left(self, flow: Flow, t: float) -> float:
+        left = float(self._left[self._column[flow]])
+        if self._course is not None:
+            left -= float(self._course.carried_by(t)[self._column[flow]])
+        return flow.rest(left, varies=True)
+
+    def rates(self, t: float) -> dict[Flow, float]:
+        if not self._column:
+            return {}
+        known = self._known()
+        rates = known.rates[known.place(t)].tolist()
+        return {flow: rates[column] for flow, column in self._column.items()}
+
+    def due(self) -> float:
+        return self._known().due if self._column else math.inf
+
+    def step(self, t: float) -> list[Flow]:
+        over = np.flatnonzero(self._known().ends <= t + ULPS * t)
+        self._part(t)
+        ended = [self._flow[column] for column in over.tolist()]
+        for flow in ended:
+            self._forget(flow, 0.0)
+        return ended
+
+    # --- columns --------------------------------------------------------------------------------------------
+
+    def _widen(self, flow: Flow) -> int:
+        """A new column."""
+        column = len(self._left)
+        for link in flow.route:
+            if link in self._inside:
+                self._inside[link].append(column)
+        self._left, self._nbytes, self._weights, self._caps, self._radios = (
+            np.append(each, 0.0) for each in (self._left, self._nbytes, self._weights, self._caps, self._radios)
+        )
+        self._places.clear()
+        return column
+
+    def _forget(self, flow: Flow, left: float) -> None:
+        column = self._column.pop(flow)
+        flow.left, flow.home = left, None
+        if self._course is not None:
+            self._course.forget(column)
+        del self._flow[column]
+        self._left[column], self._caps[column], self._radios[column] = math.inf, 0.0, math.nan
+        self._moving.pop(column, None)
+        self._tuning.pop(column, None)
+        self._free[flow.route].append(column)
+
+    def _part(self, t: float) -> None:
+        """Before a flow goes: what is known ahead stays so as long as nobody waits for what it had."""
+        if self._course is None or not self._course.free or t >= self._course.edges[-1]:
+            self._settle(t)
+
+    def _settle(self, t: float) -> None:
+        """Brings all flows to `t`; next time it looks ahead twice as far as this time was of use."""
+        if self._course is not None:
+            self._left -= self._course.carried_by(t)
+            self._left[self._left <= self._nbytes * 2**-46] = 0.0  # as Flow.rest does
+            used = self._course.place(math.nextafter(t, -math.inf)) + 1
+            self._depth = min(max(FEW, 2 * self._depth * used // len(self._course.rates)), CELLS)
+        self._course, self._now = None, t
+
+    # --- ahead ----------------------------------------------------------------------------------------------
+
+    def _known(self) -> Course:
+        if self._course is None:
+            self._course = self._plan()
+        return self._course
+
+    def _plan(self) -> Course:
+        loaded = {i: ahead for i, ahead in self._widening.items() if self._links[i].flows}
+        varying = [*loaded.values(), *self._moving.values(), *self._tuning.values()]
+        edges = edges_of(varying, self._now, max(1, min(self._depth, CELLS // len(self._left))))
+        bounds = spread(self._caps, self._moving, edges[:-1])
+        radios = bounds
+        if self._on_air:
+            radios = spread(self._radios, self._tuning, edges[:-1])
+            radios = np.where(np.isnan(radios), bounds, radios)
+        capacities = spread(self._capacities, loaded, edges[:-1])
+        for row, some in ((self._caps, self._moving), (self._radios, self._tuning)):
+            _keep(row, some)
+        pools = self._pools(capacities)
+        rates = shares(bounds, self._fair(), radios, pools)
+        return course(edges, rates, self._left, free=bool((rates == bounds).all()))
+
+    def _fair(self) -> Floats:
+        """Their weights; on one air all have their mean, on links above too, which Pool needs.
+
+        A radio's scheduler knows no round trips (network.md §1).  Those of devices at one access point are much alike,
+        as they share all of the way but its air; together they weigh what they would.
+        """
+        if not self._on_air:
+            return self._weights
+        weights = self._weights.copy()
+        for link in self._links:
+            if link.airtime and link.flows:
+                weights[self._places[link]] = math.fsum(flow.weight for flow in link.flows.values()) / len(link.flows)
+        return weights
+
+    def _pools(self, capacities: Floats) -> list[Pool]:
+        if not self._places:
+            self._places = {link: np.array(columns, dtype=np.intp) for link, columns in self._inside.items()}
+        return [
+            Pool(self._places[link], capacities[:, i], link.airtime) for i, link in enumerate(self._links) if link.flows
+        ]
+
+
+def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: float) -> Floats:
+    """The row with this rate in that column, which may be a new one."""
+    if column == len(row):
+        row = np.append(row, 0.0)
+    row[column] = min(rate.at(t), MOST)
+    if not isinstance(rate, Constant):
+        varying[column] = Ahead(rate, t)
+    return row
+
+
+def _keep(row: Floats, varying: dict[int, Ahead]) -> None:
+    """Those that will not change any more vary no more."""
+    for column in [column for column, ahead in varying.items() if ahead.constant and len(ahead.times) == 1]:
+        row[column] = varying.pop(column).values[0]

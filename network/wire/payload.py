@@ -1,0 +1,373 @@
+"""Tensors as bytes, and back: what is charged for is what is really sent.
+
+A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
+equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.  Kinds may be
+encoded in fewer bytes (encoding.py); a tensor's dtype then names its coding.
+No type name on the wire ever becomes a class (reliability.md §2.1, §3.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from network.wire.encoding import CODINGS, Coded, draws, encodable, parse
+
+Arrays = dict[str, NDArray[Any]]  # parameter name -> array
+Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
+Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
+Header = Mapping[str, int | str | None]
+Entry = dict[str, Any]  # what an array is on the wire
+
+DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+    "float16": np.dtype("<f2"),
+    "int64": np.dtype("<i8"),
+    "int32": np.dtype("<i4"),
+    "uint8": np.dtype("u1"),
+    "bool": np.dtype("?"),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
+KEYS = ["data", "dtype", "shape"]  # of an entry
+FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
+LONGEST_NAME = 256  # bytes of UTF-8
+MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
+MOST_DIMENSIONS = 64  # numpy's own limit
+LARGEST_HEADER = 4096  # bytes
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
+MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
+
+
+class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
+    """The message is not one that we would send; the reason in one sentence."""
+
+
+def encode(
+    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+) -> bytes:
+    """The message as bytes; equal messages and seeds give equal bytes, whatever the order of their keys.
+
+    `encodings` says how kinds are encoded, as {"fisher": "sparse"}; kinds that the message lacks may be among
+    them.  The seed is for roundings by chance.
+    Raises ValueError for an encoding that does not exist; Refused for a dtype that is not in DTYPES, and for
+    names that `decode` would not accept.
+    """
+    how = encodings or {}
+    return _pack(
+        {
+            kind: _coded(kind, dict(_in_order(arrays)), how.get(kind), seed)
+            for kind, arrays in _in_order(message, reserved=FRAME)
+        }
+    )
+
+
+def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
+    """The message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
+
+    Each array is a copy of its own, aligned and writable: a view into the buffer, at an unaligned offset,
+    gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.  What was
+    encoded with loss is float32, whatever it was before.
+    Raises Refused, and nothing else, for whatever `encode` would not have written.
+    """
+    return {
+        kind: {name: _array(entry, kind, name) for name, entry in entries.items()}
+        for kind, entries in _entries(data, limit, room).items()
+    }
+
+
+def decoded(
+    kind: str, arrays: Mapping[str, NDArray[Any]], encoding: str | None, seed: int = 0, room: int = ROOM
+) -> Arrays:
+    """What comes out at the other end when the arrays travel as this kind, in a message with this seed."""
+    return decode(encode({kind: arrays}, {kind: encoding} if encoding else None, seed), room=room)[kind]
+
+
+def sizes(
+    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+) -> dict[str, int]:
+    """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when encoded."""
+    return sizes_of(encode(message, encodings, seed))
+
+
+def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
+    """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
+    kinds = {
+        kind: sum([len(entry["data"]) for entry in entries.values()])
+        for kind, entries in _entries(data, limit, ROOM).items()
+    }
+    return {**kinds, FRAME: len(data) - sum(kinds.values())}
+
+
+def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
+    """The dtype and shape of each array: what `check` compares with."""
+    return {
+        kind: {name: (_name(array), array.shape) for name, array in arrays.items()} for kind, arrays in message.items()
+    }
+
+
+def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None:
+    """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite."""
+    _same_names(None, message, manifest)
+    for kind, arrays in message.items():
+        _same_names(kind, arrays, manifest[kind])
+        for name, array in arrays.items():
+            dtype, shape = manifest[kind][name]
+            if (_name(array), array.shape) != (dtype, tuple(shape)):
+                found = f"{_name(array)} {array.shape}"
+                raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise Refused(f"{_where(kind, name)} holds a value that is not finite")
+
+
+def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:
+    """Bytes that `decode` needs room for: those of such a message, and as many again, so that it is `check` that says
+    what is wrong with one that is a little too large."""
+    arrays = [array for kind in manifest.values() for array in kind.values()]
+    return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
+
+
+def digest(data: bytes) -> str:
+    """The first 16 hex digits of the SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def pack(header: Header, body: bytes) -> bytes:
+    """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
+
+    Raises Refused for a header that `unpack` would not accept.
+    """
+    return b"".join((*_packed_header(header), body))
+
+
+def envelope_bytes(header: Header) -> int:
+    """How many bytes `pack` adds to the body."""
+    return sum(map(len, _packed_header(header)))
+
+
+def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
+    """The header and the body of an envelope.  Raises Refused, and nothing else, for whatever is not one."""
+    length = int.from_bytes(data[:4], "big")
+    if not length <= min(LARGEST_HEADER, len(data) - 4):
+        raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
+    header = _parse(data[4 : 4 + length])
+    if type(header) is not dict:
+        raise Refused("the header is not a map")
+    for name, value in header.items():
+        _scalar(name, value)
+    return header, data[4 + length :]
+
+
+# --- to bytes ---------------------------------------------------------------------------------------------
+
+
+def _pack(tree: object) -> bytes:
+    try:
+        return bytes(msgpack.packb(tree, use_bin_type=True))
+    except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
+        raise Refused(f"msgpack cannot carry it: {error}") from None
+
+
+def _in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tuple[str, Any]]:
+    if len(entries) > MOST_ENTRIES:
+        raise Refused(f"{len(entries)} entries in one map; at most {MOST_ENTRIES} are sent")
+    for name in entries:
+        _named(name, reserved)
+    return sorted(entries.items())
+
+
+def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, dict[str, object]]:
+    for name, array in arrays.items():
+        _sendable(kind, name, array)
+    chosen = {name: array for name, array in arrays.items() if encoding is not None and encodable(array)}
+    coded = parse(encoding).code(chosen, draws(seed, kind)) if encoding is not None else {}
+    return {name: _entry(coded.get(name) or _plain(array), array.shape) for name, array in arrays.items()}
+
+
+def _sendable(kind: str, name: str, array: object) -> None:
+    if not isinstance(array, np.ndarray):
+        raise Refused(f"{_where(kind, name)} is a {type(array).__name__}; it must be a numpy array")
+    if _name(array) not in DTYPES:
+        raise Refused(f"{_where(kind, name)} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
+    if array.size > MOST_VALUES:
+        raise Refused(f"{_where(kind, name)} has {array.size} values; at most {MOST_VALUES} are sent")
+
+
+def _plain(array: NDArray[Any]) -> Coded:
+    name = _name(array)
+    return name, array.astype(DTYPES[name], copy=False).tobytes()
+
+
+def _name(array: NDArray[Any]) -> str:
+    return NAMES.get(array.dtype) or array.dtype.name
+
+
+def _entry(coded: Coded, shape: tuple[int, ...]) -> dict[str, object]:
+    return {"data": coded[1], "dtype": coded[0], "shape": list(shape)}
+
+
+def _packed_header(header: Header) -> tuple[bytes, bytes]:
+    for name, value in header.items():
+        _scalar(name, value)
+    packed = _pack(dict(_in_order(header)))
+    if len(packed) > LARGEST_HEADER:
+        raise Refused(f"a header of {len(packed)} bytes; the limit is {LARGEST_HEADER}")
+    return len(packed).to_bytes(4, "big"), packed
+
+
+# --- from bytes -------------------------------------------------------------------------------------------
+
+
+def _entries(data: bytes, limit: int | None, room: int) -> dict[str, dict[str, Entry]]:
+    """kind -> name -> entry, each with the three right keys."""
+    if limit is not None and len(data) > limit:
+        raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
+    if data == NOTHING:  # what most devices keep: it is looked at in each round
+        return {}
+    tree, needed = _parse(data), 0
+    if type(tree) is not dict:
+        raise Refused("the message is not a map of kinds")
+    for kind, entries in tree.items():
+        _named(kind, reserved=FRAME)
+        if type(entries) is not dict:
+            raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
+        for name, entry in entries.items():
+            needed += _checked(entry, kind, name)
+    if needed > room:
+        raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
+    return tree
+
+
+def _checked(entry: object, kind: str, name: str) -> int:
+    """How many bytes its array takes, when its keys, types and length are right."""
+    if type(entry) is not dict or list(entry) != KEYS:
+        raise Refused(f"{_where(kind, name)} must have data, dtype and shape, and nothing else")
+    data, dtype, shape = entry.values()
+    if type(data) is not bytes or type(dtype) is not str or (dtype not in DTYPES and dtype not in CODINGS):
+        raise Refused(f"{_where(kind, name)} must be bytes of one of {', '.join((*DTYPES, *CODINGS))}")
+    if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
+        raise Refused(f"{_where(kind, name)} must have a shape of integers from 0")
+    n, width = math.prod(shape), _dtype(dtype).itemsize
+    if reason := CODINGS[dtype].fault(data, n) if dtype in CODINGS else _plain_fault(data, n, dtype):
+        raise Refused(f"{_where(kind, name)} {reason}")
+    if (n or math.prod(size for size in shape if size)) * width > sys.maxsize:  # so numpy does for empty arrays too
+        raise Refused(f"{_where(kind, name)} has a dimension that is too large")
+    return n * width
+
+
+def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
+    if n * DTYPES[dtype].itemsize != len(data):
+        return f"has {len(data)} bytes, which is not what its shape and dtype need"
+    strange = dtype == "bool" and data.translate(None, b"\0\1")
+    return "holds a bool that is neither 0 nor 1" if strange else None
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """What data of this dtype or coding decode to."""
+    return CODINGS[name].dtype if name in CODINGS else DTYPES[name]
+
+
+def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
+    data, dtype, shape = entry["data"], _dtype(entry["dtype"]), entry["shape"]
+    length = math.prod(shape) * dtype.itemsize
+    try:
+        room = np.empty(length + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise Refused(f"{_where(kind, name)} needs {length} bytes; there is no memory for them") from None
+    start = -room.__array_interface__["data"][0] % ALIGNMENT
+    array = room[start : start + length].view(dtype.newbyteorder("="))
+    if entry["dtype"] in CODINGS:
+        CODINGS[entry["dtype"]].fill(data, array)
+    else:
+        array[...] = np.frombuffer(data, dtype)
+    return array.reshape(shape)
+
+
+def _parse(data: bytes) -> Any:
+    """The one msgpack object that is `data`, in the form that `_pack` gives it."""
+    try:
+        tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
+            data,
+            raw=False,
+            strict_map_key=True,
+            use_list=True,
+            max_str_len=LARGEST_HEADER,
+            max_bin_len=len(data),
+            max_array_len=MOST_DIMENSIONS,
+            max_map_len=MOST_ENTRIES,
+            max_ext_len=0,
+            ext_hook=_no_extension,
+            object_pairs_hook=_ordered,
+        )
+        canonical = msgpack.packb(tree, use_bin_type=True) == data
+    except Refused:
+        raise
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise Refused(f"not one msgpack object: {type(error).__name__}") from None
+    if not canonical:
+        raise Refused("not in msgpack's shortest form")
+    return tree
+
+
+def _no_extension(code: int, _: bytes) -> object:
+    raise Refused(f"msgpack extension {code} is not part of a message")
+
+
+def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """A map whose names rise strictly: none twice, and only one way to write it."""
+    if [name for name, _ in pairs] == KEYS:  # most are entries
+        return dict(pairs)
+    last = None
+    for name, _ in pairs:
+        _named(name)
+        if last is not None and name <= last:
+            raise Refused(f"the name {_quoted(name)} comes twice or out of order")
+        last = name
+    return dict(pairs)
+
+
+# --- both ways --------------------------------------------------------------------------------------------
+
+
+def _named(name: object, reserved: str | None = None) -> None:
+    if type(name) is not str:
+        raise Refused(f"a name is a {type(name).__name__}; it must be a str")
+    if name == reserved:
+        raise Refused(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
+    length = len(name) if name.isascii() else len(name.encode(errors="replace"))
+    if not 0 < length <= LONGEST_NAME:
+        raise Refused(f"the name {_quoted(name)} must have 1 to {LONGEST_NAME} bytes")
+
+
+def _scalar(name: object, value: object) -> None:
+    if value is not None and type(value) is not int and type(value) is not str:
+        raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
+
+
+def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    """Of the message if `kind` is None, else of the arrays of this kind."""
+    if found.keys() == wanted.keys():
+        return
+    name = min(found.keys() ^ wanted.keys())
+    has = "has an unexpected" if name in found else "lacks"
+    raise Refused(f"{'the message' if kind is None else f'kind {_quoted(kind)}'} {has} {_quoted(name)}")
+
+
+def _where(kind: str, name: str) -> str:
+    return f"{_quoted(kind)} {_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    """`name` as it can stand in a line of text: printable ASCII, and short."""
+    return ascii(name if len(name) <= 40 else name[:40] + "...")
+
+
+NOTHING = encode({})

@@ -1,0 +1,88 @@
+"""When the devices of a scenario are on line: absences that are said, logs of others' phones, and what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+from devices import sessions
+from devices.presence import Availability, Presence, together
+from devices.sessions import Diurnal, Renewal, Sessions, night
+from devices.traces import DAY, BadLog, Log, read
+from scenarios.build.drawing import generator
+from scenarios.build.recordings import place, told
+from scenarios.schema import hardware
+from scenarios.text.faults import BadScenario
+
+HOURS = 24.0
+LONGEST = sessions.MOST / 2  # of one device: what is drawn differs from its mean
+MOST = 20_000_000  # comings and goings that are drawn for a whole fleet before the first round: a minute of real time
+
+
+def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
+    """When one device is on line: while all that is said of its group allows it.
+
+    What it draws it draws for all seeds: a user of the log and the place in it, its sessions, its hour of the day.
+    Raises BadScenario for a log that cannot be read, or that goes on for too many sessions that are drawn.
+    """
+    if said == hardware.Presence(off=said.off):
+        return _off(said.off)
+    rng = generator(seed, f"presence of {name}")
+    hour = float(rng.uniform(0, HOURS)) if said.hour is None else said.hour
+    parts: list[Availability] = [_off(said.off), *_sessions(said, name, seed, hour)]
+    if said.trace:
+        with told("fleet"):
+            path = place(said.trace)
+        log = (logs := _logs(path, said.needs, Path.cwd()))[int(rng.integers(len(logs)))]
+        begins = rng.uniform(0, log.period)
+        parts.append(log.presence(begins if said.hour is None else begins // DAY * DAY + hour * 3600))
+        if reason := too_many(said, log.period, 1):
+            raise BadScenario(f"fleet: {said.trace} repeats after {log.period:g} s; {reason}")
+    return together(parts)
+
+
+def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
+    """Why it cannot be known in time who is on line after so many seconds; None if it can."""
+    each = seconds * _pace(said)
+    if each <= LONGEST and each * devices <= MOST:
+        return None
+    most = min(LONGEST, MOST / devices)
+    return (
+        f"until then each device comes and goes {each:.2g} times; it must be {most:.2g} at most: give longer sessions"
+    )
+
+
+@lru_cache(maxsize=16)
+def _pace(said: hardware.Presence) -> float:
+    """Comings and goings a second that are drawn for each device."""
+    return sum(one.pace for one in _sessions(said, "", 0, 0.0))
+
+
+def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Iterator[Sessions]:
+    """Those that are drawn, each kind with a seed of its own: what must hold together is independent."""
+
+    def own(kind: str) -> int:
+        return int.from_bytes(blake2b(f"{seed} {kind} of {name}".encode(), digest_size=8).digest())
+
+    if drawn := said.renewal:
+        yield Renewal(own("renewal"), drawn.mean_on_s, drawn.mean_off_s, drawn.cv_on, drawn.cv_off)
+    if said.night:
+        yield night(own("night"), hour)
+    if said.diurnal:
+        yield Diurnal(own("diurnal"), said.diurnal.arrive, said.diurnal.leave, hour)
+
+
+@lru_cache(maxsize=16)
+def _off(off: tuple[tuple[float, float], ...]) -> Presence:
+    """One for all devices of a group: its stretches may be thousands."""
+    return Presence(off)
+
+
+@lru_cache(maxsize=16)
+def _logs(path: Path, needs: tuple[str, ...], here: Path) -> tuple[Log, ...]:  # noqa: ARG001  from where it is seen
+    try:
+        return read(path, needs)
+    except BadLog as error:
+        raise BadScenario(f"fleet: {error}") from None

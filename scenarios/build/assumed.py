@@ -1,0 +1,81 @@
+"""What is taken for granted about the links of a scenario, to be told with its results, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from network.links.synth import named
+from scenarios.build import recordings
+from scenarios.schema import links
+from scenarios.schema.scenario import Scenario
+
+Said = links.Links | links.Shared | links.Link
+
+
+def assumptions(scenario: Scenario) -> Iterator[str]:
+    """Of recordings, generated radios, models that meet, and what is said and not used.
+
+    Raises BadScenario for recordings that cannot be read.
+    """
+    everything = _links(scenario)
+    for called, said in everything:
+        if said.trace:
+            with recordings.told(called):
+                yield from (f"{called}: {text}" for text in recordings.notes(said))
+        if said.radio and not isinstance(said, links.Links):
+            yield f"{called}: its generated rates are those that one phone got, taken for what all share"
+    yield from _radios([said for _, said in everything])
+    yield from _unused(scenario)
+    yield from _buffers(scenario)
+    models = sorted(_models(scenario))
+    if len(models) > 1:
+        yield f"links of the models {' and '.join(models)} meet at the server, and their shares of it do not compare"
+
+
+def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
+    """All of them, with what they are called."""
+    return [
+        *((group.name or group.profile, group.link) for group in scenario.fleet),
+        *((f"topology.{name}", said) for name, said in scenario.topology.items()),
+        ("server.link", scenario.server.link),
+    ]
+
+
+def _models(scenario: Scenario) -> set[links.Model]:
+    return {group.link.model or scenario.network.model for group in scenario.fleet}
+
+
+def _radios(said: Sequence[Said]) -> Iterator[str]:
+    """Numbers of their presets that nobody measured."""
+    for radio in dict.fromkeys(each.radio for each in said if each.radio):
+        assumed = {what for what, source in named(radio).sources.items() if "assumed" in source}
+        if not any(isinstance(each, links.Links) and each.latency_ms is None for each in said if each.radio == radio):
+            assumed.discard("latency_ms")
+        if "rates_mbit_s" in assumed:
+            yield f"the rates of the radio {radio} are assumed: nobody measured them"
+        elif assumed:
+            yield f"of the radio {radio} these are assumed: {', '.join(sorted(assumed))}; its rates were measured"
+
+
+def _unused(scenario: Scenario) -> Iterator[str]:
+    """What says how TCP sends, where nothing is sent by TCP."""
+    for group in scenario.fleet:
+        model = group.link.model or scenario.network.model
+        if group.link.loss and model != "tcp":
+            yield f"{group.name or group.profile}: loss is not used, as links of the model {model} lose nothing"
+    keys = [
+        key for key, value in scenario.network if key != "model" and value != links.Transport.model_fields[key].default
+    ]
+    if keys and "tcp" not in _models(scenario):
+        yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp"
+
+
+def _buffers(scenario: Scenario) -> Iterator[str]:
+    """Those that are not used, as nobody shares by round-trip times."""
+    tcp = "tcp" in _models(scenario)
+    if tcp and scenario.network.congestion != "bbr":
+        return
+    why = "flows of bbr share equally" if tcp else "no link is of the model tcp"
+    for called, said in _links(scenario):
+        if not isinstance(said, links.Links) and said.buffer_kb:
+            yield f"{called}: buffer_kb is not used, as {why}"

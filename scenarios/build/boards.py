@@ -1,0 +1,63 @@
+"""Profiles of a user's own: a file as `fedlapse calibrate` prints it, or the same written out in the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from devices.device import OPTIONAL, UNITS, Profile, Table, profile_of, profiles, read_table, sources_of
+from scenarios.build.recordings import place
+from scenarios.schema.hardware import Board
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+LARGEST = 1_000_000  # bytes of a profiles file: some thousand profiles
+
+
+def read(path: str) -> Table:
+    """What a profiles file says of each quantity.  Raises BadScenario."""
+    try:
+        with place(path).open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ValueError(f"is larger than {LARGEST / 1e6:g} MB; a profile has some 800 bytes")
+        table = read_table(data.decode("utf-8-sig").splitlines())
+        for name, said in table.items():
+            profile_of(name, {quantity: one.value for quantity, one in said.items()}, "")
+    except OSError as error:
+        raise BadScenario(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadScenario(f"{path} is not a text file") from None
+    except ValueError as error:  # also what open says of a path that can be none
+        raise BadScenario(f"{path}: {error}") from None
+    return table
+
+
+def written_out(path: str) -> dict[str, dict[str, Any]]:
+    """A profiles file as a scenario has it, so that the scenario needs the file no more.  Raises BadScenario."""
+    return {
+        name: {**{key(quantity): one.value for quantity, one in said.items()}, "source": sources_of(said)}
+        for name, said in read(path).items()
+    }
+
+
+def key(quantity: str) -> str:
+    """What a scenario calls it: with its unit, as `speed_gflop_s`."""
+    unit = (UNITS | OPTIONAL)[quantity][0]
+    ending = {"GFLOP/s": "_gflop_s", "GB/s": "_gb_s", "ms": "_ms", "MB": "_mb", "W": "_w", "s": "_s"}.get(unit, "")
+    return f"{quantity}{ending}"
+
+
+def known(scenario: Scenario) -> Mapping[str, Profile]:
+    """All profiles that the scenario may name."""
+    own = scenario.profiles
+    assert not isinstance(own, str), "load writes files out"
+    return profiles() | {name: _made(name, board) for name, board in own.items()}
+
+
+@lru_cache(maxsize=4096)
+def _made(name: str, board: Board) -> Profile:
+    numbers = {quantity: getattr(board, key(quantity)) for quantity in UNITS | OPTIONAL}
+    given = {quantity: number for quantity, number in numbers.items() if number is not None}
+    return profile_of(name, given, board.source)

@@ -1,0 +1,59 @@
+"""Values that differ from device to device, drawn once for all seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scenarios.schema.draws import Draw
+from scenarios.text.faults import BadScenario
+
+LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
+BOUNDS = f"draws must lie between {LEAST:g} and {MOST:g}"
+SIGMAS = 7.0
+
+
+def generator(root: int, use: str) -> np.random.Generator:
+    """The one of numpy's `default_rng([root, *use])`, which takes three times as long: it looks at each byte's type."""
+    words = [root >> shift & 0xFFFFFFFF for shift in range(0, max(1, root.bit_length()), 32)]
+    return np.random.default_rng(np.array([*words, *use.encode()], np.uint32))
+
+
+def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
+    """A number as it is, or one drawn for this device.  Raises BadScenario for a draw that is out of all bounds."""
+    if not isinstance(amount, Draw):
+        return amount
+    value = drawn(amount, generator(seed, f"{what} of {device}"))
+    if not _bounded(value, what):
+        raise BadScenario(f"fleet: {device} drew {value:g} as its {what}; {BOUNDS}")
+    return value
+
+
+def check_range(amount: float | Draw, group: str, what: str) -> None:
+    """Raises BadScenario if a device of the group may draw a value that is out of all bounds."""
+    for value in _extremes(amount) if isinstance(amount, Draw) else ():
+        if not _bounded(value, what):
+            raise BadScenario(f"fleet: one of many in {group} may draw {value:g} as its {what}; {BOUNDS}")
+
+
+def _extremes(draw: Draw) -> tuple[float, float]:
+    """Between which a draw lies; a lognormal one but for some once in 10^12."""
+    if draw.lognormal:
+        factor = float(np.exp(SIGMAS * draw.lognormal.sigma))
+        return draw.lognormal.median / factor, draw.lognormal.median * factor
+    if draw.uniform:
+        return draw.uniform.low, draw.uniform.high
+    assert draw.choice
+    return min(draw.choice), max(draw.choice)
+
+
+def _bounded(value: float, what: str) -> bool:
+    return value <= MOST and (value >= LEAST or what in ("latency", "overhead"))
+
+
+def drawn(draw: Draw, rng: np.random.Generator) -> float:
+    if draw.lognormal:
+        return float(draw.lognormal.median * np.exp(draw.lognormal.sigma * rng.standard_normal()))
+    if draw.uniform:
+        return float(rng.uniform(draw.uniform.low, draw.uniform.high))
+    assert draw.choice
+    return float(draw.choice[rng.integers(len(draw.choice))])

@@ -1,0 +1,99 @@
+"""Who holds what in a large fleet: each device draws its examples when it is asked, whatever the others drew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy import ndarray
+
+from devices import shards
+from devices.data.dataset import Dataset
+from scenarios.build.drawing import generator
+from scenarios.build.roster import Made, some
+
+Slices = tuple[ndarray, ...]  # a device's examples of each time slice
+HELD = ("train", "validation", "tests")
+REMEMBERED = 1_000  # devices: what they hold may be 100 kB each
+
+
+def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
+    """What of `chosen` comes in each time slice."""
+    return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of a data set, what is looked at when it is divided: so much smaller than the examples that it may travel."""
+
+    labels: ndarray | None  # (n,); None if each position has one
+    labels_test: ndarray
+    tests: int
+    cycle: ndarray | None
+    cycle_test: ndarray | None
+    cycles: int
+
+    @classmethod
+    def of(cls, data: Dataset) -> Known:
+        alone = data.y.ndim == 1
+        tested = data.y_test if alone else data.y_test[:0]
+        return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
+
+    def test_shards(self, own: ndarray, devices: int, rng: np.random.Generator) -> Slices:
+        """The test shard of each time slice of a device that trains on `own`, with labels in their proportions."""
+        found = []
+        for pool in by_cycle(np.arange(self.tests), self.cycle_test, self.cycles):
+            size = len(pool) // devices  # 0 in a fleet larger than the test set
+            if self.labels is None:
+                found.append(np.sort(rng.choice(pool, size, replace=False)))
+                continue
+            labels, mine = self.labels_test[pool], self.labels[own]
+            if size:  # at most as many as there are of the labels that it holds
+                size = min(size, int(np.isin(labels, mine).sum()))
+            found.append(pool[shards.test_shard(mine, labels, size, rng)] if size else np.zeros(0, np.int64))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How each device draws: from a generator of its own, seeded by `root` and its name."""
+
+    known: Known
+    pool: ndarray
+    proxy: ndarray
+    each: int
+    held_out: float
+    devices: int
+    root: int
+
+    def shares(self, fleet: Collection[str]) -> dict[str, Mapping[str, Slices]]:
+        """{"train" | "validation" | "tests": {device: indices}}.  Raises ValueError if some could not train."""
+        drawn = Made(fleet, self.of, REMEMBERED)
+        for name in some(fleet) if self.known.cycles > 1 else some(fleet)[:1]:
+            drawn.get(name)
+        return {part: Made(fleet, partial(_part, drawn, number), keep=0) for number, part in enumerate(HELD)}
+
+    @cached_property
+    def apart(self) -> ndarray:
+        """Of each example, whether it is not the proxy set's."""
+        apart = np.ones(1 + max(self.pool.max(initial=0), self.proxy.max(initial=0)), bool)
+        apart[self.proxy] = False
+        return apart
+
+    def of(self, name: str) -> tuple[Slices, Slices, Slices]:
+        """What one device trains on, what it holds out, and its test shard."""
+        rng = generator(self.root, name)
+        own = self.pool[shards.draw(len(self.pool), 1, self.each, rng)[0]]
+        parts = by_cycle(own, self.known.cycle, self.known.cycles)
+        slices = [shards.hold_out(part, self.held_out, rng) for part in parts]
+        for cycle, (train, _) in enumerate(slices):
+            if not len(train):
+                raise ValueError(f"{self.each} examples leave {name} without any to train on in time slice {cycle}")
+        validation = tuple(kept[self.apart[kept]] for _, kept in slices)
+        return tuple(train for train, _ in slices), validation, self.known.test_shards(own, self.devices, rng)
+
+
+def _part(drawn: Mapping[str, tuple[Slices, ...]], number: int, name: str) -> Slices:
+    return drawn[name][number]

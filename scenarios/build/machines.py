@@ -1,0 +1,153 @@
+"""The fleet that a scenario describes: devices, their links, and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from devices.device import NEVER, Device, Profile, profiles
+from devices.presence import Presence
+from devices.sessions import Undrawn
+from network.links.link import Link
+from scenarios.build import absence, boards, wiring
+from scenarios.build.drawing import check_range, value
+from scenarios.build.roster import EACH, MANY, Made, Roster, some
+from scenarios.schema import hardware
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
+MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
+RADIOS = 128  # generated links that are remembered: each is some 4 MB
+
+
+def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
+    """Devices and their links by name (of the group or profile, and a number), sorted.
+
+    Each is made when it is asked for; those that stand for the fleet are looked at here, so that what is wrong with
+    it is said at once.  Raises BadScenario, also for more of them than this computer can play.
+    """
+    _check_size(scenario)
+    roster = _roster(scenario)
+    devices, links = unseen(scenario)
+    for group in scenario.fleet if len(roster) > EACH else ():
+        _check_ranges(group)
+    heard: set[int] = set()
+    for name in some(roster):
+        number = roster.place(name)[0]
+        _check_presence(devices[name])
+        if number not in heard or not scenario.fleet[number].link.radio:
+            links.get(name)
+        heard.add(number)
+    return devices, links
+
+
+def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
+    """The same, at none of which anybody has looked: BadScenario is raised as they are made."""
+    roster = _roster(scenario)
+    radios = any(group.link.radio for group in scenario.fleet)
+    links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
+    return Made(roster, partial(_device, scenario, roster)), links
+
+
+def _roster(scenario: Scenario) -> Roster:
+    return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
+
+
+def _check_presence(device: Device) -> None:
+    """Refuses kinds of presence that never hold together as far as they are drawn."""
+    try:
+        device.presence.next_on(0.0)
+    except Undrawn as error:
+        raise BadScenario(f"fleet: {device.name} is not found on line: {error}") from None
+
+
+def always_on(scenario: Scenario) -> bool:
+    """Whether no device ever goes off line, as far as can be told without making them."""
+    return all(group.presence == hardware.Presence() for group in scenario.fleet)
+
+
+def _device(scenario: Scenario, roster: Roster, name: str) -> Device:
+    return machine(name, scenario.fleet[roster.place(name)[0]], scenario.fleet_seed, boards.known(scenario))
+
+
+def _link(scenario: Scenario, roster: Roster, name: str) -> Link:
+    group, number = roster.place(name)
+    return wiring.link(name, number, scenario.fleet[group].link, scenario)
+
+
+def _check_ranges(group: hardware.Group) -> None:
+    """Refuses draws that may be out of bounds: not every device is looked at before it is played."""
+    link = group.link
+    for what, amount in (
+        ("speed", group.speed_gflop_s),
+        ("memory_bandwidth", group.memory_bandwidth_gb_s),
+        ("overhead", group.overhead_ms),
+        ("memory", group.memory_mb),
+        ("down", link.down_mbit_s),
+        ("up", link.up_mbit_s),
+        ("latency", link.latency_ms),
+    ):
+        if amount is not None:
+            check_range(amount, group.name or group.profile, what)
+
+
+def server(scenario: Scenario) -> tuple[Device, Link]:
+    return Device("server", boards.known(scenario)[scenario.server.profile], Presence()), wiring.server(scenario)
+
+
+def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
+    """One device of a group: its profile, of those that are known, with what the group says or draws instead."""
+    changed = {
+        "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
+        "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),
+        "overhead_s": (group.overhead_ms, "overhead", 1e-3),
+        "memory_bytes": (group.memory_mb, "memory", 1e6),
+    }
+    values: dict[str, Any] = {}
+    for quantity, (amount, what, unit) in changed.items():
+        if amount is not None:
+            values[quantity] = value(amount, name, what, seed) * unit
+    if "memory_bytes" in values:
+        values["memory_bytes"] = round(values["memory_bytes"])
+    # The same for all of a group, so that a device of its own takes one step more.
+    kind = _with_effects((known or profiles())[group.profile], group.jitter, group.throttling, group.wakeup)
+    return Device(name, _profile(name, kind, values), absence.presence(name, group.presence, seed))
+
+
+@lru_cache(maxsize=4096)
+def _with_effects(profile: Profile, jitter: bool | float | None, throttling: bool, wakeup: bool) -> Profile:
+    """The profile with those effects that the scenario asks for, and no others."""
+    return replace(
+        profile,
+        jitter=profile.jitter if jitter is True else float(jitter or 0.0),
+        throttle=profile.throttle if throttling else NEVER,
+        wakeup_s=profile.wakeup_s if wakeup else 0.0,
+    )
+
+
+def _check_size(scenario: Scenario) -> None:
+    devices, seeds, rounds = scenario.devices, len(scenario.seeds), scenario.rounds
+    asked, key = (rounds.ask, "ask") if rounds.ask else (scenario.needed, "fraction")
+    if asked > MOST_ASKED:
+        raise BadScenario(f"rounds.{key}: {asked} devices are asked in a round; it must be {MOST_ASKED} at most")
+    if devices > MANY and scenario.data.split.kind == "draw":
+        seeds = 1  # each device draws its examples when it is asked
+    if devices * seeds > MOST_SHARES:
+        raise BadScenario(f"seeds: {seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most")
+
+
+def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:
+    if not values:
+        return of
+    said = f"{of.source}; {', '.join(values)}: the scenario's"
+    base = _one_speed(of) if "flops_per_s" in values else of
+    # a name of its own: equal names are priced as equal machines
+    return replace(base, name=f"{of.name} of {device}", source=said, **values)
+
+
+@lru_cache(maxsize=256)
+def _one_speed(profile: Profile) -> Profile:
+    return profile.one_speed

@@ -1,0 +1,163 @@
+"""The objects that a scenario names: data and its split, and the model's fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import nn
+
+from algorithms import models
+from devices import shards
+from devices.data.dataset import Dataset
+from scenarios.build import sets
+from scenarios.build.drawn import Drawing, Known, by_cycle
+from scenarios.build.roster import MANY, everyone
+from scenarios.schema.scenario import Data, Proxy, Scenario, Split
+from scenarios.text.faults import BadScenario
+
+LEAST_OWNED = 10  # examples of an owner who may be a device
+
+
+def dataset(scenario: Scenario) -> Dataset:
+    """The data that the scenario names, without its time slices if rounds take all at once.  Raises BadScenario."""
+    data = sets.dataset(scenario.data)
+    if scenario.rounds.per_cycle and data.cycles == 1:
+        raise BadScenario(
+            f"rounds.per_cycle is {scenario.rounds.per_cycle}; {data.name} has no time slices: it must be 0"
+        )
+    if data.cycles > 1 and not scenario.rounds.per_cycle:
+        return replace(data, cycles=1, cycle=None, cycle_test=None)
+    return data
+
+
+def check_model(scenario: Scenario, data: Dataset) -> None:
+    """Raises BadScenario if the model cannot take the data's examples, or tell its classes apart."""
+    name, shape = scenario.model, data.x.shape[1:]
+    if ":" not in name and not models.fits(name, shape, data.text):
+        raise BadScenario(f"model: {name} takes {models.takes(name)}; {data.name} has {_shape_of(data)}")
+    try:
+        module = models.build(name, 0, data.classes)
+        with torch.no_grad():
+            outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
+    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+        said = " ".join(str(error).split())
+        raise BadScenario(f"model: {name} on 2 examples of shape {shape}: {type(error).__name__}: {said}") from None
+    wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
+    if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
+        raise BadScenario(
+            f"model: {name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
+            f"so it must be {wanted[-1]}, from parameters that can be trained"
+        )
+
+
+def _shape_of(data: Dataset) -> str:
+    return f"{data.x.shape[1]} tokens" if data.text else f"examples of shape {data.x.shape[1:]}"
+
+
+def check_enough(scenario: Scenario, data: Dataset) -> None:
+    """Raises BadScenario if there are more devices than examples, and they are not to share any."""
+    if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
+        raise BadScenario(
+            f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may "
+            f"share them, as data.split: {{kind: draw, each: 50}}"
+        )
+
+
+def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
+    """Who holds what: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
+
+    `names` are sorted.  In a fleet of more than MANY, or of more than there are examples, who draws his examples does
+    so when he is asked.  Raises BadScenario for a split that cannot be made.
+    """
+    try:
+        return _split(scenario.data, data, names, rng)
+    except ValueError as error:
+        raise BadScenario(f"data: {error}") from None
+
+
+def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
+    pool = np.arange(len(data.y))
+    proxy = shards.proxy(len(pool), said.proxy.fraction, rng)
+    if not said.proxy.overlap:
+        pool = np.setdiff1d(pool, proxy)
+    if said.split.kind == "draw" and len(fleet) > min(len(pool), MANY):
+        if said.proxy.owners:
+            raise ValueError("proxy.owners belongs to a natural split")
+        root, each = int(rng.integers(2**62)), said.split.each or 1
+        drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
+        return {**drawing.shares(fleet), "proxy": proxy, "test": None}
+    names = everyone(fleet)
+    if len(pool) < len(names):
+        raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
+    known = Known.of(data)
+    owned, held = _held(said.split, data, pool, len(names), rng)
+    parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
+    if said.proxy.owners:
+        parts["proxy"], parts["test"] = _of_owners(said.proxy, data, owned, len(proxy), rng)
+        if not said.proxy.overlap:
+            held = [np.setdiff1d(own, parts["proxy"]) for own in held]
+    for number, (name, own) in enumerate(zip(names, held, strict=True)):
+        slices = [shards.hold_out(part, said.validation, rng) for part in by_cycle(own, data.cycle, data.cycles)]
+        parts["train"][name] = tuple(train for train, _ in slices)
+        # what the server trains on, or sends to others, must not decide when to stop
+        parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
+        if owned is None:
+            parts["tests"][name] = known.test_shards(own, len(names), rng)
+        else:
+            assert data.owner_test is not None
+            (mine,) = shards.owned(data.owner_test, owned[number : number + 1])
+            parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
+    for name in names:
+        for cycle, train in enumerate(parts["train"][name]):
+            if not len(train):
+                when = f" in time slice {cycle}" if data.cycles > 1 else ""
+                raise ValueError(
+                    f"{len(data.y)} examples leave {name}, one of {len(names)}, without any to train on{when}"
+                )
+    return parts
+
+
+def _held(
+    said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
+) -> tuple[ndarray | None, list[ndarray]]:
+    """The owner of each device, if it is one, and the examples of each."""
+    if said.kind == "natural":
+        if data.owner is None:
+            raise ValueError(f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards or draw")
+        owners, mine = shards.natural(
+            data.owner[pool], data.owners, devices, rng, said.owners or "*", said.least or LEAST_OWNED
+        )
+        return owners, [pool[each] for each in mine]
+    labels = data.y[pool] if data.y.ndim == 1 else np.zeros(len(pool), np.int64)  # positions have no one label
+    if said.kind in ("dirichlet", "shards") and data.y.ndim > 1:
+        raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
+    if said.kind == "dirichlet":
+        found = shards.dirichlet(labels, devices, said.alpha or math.nan, rng)
+    elif said.kind == "shards":
+        found = shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
+    elif said.kind == "draw":
+        found = shards.draw(len(pool), devices, said.each or 1, rng)
+    else:
+        found = shards.iid(labels, devices, rng)
+    return None, [pool[each] for each in found]
+
+
+def _of_owners(
+    said: Proxy, data: Dataset, devices: ndarray | None, size: int, rng: np.random.Generator
+) -> tuple[ndarray, ndarray]:
+    """The server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
+    if devices is None or data.owner is None or data.owner_test is None:
+        raise ValueError("proxy.owners belongs to a natural split")
+    known = shards.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
+    tested = np.sort(np.concatenate(shards.owned(data.owner_test, known)))
+    return shards.among(data.owner, known, size, rng), tested
+
+
+def _learns(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())

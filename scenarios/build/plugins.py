@@ -1,0 +1,249 @@
+"""What a scenario may name beyond what comes with fedlapse: own algorithms, models and data sets.
+
+By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`.  By dotted path,
+`package.module:Thing`, given on purpose: naming one imports it, which runs its code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module, resources
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from algorithms.algorithm import Algorithm, Training
+from network.wire.encoding import parse
+from scenarios.schema import scenario as schema
+from scenarios.schema.scenario import Entry
+from scenarios.text.faults import Fault, did_you_mean, faults_of, short
+from scenarios.text.source import Loc
+
+GROUP = "fedlapse.algorithms"
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+HALVES = ("start", "cohort", "request", "train", "combine", "request_work", "device_work", "combine_work")
+FORMS = ("download_form", "upload_form", "device_floats")
+ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
+
+
+class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
+    """A name that names nothing, or nothing of use; the message says what would be right."""
+
+
+@cache
+def kinds() -> dict[str, type[Any]]:
+    """The algorithms that have a name: those in `algorithms/`, and installed entry points.
+
+    An entry point that is broken is left out: it must not stop a run that does not name it; `kind` says why.
+    """
+    known = {module: import_module(f"algorithms.{module}") for module in _modules()}
+    found = {name: kind for name, module in known.items() if (kind := _class(module, name))}
+    for point in entry_points(group=GROUP):
+        try:
+            found.setdefault(point.name, kind_at(point.value))  # what comes with fedlapse keeps its name
+        except Unknown:
+            continue
+    return dict(sorted(found.items()))
+
+
+def kind(key: str) -> type[Any]:
+    """The class of an algorithm, by name or dotted path.  Raises Unknown."""
+    if ":" in key:
+        return kind_at(key)
+    if key not in kinds():
+        for point in entry_points(group=GROUP, name=key):
+            return kind_at(point.value)  # which raises what is wrong with it
+        raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
+    return kinds()[key]
+
+
+def kind_at(path: str) -> type[Any]:
+    """The algorithm's class at a dotted path.  Raises Unknown."""
+    found = thing(path)
+    missing = [half for half in (*HALVES, *FORMS) if not callable(getattr(found, half, None))]
+    if not isinstance(found, type) or not is_dataclass(found) or missing:
+        lacks = f"; it lacks {', '.join(missing)}" if missing else ""
+        raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
+    for slip in _slips(found):
+        raise Unknown(f"{path} {slip}")
+    return found
+
+
+def _slips(kind: type[Any]) -> Iterator[str]:
+    """What Python takes silently in an algorithm's class, and is hardly ever meant."""
+    own = [owner for owner in kind.__mro__ if owner is not object and not owner.__module__.startswith("algorithms.")]
+    rest = [owner for owner in kind.__mro__ if owner not in own]
+    written = {name: value for owner in reversed(own) for name, value in vars(owner).items() if name[:1] != "_"}
+    if "__dataclass_fields__" not in vars(kind):
+        yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
+    for name in {field.name for field in fields(kind)} & {"downloads", "uploads"}:
+        yield f"makes {name} an option; write `{name}: ClassVar[Collection[str]] = ...`"
+    given = {*HALVES, *FORMS, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
+    for name, value in written.items():
+        near = get_close_matches(name, given - written.keys(), n=1, cutoff=0.8)
+        if inspect.isfunction(value) and name not in given and near:
+            yield f"has a method {name}(); did you mean {near[0]}()? (if not, let its name begin with _)"
+    for owner in own:
+        inherited = {field.name for base in owner.__mro__[1:] if is_dataclass(base) for field in fields(base)}
+        for name in inherited & vars(owner).keys() - inspect.get_annotations(owner).keys():
+            yield f"sets {name} without a type, which does not change the option; {_annotated(name, vars(owner)[name])}"
+
+
+def _annotated(name: str, value: Any) -> str:
+    return f"annotate it: `{name}: {type(value).__name__} = {short(value)}`"
+
+
+def thing(path: str) -> Any:
+    """What stands at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    try:
+        return resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Unknown(f"cannot find {short(path)}: {_words(error)}; {_advice(path, error)}") from None
+    except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
+        said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
+        ordered = "non-default argument 'training'" in said  # they stand before it in FedAvg
+        hint = "; downloads and uploads are no options: give them the type ClassVar[Collection[str]]" if ordered else ""
+        raise Unknown(said + hint) from None
+
+
+def _advice(path: str, error: Exception) -> str:
+    module = path.partition(":")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return "looked in the folder where you started and in Python's path"
+    if isinstance(error, ModuleNotFoundError):
+        return f"{short(module)} imports it; install it, or start where it lies"
+    return "it must be package.module:name"
+
+
+def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
+    """The algorithm of an entry, with its options; `training` overrides single values of the shared training.
+
+    Raises Unknown for an unknown key, ValidationError for options that it does not take.
+    """
+    options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
+    training = training_of(entry, shared).model_dump() | {"per_cycle": per_cycle}
+    made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
+    return made
+
+
+def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
+    """The shared training, with what a preset of the algorithm says instead, and what the entry says itself.
+
+    Raises Unknown for an unknown key, ValidationError for values that do not fit.
+    """
+    presets: Mapping[str, Mapping[str, Any]] = getattr(kind(entry.key), "trainings", {})
+    preset = presets.get(str(entry.options.get("preset")), {})
+    return schema.Training.model_validate({**shared.model_dump(), **preset, **(entry.options.get("training") or {})})
+
+
+def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
+    """How its tensors travel: as the entry says, else as the algorithm does; float32 is no encoding.
+
+    Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
+    """
+    said = schema.Encoding.model_validate(entry.options.get("encoding") or {})
+    ways = {}
+    for way, kinds in (("up", made.uploads), ("down", made.downloads)):
+        own = {name: how for name, how in made.encodings.items() if name in kinds}
+        chosen: dict[str, str] = {**own, **(_squares(made, said.up) if way == "up" else {}), **getattr(said, way)}
+        for name, how in chosen.items():
+            if name not in kinds:
+                raise ValueError(f"encoding.{way}: {entry.key} sends no {name!r} {way}; {did_you_mean(name, kinds)}")
+            parse(how)
+        wide = {name: "int8-sqrt" for name, how in chosen.items() if how == "int8" and name in made.squares}
+        ways[way] = {name: how for name, how in (chosen | wide).items() if how != "float32"}
+    return schema.Encoding(**ways)
+
+
+def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
+    """Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them (§7b)."""
+    lossy = any(parse(how).lossy for how in said.values())
+    return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
+
+
+def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
+    """What is wrong with an entry that stands at `loc`."""
+    inside = (*loc, entry.key)
+    own = entry.options.get("training") or {}
+    if not isinstance(own, dict):
+        return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
+    found = []
+    try:
+        training_of(entry, shared)
+        encoding(entry, algorithm(entry, shared, per_cycle))
+    except Unknown as error:
+        found.append(Fault(inside, str(error), of_key=True))
+    except ValidationError as error:
+        parts = {part.__name__: part for part in (schema.Training, schema.Encoding)}
+        part = parts.get(error.title)
+        model, where = (part, (*inside, part.__name__.lower())) if part else (kind(entry.key), inside)
+        found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))
+    except (ValueError, TypeError) as error:
+        found.append(Fault(inside, str(error)))
+    return found
+
+
+def _hinted(fault: Fault, kind: type[Any]) -> Fault:
+    """An option that is in the class, but has no type."""
+    name = str(fault.loc[-1])
+    value = inspect.getattr_static(kind, name, None)
+    if not fault.message.startswith("unknown key") or not isinstance(value, (bool, int, float, str)):
+        return fault
+    words = (
+        f"unknown key {name!r}: {kind.__name__} has it without a type, so it is no option; {_annotated(name, value)}"
+    )
+    return replace(fault, message=words)
+
+
+def options(kind: type[Any]) -> dict[str, Any]:
+    """JSON schema of an algorithm's options (an object); what it says of inherited ones stands in the base's class."""
+    schema = _adapter(kind).json_schema()
+    for base in filter(is_dataclass, kind.__mro__[1:]):
+        for name, said in _adapter(base).json_schema()["properties"].items():
+            if "description" in said:
+                schema["properties"][name].setdefault("description", said["description"])
+    return schema
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _modules() -> list[str]:
+    return sorted(
+        Path(file.name).stem
+        for file in resources.files("algorithms").iterdir()
+        if file.name.endswith(".py") and not file.name.startswith("_")
+    )
+
+
+def _class(module: ModuleType, key: str) -> type[Any] | None:
+    for name, found in inspect.getmembers(module, inspect.isclass):
+        own = found.__module__ == module.__name__ and all(callable(getattr(found, half, None)) for half in HALVES)
+        if name.lower() == key and own and name != "Algorithm":
+            return found
+    return None
+
+
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """What reads its options; made once, as pydantic reads the source of the class for it."""
+    if kind not in ADAPTERS:
+        ADAPTERS[kind] = TypeAdapter(_strict(kind))
+    return ADAPTERS[kind]
+
+
+def _strict(kind: type[Any]) -> type[Any]:
+    """The class as pydantic reads it: no unknown option, no silent conversion."""
+    for owner in (kind, Training):
+        if "__pydantic_config__" not in vars(owner):
+            setattr(owner, "__pydantic_config__", STRICT)  # noqa: B010  pydantic's own hook
+    return kind

@@ -1,0 +1,140 @@
+"""Recorded links that a scenario names: which files they are, and which of them a device replays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from numpy.random import Generator
+
+from network.links.trace import Direction, Trace
+from network.traces.folder import Gathered, Traces, find, gather, summed
+from network.traces.source import BadTrace, bad
+from scenarios.build.drawing import generator, value
+from scenarios.schema import links
+from scenarios.text.faults import BadScenario
+
+MBIT = 1e6 / 8  # bytes
+WAYS: tuple[Direction, Direction] = ("down", "up")
+
+
+def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -> tuple[Trace, float | Trace]:
+    """What is replayed down and up on the link of a device, or on one that is shared: of the files, one that is drawn.
+
+    Raises BadTrace for files that are damaged, or do not say what the link is.
+    """
+    assert said.trace
+    mine = generator(seed, f"trace of {name}")
+    downs = _recordings(said.trace, "down")
+    number = int(mine.integers(len(downs)))
+    down = downs[number]["down"]
+    up = value(said.up_mbit_s, name, "up", seed) * MBIT if said.up_mbit_s is not None else None
+    both = down, _uplink(downs, number, said.trace, mine) if up is None else up
+    for trace in both:
+        if isinstance(trace, Trace) and trace.kind == "achieved" and (not isinstance(said, links.Links) or said.via):
+            hint = "leave link.via out, or " if isinstance(said, links.Links) else ""
+            reason = "is throughput that one transfer had, an upper bound that cannot be shared"
+            raise bad(trace.name, None, f"{reason}; {hint}replay a capacity trace")
+    return both
+
+
+@contextmanager
+def told(where: str) -> Iterator[None]:
+    """Whose recordings cannot be used.  Raises BadScenario."""
+    try:
+        yield
+    except BadTrace as error:
+        raise BadScenario(f"{where}: {error}") from None
+
+
+def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
+    """What is to be known of the recordings of a link, a part of a sentence each.
+
+    Raises BadTrace for those that cannot be read.
+    """
+    assert said.trace
+    recorded = _recordings(said.trace, "down")
+    yield from (*_assumed_uplinks(said.trace, recorded), *_passed(said.trace))
+    downs = [each["down"] for each in recorded]
+    if any(down.kind == "achieved" for down in downs):
+        yield "what was recorded is the throughput of downloads, an upper bound for other transfers"
+    yield from dict.fromkeys(down.remark for down in downs if down.remark)
+    if not isinstance(said, links.Links):
+        if any(down.latency is not None or down.loss is not None for down in downs):
+            yield "recorded latencies and losses are left out: what is shared has none, links have their own"
+    elif said.latency_ms is None and any(down.latency is None for down in downs):
+        yield "no latency was recorded or is said, so it is taken to be 0; give link.latency_ms"
+
+
+def _assumed_uplinks(said: links.Recorded, recorded: Sequence[Traces]) -> Iterator[str]:
+    """Of those that were not recorded."""
+    if said.up_ratio is None and not said.symmetric:
+        return
+    own = sum("up" in each for each in recorded)
+    fast = "as fast as" if said.symmetric else f"{said.up_ratio:g} x"
+    if not own:
+        source = f" ({said.up_source})" if said.up_source else ""
+        yield f"their uplink is taken to be {fast} the recorded downlink{source}"
+    elif own < len(recorded):
+        others = f"that of the others is taken to be {fast} the downlink"
+        yield f"{own} of {len(recorded)} recordings have an uplink, which is replayed; {others}"
+    else:
+        key = "symmetric" if said.symmetric else "up_ratio"
+        yield f"their recordings have an uplink, which is replayed; {key} is said of none"
+
+
+def _passed(said: links.Recorded) -> Iterator[str]:
+    """Files of folders that are not replayed."""
+    for way in WAYS:
+        for path in links.listed(said.down if way == "down" else said.up):
+            if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
+                yield f"passed over in {path}: {summed(passed)}"
+
+
+def _uplink(downs: Sequence[Traces], number: int, said: links.Recorded, mine: Generator) -> Trace:
+    """What goes with a downlink: uplinks that are named (as many as downlinks go in pairs, else one is drawn), else its
+    own, else what is assumed."""
+    down = downs[number]["down"]
+    if said.up is not None:
+        ups = _recordings(said, "up")
+        return ups[number if len(ups) == len(downs) else int(mine.integers(len(ups)))]["up"]
+    if "up" in downs[number]:
+        return downs[number]["up"]
+    if said.up_ratio is not None:
+        return down.scaled(said.up_ratio)
+    if said.symmetric:
+        return down
+    raise bad(down.name, None, "is a downlink only; give up_mbit_s, or trace.up, up_ratio (0.2, say) or symmetric")
+
+
+@lru_cache(maxsize=64)
+def _gathered(
+    places: tuple[Path, ...],
+    format: str | None,
+    way: Direction,
+    here: Path,  # noqa: ARG001  the folder from which the places are seen
+) -> Gathered:
+    """All that were recorded in that direction, each with its other direction if the file has both.
+
+    Raises BadTrace also for a damaged trace in a folder: whoever replays which of the others would depend on it.
+    """
+    found = [gather(place, way, format) for place in places]
+    passed = tuple(file for each in found for file in each.passed)
+    for file in passed:
+        if file.damaged:
+            raise file.damaged
+    return Gathered(tuple(recording for each in found for recording in each.recordings), passed)
+
+
+def _recordings(said: links.Recorded, way: Direction) -> list[Traces]:
+    """Those that a link names for a direction."""
+    places = tuple(place(path) for path in links.listed(said.down if way == "down" else said.up))
+    return [each.traces for each in _gathered(places, said.format, way, Path.cwd()).recordings]
+
+
+def place(path: str) -> Path:
+    """Where a file, a folder or a pair is: from here, or in the data's folder.  Raises BadTrace."""
+    return find(path, os.environ.get("FEDLAPSE_DATA"))

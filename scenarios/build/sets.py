@@ -1,0 +1,89 @@
+"""The data sets that scenarios may name, and how their readers are called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError, validate_call
+
+from devices.data.dataset import Dataset
+from scenarios.build.plugins import Unknown, thing
+from scenarios.schema.scenario import Data
+from scenarios.text.faults import BadScenario, did_you_mean
+
+SETS: Mapping[str, str] = {  # found when they are asked for: some import what takes a second
+    "babble": "devices.data.babble:babble",
+    "cifar10": "devices.data.cifar:cifar10",
+    "digits": "devices.data.digits:digits",
+    "fashion-mnist": "devices.data.idx:fashion_mnist",
+    "femnist": "devices.data.leaf:femnist",
+    "leaf-reddit": "devices.data.leaf_text:leaf_reddit",
+    "leaf-shakespeare": "devices.data.leaf_text:leaf_shakespeare",
+    "mnist": "devices.data.idx:mnist",
+    "qmnist": "devices.data.qmnist:qmnist",
+    "reddit": "devices.data.reddit:reddit",
+    "shakespeare": "devices.data.shakespeare:shakespeare",
+}
+OF_THE_DATA = ("root", "download")  # arguments of readers that have keys of their own
+
+
+def dataset(said: Data) -> Dataset:
+    """The data that a scenario names.  Raises BadScenario where files are missing or damaged, or options are wrong."""
+    if ":" in said.set:
+        return _own(said.set, said.options)
+    reader = resolve_name(SETS[said.set])
+    options = _options(said)
+    if "root" in signature(reader).parameters:
+        options["root"] = _folder(said)
+    if "download" in signature(reader).parameters:
+        options["download"] = said.download
+    try:
+        made: Dataset = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(reader)(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadScenario(f"data.options.{where} is {first['input']!r}: {first['msg']}") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise BadScenario(f"data: {' '.join(str(error).split())}") from None
+    return made
+
+
+def options_of(name: str) -> list[str]:
+    """What the reader of a set takes beside `root` and `download`."""
+    return [option for option in signature(resolve_name(SETS[name])).parameters if option not in OF_THE_DATA]
+
+
+def _options(said: Data) -> dict[str, Any]:
+    known = options_of(said.set)
+    for name in said.options:
+        if name not in known:
+            takes = did_you_mean(name, known) if known else f"{said.set} takes none"
+            raise BadScenario(f"data.options: there is no option {name!r}; {takes}")
+    return dict(said.options)
+
+
+def _folder(said: Data) -> Path:
+    root = said.root or os.environ.get("FEDLAPSE_DATA") or "data"
+    try:
+        return Path(root).expanduser()
+    except RuntimeError:
+        raise BadScenario(f"data.root is {root!r}; there is no such home folder") from None
+
+
+def _own(path: str, options: Mapping[str, Any]) -> Dataset:
+    try:
+        found = thing(path)
+        made = found(**options) if callable(found) else found
+    except Unknown as error:
+        raise BadScenario(f"data.set: {error}") from None
+    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+        said = " ".join(str(error).split())
+        raise BadScenario(f"data.set: {path}() failed: {type(error).__name__}: {said}") from None
+    if not isinstance(made, Dataset):
+        raise BadScenario(f"data.set: {path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}")
+    return made

@@ -1,0 +1,110 @@
+"""The links that a scenario describes: rates or recordings, how bytes travel on them, and what shares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from network.links.link import Link
+from network.links.rate import Rate
+from network.links.synth import named, synth
+from network.links.tcp import Tcp
+from network.links.trace import Direction
+from network.sharing.flow import Shared, Topology
+from network.traces.source import BadTrace
+from scenarios.build import recordings
+from scenarios.build.drawing import generator, value
+from scenarios.build.recordings import MBIT
+from scenarios.schema import links
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, Fault
+from scenarios.text.source import Loc
+
+HOUR = 3600.0  # s, after which a generated link repeats
+WAYS: tuple[Direction, Direction] = ("down", "up")
+
+
+def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
+    """The link of one device, the `number`-th of the fleet.  Raises BadScenario for recordings that cannot be used."""
+    seed, tcp = scenario.fleet_seed, transport(scenario.network, said.model)
+    stations = links.listed(said.via)
+    via = stations[number % len(stations)] if stations else None
+    if said.trace and via and scenario.topology[via].trace:
+        raise BadScenario(f"fleet: {name} has a trace, and {via} is recorded already; give up_mbit_s and down_mbit_s")
+    latency = None if said.latency_ms is None else value(said.latency_ms, name, "latency", seed) / 1e3
+    down, up = _rates(name, said, seed, "fleet")
+    if said.radio and latency is None:
+        latency = named(said.radio).latency
+    found = Link(up, down, latency or 0.0, said.loss, tcp, via)
+    return found if latency is None else found.at(latency)  # what the scenario says wins over what was recorded
+
+
+def _rates(
+    name: str, said: links.Links | links.Shared | links.Link, seed: int, where: str
+) -> tuple[float | Rate, float | Rate]:
+    """What a link carries down and up, bytes/s; `where` names it in errors."""
+    if said.trace:
+        with recordings.told(where):
+            return recordings.rates(name, said, seed)
+    if said.radio:
+        preset, mine = named(said.radio), int(generator(seed, f"radio of {name}").integers(2**62))
+        down, up = (replace(synth(preset, HOUR, mine, way), latency=None) for way in WAYS)
+        return down, up
+    assert said.down_mbit_s is not None
+    assert said.up_mbit_s is not None
+    return (value(said.down_mbit_s, name, "down", seed) * MBIT, value(said.up_mbit_s, name, "up", seed) * MBIT)
+
+
+@lru_cache(maxsize=64)
+def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
+    """How bytes travel."""
+    return Tcp(
+        model=model or said.model,
+        congestion=said.congestion,
+        initial_window=said.initial_window,
+        window=round(said.window_mb * 1e6),
+        tls=said.tls,
+        keep_alive=said.keep_alive,
+        idle_reset=said.idle_reset,
+        ethernet=said.ethernet,
+    )
+
+
+def faults(scenario: Scenario) -> Iterator[Fault]:
+    """What is wrong with the recordings that it names, where it names them; one of each link's is tried."""
+    every: list[tuple[Loc, links.Links | links.Shared | links.Link]] = [
+        *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
+        *((("topology", name), said) for name, said in scenario.topology.items()),
+        (("server", "link"), scenario.server.link),
+    ]
+    for loc, said in every:
+        if said.trace:
+            try:
+                recordings.rates(str(loc[-1]), said, scenario.fleet_seed)
+            except BadTrace as error:
+                yield Fault((*loc, "trace"), str(error))
+            except BadScenario:  # of an uplink that is drawn: what each device draws is looked at with the fleet
+                continue
+
+
+def server(scenario: Scenario) -> Link:
+    """The server's; what is sent on it, the devices' links say.  Raises BadScenario."""
+    said = scenario.server.link
+    down, up = _rates("server", said, scenario.fleet_seed, "server.link")
+    tcp, latency = transport(scenario.network), said.latency_ms / 1e3
+    return Link(up, down, latency, tcp=tcp, buffer=_bytes(said.buffer_kb)).at(latency)
+
+
+def _bytes(kb: float | None) -> float:
+    return (kb or 0.0) * 1e3
+
+
+def topology(scenario: Scenario) -> Topology:
+    """The links that devices share, each way.  Raises BadScenario."""
+    made: dict[Direction, dict[str, Shared]] = {"down": {}, "up": {}}
+    for name, said in scenario.topology.items():
+        rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")
+        for way, rate in zip(WAYS, rates, strict=True):
+            made[way][name] = Shared(rate, said.behind, said.airtime, buffer=_bytes(said.buffer_kb))
+    return made

@@ -1,0 +1,56 @@
+"""Numbers that differ from device to device: what they are drawn from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from scenarios.schema.keys import NotNegative, Part, Rate, says
+
+
+class Lognormal(Part):
+    """A distribution of positive values with a long upper tail."""
+
+    median: Rate = says("Half of the devices have less.", 2.0)
+    sigma: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = says(
+        "Standard deviation of the logarithm; 0.5: two thirds lie within a factor of 1.65 of the median.", 0.5
+    )
+
+
+class Uniform(Part):
+    """All values from `low` to `high` are equally likely."""
+
+    low: NotNegative = says("The least value.", 1.0)
+    high: NotNegative = says("The largest value.", 4.0)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Uniform:
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low:g}, above high = {self.high:g}")
+        return self
+
+
+class Draw(Part):
+    """One value for each device of a group, drawn once for all seeds (see `fleet_seed`)."""
+
+    lognormal: Lognormal | None = says("A lognormal distribution.", {"median": 2, "sigma": 0.5}, default=None)
+    uniform: Uniform | None = says("A uniform distribution.", {"low": 1, "high": 4}, default=None)
+    choice: Annotated[tuple[NotNegative, ...], Field(min_length=1)] | None = says(
+        "One of these values, each equally likely; repeat a value to make it likelier.", [1, 2, 2, 8], default=None
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Draw:
+        if sum(kind is not None for kind in (self.lognormal, self.uniform, self.choice)) != 1:
+            raise ValueError("a draw is one of lognormal, uniform and choice, as {lognormal: {median: 2, sigma: 0.5}}")
+        return self
+
+
+def _kind(value: Any) -> str:
+    return "<draw>" if isinstance(value, (dict, Draw)) else "<number>"
+
+
+# A number, or what it is drawn from.  Told apart by looks, so that an error speaks of the one that was meant.
+DrawnRate = Annotated[Annotated[Rate, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]
+DrawnAmount = Annotated[Annotated[NotNegative, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]

@@ -1,0 +1,1 @@
+"""A scenario as text: plain values, places, and what is wrong there."""

@@ -1,0 +1,192 @@
+"""What is wrong with a scenario: all of it at once, where it stands, and what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from scenarios.text.source import Loc, Mark, Source
+
+MOST = 20  # faults that are shown
+LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
+GAP = " [...] "
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong."""
+
+    loc: Loc
+    message: str
+    of_key: bool = False  # the key is wrong, not its value
+
+
+class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
+    """A scenario that cannot be run; the message says where, and what would be right.
+
+    Its lines are short and can be printed, whatever the scenario's own words are.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("\n".join(in_one_line(line) for line in message.split("\n")))
+
+
+def in_one_line(text: str, longest: int = LONGEST) -> str:
+    """The text on one line, with what a terminal would obey written out; the middle of a long one is left out."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    half = (longest - len(GAP)) // 2
+    return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
+
+
+def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
+    """The error that tells all faults, with file:line:col, the line and a caret."""
+    marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
+    # what stands once in the text, and is used in several places by an anchor, is wrong once
+    once = {(mark or fault.loc, fault.message): (mark or (0, 0), fault) for mark, fault in reversed(marked)}
+    shown = [_shown(source, fault) for _, fault in sorted(once.values(), key=lambda said: said[0])]
+    more = [f"and {len(shown) - MOST} more"] if len(shown) > MOST else []
+    return BadScenario("\n".join([*shown[:MOST], *more]))
+
+
+def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
+    """The error of a text that is no scenario at all."""
+    return BadScenario(_placed(source, in_one_line(message), mark))
+
+
+def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
+    """`did you mean 'x'?`, or all there is if nothing is near."""
+    near = get_close_matches(wrong, known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
+
+
+def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[Fault]:
+    """pydantic's errors about `model`, in our words; `loc` is where its values stand."""
+    told = error.errors(include_url=False)
+    # a list whose items are wrong is also called too short: it is not
+    places = [said["loc"] for said in told]
+    said_twice = [
+        said
+        for said in told
+        if said["type"] == "too_short"
+        and any(len(place) > len(said["loc"]) and place[: len(said["loc"])] == said["loc"] for place in places)
+    ]
+    return [_fault(said, model, loc) for said in told if said not in said_twice]
+
+
+def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
+    # tags of unions stand in pydantic's places, though nobody wrote them: they are <in brackets>
+    inner = tuple(part for part in said["loc"] if not str(part).startswith("<"))
+    loc, name = (*prefix, *inner), str(inner[-1]) if inner else ""
+    if said["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return Fault(loc, f"unknown key {name!r}; {did_you_mean(name, _keys(model, inner[:-1]))}", of_key=True)
+    if said["type"].startswith("missing"):
+        return Fault(loc[:-1], f"{name!r} is missing", of_key=True)
+    message, given = said["msg"].removeprefix("Value error, "), said.get("input")
+    if said["type"] == "literal_error":
+        known = [word.strip("'") for word in _words(said["ctx"]["expected"])]
+        return Fault(loc, f"{short(given)} is not known; {did_you_mean(str(given), known)}")
+    if said["type"] == "string_pattern_mismatch":
+        message = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
+    elif said["type"] in ("too_short", "string_too_short"):
+        message = "it must not be empty" if said["ctx"]["min_length"] == 1 else _too_few(said["ctx"])
+    elif said["type"] == "too_long":
+        message = f"it has {said['ctx']['actual_length'] or 'more'} items; it may have {said['ctx']['max_length']}"
+    elif said["type"] == "string_too_long":
+        message = f"it may have at most {said['ctx']['max_length']} characters"
+    elif said["type"] == "value_error":
+        return Fault(loc, message)  # our own words, which name the value
+    elif message.startswith("Input should be"):
+        message = "it must be" + message.removeprefix("Input should be")
+    message = re.sub(r"\b(an object|a valid (array|tuple|list|dictionary))\b", _in_yaml, message)
+    return Fault(loc, f"{message}{_given(given, message)}{_hint(said, given)}")
+
+
+def _too_few(of: Mapping[str, Any]) -> str:
+    return f"it has {of['actual_length']} items; it must have {of['min_length']}"
+
+
+def _hint(said: Any, given: Any) -> str:
+    """What was probably meant."""
+    if "<number>" in said["loc"] and isinstance(given, (list, str)):
+        return "; a range is {uniform: {low: 0.5, high: 2}}"
+    if "off" in said["loc"]:
+        return "; absences are pairs, as [[30, 60]]"
+    if said["type"] == "tuple_type" and isinstance(given, (int, float, str)):
+        return f"; as [{given}]"
+    if said.get("ctx", {}).get("le") == 1 and isinstance(given, (int, float)) and 1 < given <= 100:
+        return f"; {given:g} % is {given / 100:g}"
+    return ""
+
+
+def _in_yaml(match: re.Match[str]) -> str:
+    return "a mapping" if match[0] in ("an object", "a valid dictionary") else "a list"
+
+
+def _given(value: Any, message: str) -> str:
+    if not isinstance(value, (dict, list, tuple, BaseModel)):
+        return f", not {short(value)}"
+    kind = "a list" if isinstance(value, (list, tuple)) else "a mapping"
+    return "" if kind in message or not message.startswith("it must be") else f", not {kind}"
+
+
+def short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _words(expected: str) -> list[str]:
+    return [word for part in expected.split(" or ") for word in part.split(", ")]
+
+
+def _keys(model: type[Any], loc: Sequence[str | int]) -> list[str]:
+    """The keys that the part of a scenario at `loc` may have."""
+    for part in loc:
+        if isinstance(part, str):
+            model = _model(_fields(model).get(part)) or model
+    return list(_fields(model))
+
+
+def _fields(model: type[Any]) -> dict[str, Any]:
+    if issubclass(model, BaseModel):
+        return {name: info.annotation for name, info in model.model_fields.items()}
+    if not is_dataclass(model):
+        return {}
+    return {field.name: field.type for field in fields(model) if field.init} | {"encoding": dict}  # of any algorithm
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    """The part that an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link | None` holds."""
+    if isinstance(annotation, type) and not get_origin(annotation) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (Union, UnionType, tuple, dict) or hasattr(annotation, "__metadata__"):
+        return next((found for inner in get_args(annotation) if (found := _model(inner))), None)
+    return None
+
+
+def _shown(source: Source, fault: Fault) -> str:
+    path, said = ".".join(map(str, fault.loc)), in_one_line(fault.message)
+    typed = source.typed(fault.loc)
+    if typed is not None:
+        return in_one_line(f"{typed}: {path}: {said}")
+    message = in_one_line(f"{path}: {said}" if path else said)
+    return _placed(source, message, source.mark(fault.loc, fault.of_key))
+
+
+def _placed(source: Source, message: str, mark: Mark | None) -> str:
+    """`file:line:col: message`, and under it the line with a caret."""
+    lines, name = source.text.splitlines(), in_one_line(source.name)
+    if mark is None or mark[0] >= len(lines):
+        return f"{name}: {message}"
+    line, column = mark
+    text, indent = lines[line], ""
+    if column > 100:  # a long line is shown around the place
+        text, column, indent = text[column - 40 :], 40, "..."
+    text = "".join(letter if letter.isprintable() else " " for letter in text[:140])
+    caret = " " * (len(indent) + column) + "^"
+    return f"{name}:{line + 1}:{mark[1] + 1}: {message}\n{line + 1:>6} | {indent}{text}\n       | {caret}"

@@ -1,0 +1,458 @@
+"""`fedlapse replay` and `map` as commands: tables, folders, what they refuse, and what a Ctrl-C leaves.
+
+The record is a rehearsal's, in which nobody trains; its accuracies are written into it.
+"""
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from emulator.commands.replay.play import counted
+from emulator.forecast.rehearsal import Understudy
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.replay import batch
+from emulator.replay.replayer import Replayer
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from scenarios.load import build, dump
+from tests.conftest import SMALL, merged
+
+ROOT = Path(__file__).parents[4]
+CHANGES = {
+    "rounds": {"max": 3, "targets": [{"value": 0.5}], "deadline_s": 60.0},
+    "algorithms": ["fedavg", {"fedcurv": {}}],
+    "seeds": [1],
+}
+ACCURACIES = {"fedavg": (0.1, 0.6, 0.6), "fedcurv": (0.6, 0.6, 0.7)}  # to 0.5 fedavg takes 2 rounds, fedcurv 1
+
+
+def rehearsed(folder, scenario):
+    """Plays all runs of a scenario without training, and gives their rounds these accuracies."""
+    (folder / "scenario.yaml").write_text(dump(scenario))
+    study = study_of(scenario)
+    conduct = replace(Conduct.of(scenario), schedule=Schedule(0, 0), stop_at=None)
+    for label in study.algorithms:
+        run, where = Run(label, 1), folder / f"{label}-s1"
+        asyncio.run(run_virtual(study, run, conduct, Understudy(study, run), where))
+        rows = [json.loads(line) for line in (where / "rounds.jsonl").read_text().splitlines()]
+        for row, accuracy in zip(rows, ACCURACIES[label], strict=True):
+            row["accuracy"] = accuracy
+        (where / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def scenario():
+    return build(merged(SMALL, CHANGES))
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory, scenario):
+    """A folder of runs; nobody writes into it."""
+    folder = tmp_path_factory.mktemp("record") / "runs"
+    folder.mkdir()
+    rehearsed(folder, scenario)
+    return folder
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """Writes a scenario whose fleet differs from the record's."""
+
+    def write(**pis):
+        phones, pi = SMALL["fleet"]
+        path = tmp_path / "fleet.yaml"
+        path.write_text(dump(build(merged(SMALL, {**CHANGES, "name": "other", "fleet": [phones, {**pi, **pis}]}))))
+        return path
+
+    return write
+
+
+def times(done, number, target="accuracy 0.5"):
+    """Seconds by label, of one setting of what --format json says."""
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)["settings"][number]["times_s"][target]
+    return {label: seeds["1"] for label, seeds in said.items()}
+
+
+def refused(done):
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, ""), (done.stdout, done.stderr)
+    return done.stderr
+
+
+# --- the table
+
+
+def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fedlapse, record, tmp_path):
+    """FedAvg sends the model down twice and up twice, FedCurv once down, and up thrice as much: so FedCurv is first
+    where downloads are what takes long."""
+    down, up = ("--down", "2Mbit/s", "1Mbit/s"), ("--up", "0.5Mbit/s", "900Mbit/s")
+    done = fedlapse("replay", record, *down, *up, "--out", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert rows["links"].split()[-3:] == ["fedavg", "fedcurv", "first"]
+    assert rows["as recorded"].split()[-1] == rows["2Mbit/s"].split()[-1] == "fedavg"
+    assert rows["1Mbit/s"].endswith("fedcurv (order turns)")
+    assert "accuracy 0.5: fedavg < fedcurv in the record; the order turns on 1Mbit/s" in done.stdout
+    assert "uplink from 0.5Mbit/s (2Mbit/s)\nuplink from 900Mbit/s (1Mbit/s)\n" in done.stdout
+
+
+def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
+    done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
+    assert "fedavg < fedcurv in the record, and in every setting that is known" in done.stdout
+    assert "order turns" not in done.stdout
+    assert "tie" not in done.stdout
+
+
+def test_a_tie_is_said_to_be_one_and_turns_nothing(fedlapse, record, tmp_path):
+    """Where up and down are alike two of each take as long as one down and three up, but for computing."""
+    done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert rows["2Mbit/s"].split()[-1] == "tie"
+    assert "fedavg < fedcurv in the record; it turns nowhere, but ties differ on 2Mbit/s" in done.stdout
+    assert "order turns" not in done.stdout
+    assert "assumed: the uplink is as fast as the downlink\n" in done.stdout
+    said = json.loads((tmp_path / "new" / "replay.json").read_text())
+    assert said["settings"][1]["first"]["accuracy 0.5"] == "tie"
+
+
+@pytest.fixture
+def short(record, tmp_path):
+    """The record, had it been after an accuracy that nobody reached."""
+    folder = tmp_path / "short"
+    shutil.copytree(record, folder)
+    text = (folder / "scenario.yaml").read_text()
+    assert text.count("value: 0.5") == 1
+    (folder / "scenario.yaml").write_text(text.replace("value: 0.5", "value: 0.9"))
+    return folder
+
+
+def ends(folder):
+    """By label: seconds of all rounds, as recorded."""
+    rows = {label: (folder / f"{label}-s1" / "rounds.jsonl").read_text().splitlines()[-1] for label in ACCURACIES}
+    return {label: json.loads(row)["time_s"] for label, row in rows.items()}
+
+
+def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, short, tmp_path):
+    done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    assert "for all 3 rounds\n" in done.stdout
+    assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
+    assert "accuracy 0.9: no run of the record gets there\n" in done.stdout
+    assert "not reached" not in done.stdout
+    said = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
+    assert said[0]["times_s"]["all rounds"] == {label: {"1": at} for label, at in ends(short).items()}
+    assert said[0]["times_s"]["accuracy 0.9"] == {label: {"1": None} for label in ACCURACIES}
+
+
+def test_what_all_rounds_take_is_not_told_beside_targets_that_are_reached(fedlapse, record, tmp_path):
+    done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
+    assert "all 3 rounds" not in done.stdout
+
+
+# --- another fleet
+
+
+def test_the_runs_own_fleet_is_the_record(fedlapse, record, fleet, tmp_path):
+    done = fedlapse("replay", record, "--fleet", fleet(), "--out", tmp_path / "new", "--format", "json")
+    assert times(done, 1) == pytest.approx(times(done, 0))
+    assert json.loads(done.stdout)["settings"][1]["assumptions"] == [
+        "fleet and server of other; devices matched by name"
+    ]
+
+
+def test_an_uplink_of_half_the_rate_takes_twice_as_long(fedlapse, record, fleet, tmp_path):
+    """The pis' replies are waited for: each of the two rounds is later by what they took."""
+    link = {**SMALL["fleet"][1]["link"], "up_mbit_s": 1}
+    done = fedlapse(
+        "replay", record, "--fleet", fleet(link=link), "-a", "fedavg", "--out", tmp_path / "new", "--format", "json"
+    )
+    rows = [json.loads(line) for line in (record / "fedavg-s1" / "rounds.jsonl").read_text().splitlines()][:2]
+    uploads = sum(sum(row["critical"]["up_s"].values()) for row in rows)
+    assert times(done, 1)["fedavg"] - times(done, 0)["fedavg"] == pytest.approx(uploads, rel=0.05)
+
+
+# --- where a replay is not exact
+
+
+def late(fedlapse, record, fleet, tmp_path, *more):
+    """Replays on pis that miss every deadline."""
+    link = {**SMALL["fleet"][1]["link"], "up_mbit_s": 0.01}
+    return fedlapse("replay", record, "--fleet", fleet(link=link), "--out", tmp_path / "new", *more)
+
+
+def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
+    done = late(fedlapse, record, fleet, tmp_path)
+    assert "not exact: fedavg-s1 from round 0 on: counts not pi-4-0 and pi-4-1" in done.stdout
+    assert "rounds are counted from 0, as in the record and the report\n" in done.stdout
+    assert "--anyway goes on" in done.stdout
+    assert done.stdout.count("not known") == 2
+    assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
+
+
+def test_anyway_it_goes_on_with_the_accuracies_of_the_record(fedlapse, record, fleet, tmp_path):
+    """Each round lasts until its deadline."""
+    done = late(fedlapse, record, fleet, tmp_path, "--anyway", "--format", "json")
+    assert times(done, 1) == pytest.approx({"fedavg": 120.0, "fedcurv": 60.0}, rel=0.01)
+    assert json.loads(done.stdout)["settings"][1]["not_exact"][0].startswith("fedavg-s1 from round 0 on")
+
+
+def test_a_replay_that_ends_early_is_not_fast(fedlapse, record, fleet, tmp_path):
+    """Everyone is gone for good after a tenth of a second: no round is closed, and there is no time to tell."""
+    gone = {"presence": {"off": [[0.1, float("inf")]]}}
+    phones, pis = ({**group, **gone} for group in SMALL["fleet"])
+    other = build(merged(SMALL, {**CHANGES, "fleet": [phones, pis]}))
+    (tmp_path / "gone.yaml").write_text(dump(other))
+    arguments = ("--fleet", tmp_path / "gone.yaml", "--anyway", "-a", "fedavg", "--format", "json")
+    done = fedlapse("replay", record, *arguments, "--out", tmp_path / "new")
+    assert times(done, 1) == {"fedavg": "not known"}
+    (ended,) = json.loads(done.stdout)["settings"][1]["failures"]
+    assert ended.startswith("fedavg-s1 ends: after second")
+
+
+# --- folders
+
+
+@pytest.mark.parametrize("where", [".", "new", "fedavg-s1", ".."])
+def test_the_runs_themselves_are_no_place_for_replays(fedlapse, record, where):
+    """--force would empty it."""
+    before = sorted(record.parent.rglob("*"))
+    out = record / where
+    said = refused(fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", out, "--force"))
+    assert "whose runs are replayed" in said
+    assert sorted(record.parent.rglob("*")) == before
+
+
+@pytest.fixture(scope="module")
+def replays(record, tmp_path_factory):
+    """What a replay has left."""
+    from typer.testing import CliRunner
+
+    from emulator.__main__ import app
+
+    out = tmp_path_factory.mktemp("replays") / "new"
+    arguments = ["replay", record, "--down", "9Mbit/s", "--up-ratio", "0.5", "--out", out]
+    assert CliRunner().invoke(app, list(map(str, arguments))).exit_code == 0
+    return out
+
+
+@pytest.mark.parametrize("arguments", [("replay",), ("map", "--uplink", "1..9Mbit/s")])
+@pytest.mark.parametrize("of", [".", "fedavg-s1"])
+def test_replays_are_no_runs_to_replay(fedlapse, replays, arguments, of):
+    """Their timelines are not those of the scenario that lies beside them."""
+    command, *more = arguments
+    assert "holds replays; give the folder of the runs" in refused(fedlapse(command, replays / of, *more))
+
+
+@pytest.mark.slow
+def test_a_report_says_that_these_are_replays_and_what_was_assumed(fedlapse, record, replays):
+    done = fedlapse("report", replays, "--format", "markdown")
+    assert done.returncode == 0, done.stderr
+    assert f"Replays, no runs: the runs in {record}" in done.stdout.replace("\\", "")
+    assert "on “9Mbit/s”" in done.stdout
+    assert "assumed: uplink = 0.5 x downlink" in done.stdout
+
+
+@pytest.mark.slow
+def test_timelines_of_several_settings_are_kept_if_wanted_and_replaced_by_force(fedlapse, record, tmp_path):
+    out = tmp_path / "new"
+    arguments = ("replay", record, "--down", "1Mbit/s", "2Mbit/s", "--symmetric", "-a", "fedavg", "--out", out)
+    assert fedlapse(*arguments, "--events").returncode == 0
+    assert sorted(path.parent.relative_to(out).as_posix() for path in out.rglob("events.jsonl")) == [
+        "1Mbit-s/fedavg-s1",
+        "2Mbit-s/fedavg-s1",
+    ]
+    slow, fast = (
+        json.loads((out / name / "fedavg-s1" / "rounds.jsonl").read_text().splitlines()[-1])["time_s"]
+        for name in ("1Mbit-s", "2Mbit-s")
+    )
+    assert slow > fast
+    said = json.loads((out / "2Mbit-s" / "replay.json").read_text())
+    assert [each["name"] for each in said["settings"]] == ["as recorded", "2Mbit/s"]
+    assert "holds another run" in refused(fedlapse(*arguments))
+    assert fedlapse(*arguments, "--force").returncode == 0
+    assert sorted(path.name for path in out.iterdir()) == ["replay.json", "scenario.yaml"]
+
+
+# --- progress, and what is left of a replay that is broken off
+
+
+def test_a_terminal_sees_how_many_are_done_and_when_the_rest_will_be():
+    """4 in 8 s: the other 6 take 12."""
+    screen, ticks = io.StringIO(), iter([0.0, 8.0])
+    with counted(10, Console(file=screen, force_terminal=True, width=60), lambda: next(ticks)) as tell:
+        tell(4)
+    assert "10" in screen.getvalue()
+    said = io.StringIO()
+    with counted(10, Console(file=said)) as tell:
+        tell(4)
+    assert said.getvalue() == ""
+
+
+def interrupted_after(monkeypatch, count):
+    """A Ctrl-C in the replay that comes then."""
+    made, really = [], Replayer.replay
+
+    def play(self, script, setting, folder=None, anyway=False):
+        if len(made) == count:
+            if folder is not None:
+                folder.mkdir(parents=True)
+                (folder / "events.jsonl").write_text('{"half":')
+            raise KeyboardInterrupt
+        made.append(script)
+        return really(self, script, setting, folder, anyway)
+
+    monkeypatch.setattr(Replayer, "replay", play)
+
+
+def test_ctrl_c_leaves_what_was_replayed_and_says_so(fedlapse, record, tmp_path, monkeypatch):
+    interrupted_after(monkeypatch, 3)
+    out = tmp_path / "new"
+    done = fedlapse("replay", record, "--down", "1Mbit/s", "2Mbit/s", "3Mbit/s", "--symmetric", "--out", out)
+    assert done.returncode == 130
+    assert done.stderr == f"fedlapse replay: stopped; what was replayed until then is in {out}\n"
+    said = json.loads((out / "replay.json").read_text())
+    assert (said["finished"], [each["name"] for each in said["settings"]]) == (
+        False,
+        ["as recorded", "1Mbit/s", "2Mbit/s"],
+    )
+    at = said["settings"][2]["times_s"]["accuracy 0.5"]
+    assert at["fedavg"]["1"] > 0
+    assert at["fedcurv"]["1"] == "not known"
+    assert "not known" in done.stdout
+
+
+def test_ctrl_c_leaves_no_half_timeline(fedlapse, record, tmp_path, monkeypatch):
+    interrupted_after(monkeypatch, 1)
+    out = tmp_path / "new"
+    assert fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", out).returncode == 130
+    assert [path.parent.name for path in out.glob("*/events.jsonl")] == ["fedavg-s1"]
+    assert (out / "scenario.yaml").is_file()
+    assert json.loads((out / "summary.json").read_text())["interrupted"]
+
+
+def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path, monkeypatch):
+    class Broken:
+        def map(self, function, orders):
+            raise BrokenProcessPool
+
+    @contextmanager
+    def workers(count, source, orders):
+        yield Broken()
+
+    monkeypatch.setattr(batch, "_workers", workers)
+    done = fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", tmp_path / "new", "--workers", "2")
+    assert done.returncode == 1
+    assert done.stderr.startswith("fedlapse replay: a worker process was killed (out of memory?)")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_workers_find_what_one_process_does(fedlapse, record, tmp_path):
+    """Traces too, which are handed to them once."""
+    (tmp_path / "walk.csv").write_text("time_s,down_mbit_s,up_mbit_s\n0,4,2\n3,8,1\n5,,\n")
+    arguments = ("replay", record, "--down", tmp_path / "walk.csv", "5Mbit/s", "--up-ratio", "0.5", "--format", "json")
+    alone, both = (
+        fedlapse(*arguments, "--out", tmp_path / workers, "--workers", workers).stdout for workers in ("0", "2")
+    )
+    assert json.loads(alone)["settings"][1]["times_s"] == json.loads(both)["settings"][1]["times_s"]
+    assert alone == both
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_workers_come_is_told_in_one_line(record, tmp_path):
+    out = tmp_path / "new"
+    arguments = ["replay", record, "--down", *[f"{n}Mbit/s" for n in range(1, 400)], "--symmetric", "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulator", *map(str, arguments), "--out", str(out)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 300
+    while not (out / "replay.json").exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers too
+    _, told = process.communicate(timeout=300)
+    assert (process.returncode, told.count("\n")) == (130, 1), told
+    assert json.loads((out / "replay.json").read_text())["finished"] is False
+
+
+# --- map
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """A picture takes a second."""
+    from emulator.report import winners
+
+    monkeypatch.setattr(winners, "png", lambda shown: b"png")
+    monkeypatch.setattr(winners, "page", lambda shown, about: f"{shown.caption} {about}")
+
+
+MAP = ("--uplink", "0.002..2000Mbit/s", "--points", "2", "--workers", "0")
+
+
+def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, record, tmp_path, undrawn):
+    """On 2 kbit/s the first deadline is missed."""
+    done = fedlapse("map", record, *MAP, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "  it is not known in 1\n    not exact in 1: fedavg-s1 from round 0 on: counts not" in done.stdout
+    assert "--anyway goes on" in done.stdout
+    assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
+
+
+def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedlapse, short, tmp_path, undrawn):
+    done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--out", tmp_path / "map")
+    assert "first to the end of all 3 rounds, of 2 cells" in done.stdout
+    why = "o run of the record reaches accuracy 0.9, so this is the time to the end of all 3 rounds"
+    assert f"  n{why}\n" in done.stdout
+    assert f" N{why}." in (tmp_path / "map" / "map.html").read_text()
+    said = json.loads((tmp_path / "map" / "map.json").read_text())
+    assert said["target"] == "the end of all 3 rounds"
+    assert all(cell["winner"] for cell in said["cells"])
+
+
+def test_a_target_that_is_named_is_mapped_though_nobody_reaches_it(fedlapse, short, tmp_path, undrawn):
+    done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--target", "accuracy 0.9", "--out", tmp_path)
+    assert "first to accuracy 0.9, of 2 cells" in done.stdout
+    assert "nobody gets there in 2" in done.stdout
+
+
+def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, tmp_path, undrawn):
+    done = fedlapse("map", record, *MAP, "--anyway", "--out", tmp_path)
+    assert "--anyway goes on" not in done.stdout
+    assert "In 1 cells decisions come out otherwise" in (tmp_path / "map.html").read_text()
+
+
+def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_path, undrawn, monkeypatch):
+    interrupted_after(monkeypatch, 3)
+    done = fedlapse("map", record, *MAP, "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (130, "fedlapse map: stopped; the map has 1 of 2 cells\n")
+    said = json.loads((tmp_path / "map.json").read_text())
+    assert (len(said["cells"]), said["notes"][-1]) == (1, "stopped after 1 of 2 cells")
+    assert "first to accuracy 0.5, of the 1 of 2 cells that were played" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.html", "map.json", "map.png"]
+
+
+def test_ctrl_c_before_the_first_cell_leaves_nothing(fedlapse, record, tmp_path, undrawn, monkeypatch):
+    interrupted_after(monkeypatch, 1)
+    done = fedlapse("map", record, *MAP, "--out", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (130, 1)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,168 @@
+"""Mean rounds and the break-even line, by hand."""
+
+import pytest
+
+from emulator.forecast.breakeven import fewer, longest, price, sentence, shortage, too_late, work
+from emulator.forecast.breakeven import ratio as over
+
+
+def row(time, down=4.0, compute=2.0, up=3.0, server=None, wait=1.0, moved=100, **fates):
+    return {
+        **dict.fromkeys(("asked", "counted"), 2),
+        **dict.fromkeys(("late", "lost", "refused", "failed", "wasted_bytes"), 0),
+        **fates,
+        "time_s": time,
+        "critical": {
+            "setup_s": 0.0,
+            "down_s": {"weights": down},
+            "compute_s": {"train": compute},
+            "up_s": {"weights": up},
+            "server_s": server or {},
+            "wait_s": wait,
+        },
+        "bytes": {"down": {"weights": 2 * moved}, "up": {"weights": moved}},
+        "flops": 50.0,
+    }
+
+
+def ratio(above, below, seconds=2.0):
+    """Of two algorithms on the same device, which computes 2 s for the second."""
+    return over(above, below, {"a-0": seconds}, {"a-0": 2.0})
+
+
+def test_the_mean_leaves_round_0_out():
+    cost = price([row(5.0), row(15.0), row(35.0)], rounds=3)
+    assert cost.rounds == (1, 2)
+    assert cost.seconds == 15.0  # of 10 and 20
+    assert cost.span_s == 35.0
+
+
+def test_a_single_round_is_its_own_mean():
+    cost = price([row(5.0)], rounds=1)
+    assert (cost.rounds, cost.seconds, cost.span_s) == ((0, 0), 5.0, 5.0)
+
+
+def test_rounds_that_were_not_played_last_as_long_as_the_mean():
+    assert price([row(5.0), row(15.0), row(35.0)], rounds=13).span_s == 35.0 + 10 * 15.0
+
+
+def test_what_happens_in_one_round_of_two_counts_half():
+    rows = [row(1.0), row(11.0), row(21.0, server={"omega": 3.0})]
+    rows[2]["bytes"]["down"]["importance"] = 80
+    cost = price(rows, rounds=3)
+    assert cost.server_s == {"omega": 1.5}
+    assert cost.down_bytes == {"importance": 40.0, "weights": 200.0}
+
+
+def test_joules_are_those_of_all_devices_and_none_where_one_is_not_known():
+    rows = [{**row(5.0 * k), "joules": {"a": 10.0 * k, "b": 1.0}} for k in range(1, 4)]
+    assert price(rows, rounds=3).joules == pytest.approx((21 + 31) / 2)  # round 0 is left out
+    rows[2]["joules"]["b"] = None
+    assert price(rows, rounds=3).joules is None
+    assert price([row(5.0)], rounds=1).joules is None  # a record that does not tell them
+
+
+def test_no_round_has_no_mean():
+    with pytest.raises(ValueError, match="no round"):
+        price([], rounds=3)
+
+
+def of(seconds, **parts):
+    return price([row(0.0, **parts), row(seconds, **parts)], rounds=2)
+
+
+def test_a_dearer_round_wins_only_below_its_inverse():
+    found = ratio(of(27.1, moved=300), of(10.0), seconds=2.4)
+    assert found.wins_below == pytest.approx(10 / 27.1)
+    assert sentence("fedcurv", "fedavg", found, 10.0) == (
+        "a fedcurv round costs 2.71x a fedavg round here (down 3.0x, up 3.0x, compute 1.2x): "
+        "it wins only below 37 % of fedavg's rounds"
+    )
+
+
+def test_a_cheaper_round_wins_with_more_rounds():
+    found = ratio(of(8.0, moved=50), of(10.0))
+    assert sentence("small", "fedavg", found, 10.0) == (
+        "a small round costs 0.80x a fedavg round here (down 0.5x, up 0.5x, compute 1.0x): "
+        "it wins even with up to 1.25x of fedavg's rounds"
+    )
+
+
+def test_equal_rounds_leave_it_to_their_number():
+    assert "costs as much as a fedavg round" in sentence("other", "fedavg", ratio(of(10.04), of(10.0)), 10.0)
+
+
+def test_a_server_that_works_longer_is_named():
+    found = ratio(of(12.0, server={"omega": 2.0}), of(10.0))
+    assert "server +2 s" in sentence("fedcl", "fedavg", found, 10.0)
+
+
+def test_fewer_replies_are_named():
+    assert "1.0 replies fewer" in sentence("fedcurv", "fedavg", ratio(of(12.0, counted=1), of(10.0)), 10.0)
+    assert "1.0 replies more" in sentence("fedcurv", "fedavg", ratio(of(12.0, counted=3), of(10.0)), 10.0)
+
+
+def test_a_baseline_that_sends_nothing_has_no_ratio():
+    found = ratio(of(12.0), of(10.0, moved=0))
+    assert (found.down, found.up) == (None, None)
+    assert "down -, up -" in sentence("fedcurv", "nothing", found, 10.0)
+
+
+def test_a_little_more_is_told_as_more():
+    assert "compute 1.02x" in sentence("fedprox", "fedavg", ratio(of(12.0), of(10.0), seconds=2.04), 10.0)
+
+
+def started(device, round, **seconds):
+    return {"event": "compute.start", "device": device, "round": round, "seconds": seconds}
+
+
+def test_work_is_the_mean_of_what_is_declared_after_round_0():
+    lines = [started("a", 0, train=1.0), started("a", 1, train=2.0, fisher=1.0), {"event": "open", "t": 0.0}]
+    assert work([*lines, started("a", 2, train=4.0, fisher=1.0), started("b", 1, train=8.0)]) == {"a": 4.0, "b": 8.0}
+    assert work(lines[:1]) == {"a": 1.0}  # there is no other round
+
+
+def test_computing_is_compared_on_devices_that_computed_for_both():
+    """The slow device never began for one of them: without it 1.2 s are beside 1 s."""
+    found = over(of(12.0), of(10.0), {"quick": 1.2}, {"quick": 1.0, "slow": 9.0})
+    assert found.compute == pytest.approx(1.2)
+    assert over(of(12.0), of(10.0), {"quick": 1.2}, {"slow": 9.0}).compute is None
+
+
+def test_waste_is_a_share_of_the_bytes_both_ways():
+    cost = of(10.0, moved=100, wasted_bytes=75)  # 200 down, 100 up
+    assert cost.wasted == pytest.approx(0.25)
+    assert of(10.0, moved=0).wasted == 0
+
+
+def test_a_deadline_bites_when_more_than_a_tenth_of_the_replies_are_late():
+    assert too_late(of(10.0, asked=14, counted=8, late=6), needed=10, deadline=3.0)
+    assert not too_late(of(10.0, asked=14, counted=9, late=5), needed=10, deadline=3.0)
+    assert not too_late(of(10.0, asked=14, counted=8, lost=6), needed=10, deadline=3.0)  # these had vanished
+    assert not too_late(of(10.0, asked=4, counted=4), needed=10, deadline=3.0)  # no more were on line
+    assert not too_late(of(10.0, asked=14, counted=8, late=6), needed=10, deadline=None)
+
+
+def test_rounds_with_a_tenth_fewer_replies_are_not_compared():
+    assert fewer(of(10.0, counted=8), of(10.0, counted=9))
+    assert not fewer(of(10.0, counted=9), of(10.0, counted=10))
+    assert not fewer(of(10.0, counted=10), of(10.0, counted=8))
+
+
+def test_a_shortage_says_how_many_come_and_what_would_do():
+    rows = [row(3.0), row(6.0, asked=14, counted=0, late=13, lost=1, failed=True, wasted_bytes=300)]
+    rows.append(row(9.0, asked=14, counted=5, late=9, wasted_bytes=150))
+    assert shortage("fedcurv", price(rows, 3), 11, 3.0, 9.3) == (
+        "fedcurv: 2.5 of the 11 replies that close a round come within the deadline of 3 s (14 are asked: 11.0 late, "
+        "0.5 lost); 1 of 2 rounds fail, 75 % of the bytes are wasted; no break-even; allow 9.3 s"
+    )
+
+
+def test_the_longest_round_is_rounded_up_and_one_that_failed_is_not_asked():
+    def played(opened, closed, reason="first"):
+        return [{"event": "open", "t": opened}, {"event": "close", "t": closed, "reason": reason}]
+
+    assert longest([*played(0.0, 8.0), *played(10.0, 19.21), *played(20.0, 60.0, "too_few")]) == 9.3
+    assert longest(played(0.0, 120.0)) == 120.0
+    assert longest(played(0.0, 120.5)) == 130.0
+    assert longest(played(0.0, 5.0, "too_few")) is None

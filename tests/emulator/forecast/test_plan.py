@@ -1,0 +1,269 @@
+"""The figures of a check."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from emulator.commands.plan_text import heat_map, text
+from emulator.forecast.host import Host
+from emulator.forecast.plan import largest_speedup, plan_of, server_speedup
+from emulator.forecast.rehearsal import Rehearsal
+from emulator.study.build import study_of
+from emulator.study.jobs import Run, message_sizes
+from scenarios.load import build
+from scenarios.text.faults import BadScenario
+from tests.conftest import FAST, SMALL, merged
+
+HOST = Host(workers=2, flops_per_s=1e9, process_bytes=10**8)
+BOTH = {"algorithms": ["fedavg", {"fedcurv": {}}]}
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The plan of SMALL with changes, on a computer of known speed."""
+
+    def plan_small(**changes):
+        return plan_of(build(merged(SMALL, changes)), workers=2)
+
+    monkeypatch.setattr("emulator.forecast.plan.measured", lambda *_: HOST)
+    return plan_small
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["fedavg", {"fedcl": {"interval": 2}}, {"fedcurv": {}}], ids=str)
+def test_a_plan_tells_the_mean_round_of_the_run(play, planned, algorithm):
+    run = play(algorithm, rounds={"max": 4})
+    cost = next(iter(planned(algorithms=[algorithm], rounds={"max": 4}).prices.values()))
+    lengths = [after["time_s"] - before["time_s"] for before, after in pairwise(run.rounds)]
+    assert cost.seconds == pytest.approx(sum(lengths) / 3, rel=1e-12)
+    assert cost.span_s == run.rounds[-1]["time_s"]
+    moved = [sum(row["bytes"]["down"].values()) for row in run.rounds[1:]]
+    assert sum(cost.down_bytes.values()) == pytest.approx(sum(moved) / 3, rel=1e-12)
+    assert cost.flops == pytest.approx(sum(row["flops"] for row in run.rounds[1:]) / 3, rel=1e-12)
+    parts = (cost.down_s, cost.compute_s, cost.up_s, cost.server_s)
+    whole = cost.setup_s + cost.wait_s + sum(sum(part.values()) for part in parts)
+    assert whole == pytest.approx(cost.seconds, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_plan_compares_with_the_first_algorithm(planned):
+    plan = planned(**BOTH)
+    found = plan.ratios["fedcurv"]
+    assert plan.ratios.keys() == plan.sentences.keys() == {"fedcurv"}
+    assert found.down == pytest.approx(3, rel=0.01)  # |θ|, U and V
+    assert found.up == pytest.approx(3, rel=0.01)
+    assert found.wins_below == pytest.approx(plan.prices["fedavg"].seconds / plan.prices["fedcurv"].seconds)
+    assert plan.memory["fedcurv"].kept == 4 * plan.memory["fedavg"].parameters  # two sums in float64
+
+
+BOARD = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000}
+
+
+@pytest.mark.slow
+def test_a_plan_tells_the_joules_of_a_round_where_all_watts_are_known(play, planned):
+    run, plan = play(rounds={"max": 2}), planned(rounds={"max": 2})
+    assert plan.prices["fedavg"].joules == pytest.approx(sum(run.rounds[1]["joules"].values()), rel=1e-12)
+    assert " J, of all devices asked" in text(plan)
+    assert plan.warnings == []
+
+
+@pytest.mark.slow
+def test_a_plan_names_those_whose_watts_are_not_known(planned):
+    fleet = [*SMALL["fleet"], {"profile": "plain", "count": 2, "link": FAST}]
+    plan = planned(fleet=fleet, profiles={"plain": BOARD})
+    assert plan.prices["fedavg"].joules is None
+    assert "of all devices asked" not in text(plan)
+    [line] = plan.warnings
+    assert line.startswith("the energy of the fleet is not known, as nobody says the watts of plain; add power_idle_w")
+
+
+@pytest.mark.slow
+def test_an_algorithm_that_no_device_can_hold_leaves_the_others_their_table(planned):
+    """FedCurv keeps sums in float64 and gets three models: what holds FedAvg's training does not hold its own."""
+    plan = planned(**BOTH, fleet=[{"profile": "pi-4", "count": 4, "link": FAST, "memory_mb": 3}])
+    assert plan.prices.keys() == plan.memory.keys() == {"fedavg"}
+    assert plan.failing.keys() == {"fedcurv"}
+    assert "refuses: fedcurv needs" in plan.failing["fedcurv"]
+    assert "no round of fedcurv succeeds" in text(plan)
+
+
+@pytest.mark.slow
+def test_one_of_each_is_told_in_the_singular(planned):
+    page = text(planned(fleet=[{"profile": "pi-4", "count": 1, "link": FAST}], rounds={"max": 1}))
+    words = " ".join(page.split())
+    assert "small: 1 device; 1 is asked in a round, 1 reply closes it; at most 1 round, 1 seed." in words
+    assert "1 run takes about" in words
+
+
+@pytest.mark.slow
+def test_groups_are_told_with_what_differs_inside_them(planned):
+    plan = planned(fleet=[{"profile": "pi-4", "count": 3, "link": {**FAST, "down_mbit_s": {"choice": [4]}}}, CLOCKED])
+    groups = {group.name: group for group in plan.groups}
+    assert [(name, group.count) for name, group in groups.items()] == [("field", 6), ("pi-4", 3)]
+    assert groups["field"].flops_per_s.low < groups["field"].flops_per_s.high
+    assert (groups["pi-4"].down.low, groups["pi-4"].down.high) == (0.5e6, 0.5e6)
+    down = message_sizes(study_of(build(SMALL)), Run("fedavg", 1))[0]
+    assert groups["pi-4"].alone["fedavg"]["down"].low == pytest.approx(down / 0.5e6)
+    assert groups["field"].sometimes_off == 6
+
+
+CLOCKED = {
+    "name": "field",
+    "profile": "pi-3",
+    "count": 6,
+    "link": FAST,
+    "speed_gflop_s": {"uniform": {"low": 1, "high": 4}},
+    "presence": {"off": [[900, 901]]},
+}
+
+
+@pytest.mark.slow
+def test_minutes_are_flops_over_the_speed_of_all_workers(planned):
+    plan = planned(seeds=[1, 2, 3], evaluate={"every": 0}, rounds={"max": 40})
+    assert plan.effort.seconds == pytest.approx(3 * 40 * plan.prices["fedavg"].flops / 2e9)
+
+
+@pytest.mark.slow
+def test_evaluations_take_time_too(planned):
+    seldom, often = (planned(evaluate={"every": every}, rounds={"max": 40}).effort.seconds for every in (20, 1))
+    assert seldom < often
+
+
+def started(seconds, flops):
+    return {"event": "compute.start", "seconds": {"train": seconds}, "phases": {"train": flops}}
+
+
+def test_the_speed_up_is_what_the_last_of_those_in_turn_can_keep():
+    """2 GFLOP take this computer 2 s; of 5 devices on 2 workers the last is done after 6 s, modelled are 4 s."""
+    rehearsal = Rehearsal((), (started(40.0, 2e9), started(4.0, 2e9)), None, {}, {}, {})
+    assert largest_speedup(HOST, 5, [rehearsal]) == pytest.approx(4 / 6)
+    assert largest_speedup(HOST, 2, [rehearsal]) == pytest.approx(4 / 2)
+
+
+def test_jobs_that_are_over_at_once_limit_no_speed_up():
+    """5 MFLOP take 5 ms: that is no overrun, however little is modelled."""
+    assert largest_speedup(HOST, 2, [Rehearsal((), (started(1e-6, 5e6),), None, {}, {}, {})]) == 1000
+
+
+def test_a_server_waits_for_one_that_is_late():
+    """A combine of 0.1 s here, modelled as 0.01 s; beside a late device's 0.4 s of training it takes 0.5 s."""
+    combine = {"event": "server.start", "what": "combine", "seconds": {"combine": 0.01}, "flops": 1e6}
+    events = (started(1.0, 4e8), combine)
+    quiet, busy = (Rehearsal(({"late": late},), events, None, {}, {}, {}, combining=0.1) for late in (0, 1))
+    assert server_speedup(HOST, [quiet]) == pytest.approx(0.01 / 0.1)
+    assert server_speedup(HOST, [busy]) == pytest.approx(0.01 / 0.5)
+
+
+def test_a_server_that_computes_before_a_round_takes_its_flops_here():
+    request = {"event": "server.start", "what": "request", "seconds": {"omega": 3.0}, "flops": 2e9}
+    assert server_speedup(HOST, [Rehearsal((), (request,), None, {}, {}, {})]) == pytest.approx(3 / 2)
+
+
+@pytest.mark.slow
+def test_a_device_that_is_too_small_is_named(planned):
+    tiny = {"name": "tiny", "profile": "pi-4", "count": 2, "link": FAST, "memory_mb": 0.5}
+    plan = planned(fleet=[tiny, {"profile": "pi-4", "count": 2, "link": FAST}])
+    (warning,) = (said for said in plan.warnings if said.startswith("fedavg needs "))
+    assert "tiny has 0.5 MB" in warning
+    with pytest.raises(BadScenario, match=r"tiny-\d refuses: fedavg needs .* MB for \d+ examples, it has 0\.5 MB"):
+        planned(fleet=[tiny])
+
+
+@pytest.mark.slow
+def test_a_deadline_that_is_missed_because_devices_share_a_link_is_found(planned):
+    """Alone each takes some 0.5 s for its download at 0.5 MB/s; four together four times that."""
+    narrow = {"link": {"up_mbit_s": 4, "down_mbit_s": 1000, "latency_ms": 0}}
+    changes = {"server": narrow, "fleet": [{"profile": "pi-5", "count": 4, "link": FAST}]}
+    with pytest.raises(BadScenario, match="3 rounds in a row"):
+        planned(**changes, rounds={"max": 5, "deadline_s": 1.5})
+
+
+TIGHT = {
+    "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}, {"fedcurv": {}}],
+    "rounds": {"max": 6, "fraction": 1.0, "deadline_s": 2.0},
+    "fleet": [
+        {"profile": "pi-5", "count": 2, "link": FAST},
+        {"profile": "pi-4", "count": 4, "link": {"up_mbit_s": 4, "down_mbit_s": 4, "latency_ms": 0}},
+    ],
+}
+
+
+@pytest.mark.slow
+def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(planned):
+    """At 0.5 MB/s the model takes 0.4 s each way, FedCurv's three 1.3 s: with those four of six are late after 2 s."""
+    plan = planned(**TIGHT)
+    curv = plan.prices["fedcurv"]
+    assert (plan.prices["fedavg"].counted, curv.counted, curv.late, plan.needed) == (6, 2, 4, 6)
+    assert plan.ratios.keys() == {"fedprox"}
+    said = plan.sentences["fedcurv"]
+    assert said.startswith(f"fedcurv: {curv.counted:.1f} of the 6 replies that close a round come within the deadline")
+    assert "0 of 5 rounds fail" in said
+    assert "asked count: " in text(plan)
+    enough = float(said.rpartition("allow ")[2].removesuffix(" s"))
+    longer = planned(**merged(TIGHT, {"rounds": {"deadline_s": enough}}))
+    assert longer.prices["fedcurv"].counted == longer.needed
+    assert longer.ratios.keys() == {"fedprox", "fedcurv"}
+
+
+@pytest.mark.slow
+def test_a_baseline_that_is_kept_out_is_told_too(planned):
+    algorithms = [{"fedcurv": {}}, "fedavg"]
+    plan = planned(**{**TIGHT, "algorithms": algorithms})
+    assert plan.ratios == {}
+    assert "come within the deadline of 2 s" in plan.sentences["fedcurv"]
+    assert plan.sentences["fedavg"].startswith("fedavg: no break-even, as fedcurv gets too few replies")
+
+
+@pytest.mark.slow
+def test_computing_is_never_told_as_less_for_more_work(planned):
+    """FedCurv's declared work is FedAvg's and more, whoever closes the round: here only the quick are in time."""
+    slow = {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 50}
+    fleet = [{"profile": "pi-5", "count": 4, "link": FAST}, {"profile": "pi-3", "count": 4, "link": slow}]
+    plan = planned(**BOTH, fleet=fleet, rounds={"max": 6, "fraction": 0.5, "ask": 8})
+    assert plan.ratios["fedcurv"].compute > 1
+
+
+@pytest.mark.slow
+def test_groups_that_are_never_there_are_named(planned):
+    def away(name, *off):
+        return {"name": name, "profile": "pi-4", "count": 2, "link": FAST, "presence": {"off": list(off)}}
+
+    fleet = [away("ghosts", [0, float("inf")]), away("sleepers", [0, 9000]), away("late", [0, 0.1]), away("here")]
+    plan = planned(fleet=fleet)
+    groups = {group.name: group for group in plan.groups}
+    assert (groups["ghosts"].never_on, groups["sleepers"].never_on, groups["sleepers"].sometimes_off) == (2, 0, 2)
+    assert plan.warnings[0] == "group ghosts is never on line; look at its `presence`"
+    assert plan.warnings[1].startswith("group sleepers is off line until 9000 s, and the longest run takes some ")
+    assert len(plan.warnings) == 2
+    assert "2 never on line" in text(plan)
+
+
+@pytest.mark.slow
+def test_a_plan_is_json_and_text_of_80_columns(planned, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    plan = planned(**BOTH)
+    assert json.loads(json.dumps(plan.plain(), allow_nan=False))["ratios"].keys() == {"fedcurv"}
+    page = text(plan)
+    assert max(map(len, page.splitlines())) <= 80
+    assert "it wins only below" in " ".join(page.split())
+    assert "\x1b" not in page
+
+
+def test_the_heat_map_is_darker_where_more_examples_are():
+    lines = heat_map({"a-0": [0, 1, 25, 26, 51, 76, 100]}, 80).splitlines()
+    assert lines[-1].split("  ")[2:][0] == ""  # class 0 is blank
+    assert lines[-1].replace(" ", "") == "a-0" + "░░" + "░░" + "▒▒" + "▓▓" + "██" + "██" + "279"
+
+
+def test_the_heat_map_says_what_it_leaves_out():
+    lines = heat_map({f"a-{k:02}": [1] * 200 for k in range(50)}, 80).splitlines()
+    assert len([line for line in lines if line.startswith("  a-")]) == 20
+    assert "  and 30 more devices, between these" in lines
+    shown = len(lines[2].split()[1])
+    assert f"  and {200 - shown} more classes" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_an_empty_heat_map_is_blank():
+    assert "█" not in heat_map({"a-0": [0, 0]}, 80).splitlines()[-1]

@@ -1,0 +1,263 @@
+"""Progress by two clocks; both are told to it, so that no test waits."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from emulator.play.progress import Progress, about, clock_face, eta, sparkline
+from emulator.record.targets import Target, reached
+from emulator.study.jobs import Run
+
+few = settings(max_examples=25, deadline=None, derandomize=True)
+TARGET = Target("accuracy", 0.85)
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0  # of no meaning, as that of time.monotonic
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def row(round: int, time: float, accuracy: float | None, **more: Any) -> Mapping[str, Any]:
+    return {"round": round, "time_s": time, "accuracy": accuracy, "bytes": {"down": {"weights": 2_500_000}}, **more}
+
+
+def progress(
+    terminal: bool, targets: tuple[Target, ...] = (TARGET,), *, quiet: bool = False, height: int = 30, width: int = 140
+) -> tuple[Progress, Clock, Callable[[], str]]:
+    text, clock = io.StringIO(), Clock()
+    console = Console(
+        force_terminal=terminal, file=text, width=width, height=height, color_system=None, _environ={"TERM": "xterm"}
+    )
+    made = Progress(targets, 50, quiet=quiet, console=console, clock=clock, today=lambda: NOON)
+    return made, clock, text.getvalue
+
+
+def frame(made: Progress) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=140, color_system=None).print(made.frame())
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+# --- pure -------------------------------------------------------------------------------------------------------
+
+
+def test_a_sparkline_goes_from_the_least_to_the_greatest() -> None:
+    assert sparkline([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0.9, 0.1]) == "█▁"
+    assert sparkline([]) == ""
+
+
+def test_a_flat_curve_looks_flat() -> None:
+    assert sparkline([0.5, 0.5, 0.5]) == "▁▁▁"
+    assert sparkline([0.5, 0.501, 0.5]) == "▁▁▁"  # 0.02 of 0.05
+
+
+def test_a_sparkline_is_of_the_last_ten() -> None:
+    assert sparkline([0.0, *[0.5] * 9, 1.0]) == "▁" * 9 + "█"
+
+
+def test_a_straight_rise_arrives_where_the_line_does() -> None:
+    """0.1 in 10 s: from 0.5, 0.85 is 35 s away."""
+    assert eta([(0, 0.3), (10, 0.4), (20, 0.5)], 0.85) == pytest.approx(35.0)
+
+
+def test_the_slope_is_of_least_squares() -> None:
+    """Of (0, 0), (1, 2), (2, 1): sum((t-1)(v-1)) / sum((t-1)^2) = 1/2; from 1, 3 is 4 s away."""
+    assert eta([(0, 0.0), (1, 2.0), (2, 1.0)], 3.0) == pytest.approx(4.0)
+
+
+def test_only_the_last_five_make_the_slope() -> None:
+    assert eta([(-100, 0.9), *[(t, 0.1 * t) for t in range(5)]], 0.8) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("seen", [[], [(0, 0.5)], [(0, 0.5), (1, 0.5)], [(0, 0.6), (1, 0.5)], [(1, 0.5), (1, 0.6)]])
+def test_without_a_rise_there_is_no_time_of_arrival(seen: list[tuple[float, float]]) -> None:
+    assert eta(seen, 0.85) is None
+
+
+def test_a_value_that_only_waits_to_be_held_is_not_in_the_past() -> None:
+    assert eta([(0, 0.7), (10, 0.8), (20, 0.9)], 0.85) == 0.0
+
+
+def test_two_rounds_are_too_few_to_say_when() -> None:
+    assert eta([(0, 0.1), (10, 0.8)], 0.85) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "~0 s"), (59.4, "~59 s"), (59.6, "~1 min"), (240, "~4 min"), (5369, "~89 min"), (10_000, "~3 h")],
+)
+def test_times_of_arrival_are_rough(seconds: float, text: str) -> None:
+    assert about(seconds) == text
+
+
+def test_the_face_of_a_clock() -> None:
+    assert [clock_face(seconds) for seconds in (0, 19.9, 2467, 360_000)] == [
+        "0:00:00",
+        "0:00:19",
+        "0:41:07",
+        "100:00:00",
+    ]
+
+
+# --- elsewhere than on a terminal -------------------------------------------------------------------------------
+
+
+def test_elsewhere_a_round_is_a_dated_line() -> None:
+    made, clock, text = progress(terminal=False)
+    with made:
+        clock.time += 19
+        made.tell(Run("fedcl", 1), row(11, 2467.0, 0.7119))
+        made.tell(Run("fedcl", 2), row(0, 9.5, None))
+    noon, size = "2026-11-21T12:00:00+00:00", "2.5 MB in this round"
+    assert text().splitlines() == [
+        f"{noon} fedcl seed 1 · 12/50 rounds · 0:41:07 simulated · 0:00:19 real · 130x · {size} · accuracy 0.712",
+        f"{noon} fedcl seed 2 · 1/50 rounds · 0:00:09 simulated · 0:00:19 real · 0.5x · {size}",
+    ]
+
+
+def test_a_long_line_is_not_broken() -> None:
+    made, _, text = progress(terminal=False)
+    with made:
+        made.tell(Run("a" * 200, 1), row(0, 1.0, None))
+        made.say("b" * 200)
+    assert len(text().splitlines()) == 2
+
+
+def test_quiet_tells_no_round_but_says_what_is_to_be_said() -> None:
+    for terminal in (False, True):
+        made, _, text = progress(terminal, quiet=True)
+        with made:
+            made.tell(Run("a", 1), row(0, 1.0, 0.5))
+            assert text() == ""
+            made.say("fedlapse: stopping")
+        assert text() == "fedlapse: stopping\n"
+
+
+# --- on a terminal ----------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_two_clocks_a_curve_and_what_is_ahead() -> None:
+    """Accuracy rises by 0.1 every 10 s and stands at 0.71: 0.85 is 14 s away."""
+    made, clock, _ = progress(terminal=True)
+    for number in range(4):
+        clock.time += 10
+        made.tell(Run("fedcl", 1), row(number, 1300.0 * (number + 1), 0.41 + 0.1 * number))
+    assert frame(made) == [
+        "fedcl s1   4/50 rounds · 1:26:40 simulated · 0:00:40 real · 130x · acc 0.71 ▁▃▆█ · 0.85 in ~14 s"
+    ]
+
+
+def test_the_real_clock_goes_on_between_rounds_and_the_speed_does_not_fall() -> None:
+    made, clock, _ = progress(terminal=True)
+    clock.time += 10
+    made.tell(Run("a", 1), row(0, 100.0, None))
+    clock.time += 50
+    assert frame(made) == ["a s1   1/50 rounds · 0:01:40 simulated · 0:01:00 real · 10x · 0.85 in -"]
+
+
+def test_a_run_that_has_ended_stands_still() -> None:
+    made, clock, _ = progress(terminal=True)
+    clock.time += 10
+    made.tell(Run("a", 1), row(49, 100.0, 0.5))
+    clock.time += 50
+    assert frame(made) == ["a s1  50/50 rounds · 0:01:40 simulated · 0:00:10 real · 10x · acc 0.50 ▁"]
+
+
+def test_the_next_target_is_the_easiest_that_is_not_reached() -> None:
+    targets = (Target("accuracy", 0.9), Target("validation", 0.6), Target("accuracy", 0.5))
+    made, clock, _ = progress(True, targets)
+    ahead = []
+    for number, (accuracy, validation) in enumerate([(0.4, 0.4), (0.5, 0.5), (0.5, 0.6), (0.8, 0.5)]):
+        clock.time += 10
+        made.tell(Run("a", 1), row(number, 1.0, accuracy, validation=validation))
+        ahead.append(frame(made)[0].split(" · ")[-1])
+    # 0.9 from 0.5, by the slope of 0.4, 0.5, 0.5, 1 / 200 s: 80 s; then from 0.8, by that of all four, 6 / 500 s
+    assert ahead == ["0.5 in -", "validation 0.6 in -", "0.9 in ~1 min", "0.9 in ~8 s"]
+
+
+@few
+@given(st.lists(st.sampled_from([None, 0.1, 0.8, 0.9]), max_size=12), st.integers(1, 3))
+def test_it_knows_what_was_reached_as_the_summary_does(values: list[float | None], hold: int) -> None:
+    target = Target("accuracy", 0.8, hold)
+    made, _, _ = progress(False, (target,))
+    rows = [row(number, 1.0, value) for number, value in enumerate(values)]
+    for each in rows:
+        made.tell(Run("a", 1), each)
+    pending = made.paces[Run("a", 1)].targets if rows else [target]
+    assert (not pending) == (reached(rows, target) is not None)
+
+
+def test_many_runs_are_those_that_changed_last_and_a_count() -> None:
+    made, _, _ = progress(terminal=True)
+    for seed in range(15):
+        made.tell(Run("a", seed), row(0, 1.0, None))
+    made.tell(Run("a", 0), row(1, 2.0, None))
+    shown = frame(made)
+    assert [line.split("  ")[0].rstrip() for line in shown[:-1]] == ["a s0", *[f"a s{seed}" for seed in range(4, 15)]]
+    assert shown[-1] == "and 3 more runs"
+
+
+def test_a_low_terminal_shows_fewer() -> None:
+    made, _, _ = progress(terminal=True, height=6)
+    for seed in range(5):
+        made.tell(Run("a", seed), row(0, 1.0, None))
+    assert len(frame(made)) == 5
+    assert frame(made)[-1] == "and 1 more run"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (95, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · 130x · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
+        (86, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
+        (80, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 · 0.85 in ~24 s"),
+        (65, "a s1   3/50 rounds · 1:05:00 simulated · acc 0.61 · 0.85 in ~24 s"),
+    ],
+)
+def test_a_narrow_terminal_leaves_out_what_matters_least(width: int, shown: str) -> None:
+    made, clock, _ = progress(terminal=True, width=width)
+    for number, accuracy in enumerate((0.41, 0.52, 0.61)):
+        clock.time += 10
+        made.tell(Run("a", 1), row(number, 1300.0 * (number + 1), accuracy))
+    assert frame(made) == [shown]
+
+
+def test_the_last_state_and_what_was_said_stay_on_the_terminal() -> None:
+    made, _, text = progress(terminal=True)
+    with made:
+        made.tell(Run("fedcl", 1), row(0, 1.0, 0.5))
+        made.say("fedlapse: every run ends its round")
+        made.tell(Run("fedcl", 1), row(1, 2.0, 0.7))
+    assert "fedlapse: every run ends its round\n" in text().replace("\r", "")
+    assert text().rindex("every run ends its round") < text().rindex(" 2/50 rounds")
+    assert "2026-11-21" not in text()
+    assert text().endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = io.StringIO()
+    made = Progress((), 50, console=Console(force_terminal=True, file=text, width=140), clock=Clock())
+    with made:
+        made.tell(Run("a", 1), row(0, 1.0, 0.5))
+    assert "\x1b[3" not in text.getvalue()  # colours are codes 30 to 38
+
+
+def test_an_error_inside_leaves_the_terminal_in_order() -> None:
+    made, _, text = progress(terminal=True)
+    with pytest.raises(RuntimeError), made:
+        raise RuntimeError
+    assert text().endswith("\x1b[?25h")

@@ -1,0 +1,74 @@
+"""The price of declared work, on machines that are fast at some kinds of layers and slow at others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from devices.device import profiles
+from emulator.pricing.costs import Costs
+from emulator.study.build import study_of
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+BATCH, FAST = 10, 1e24
+
+
+def priced_on(model: str, slow: str) -> tuple[float, Any]:
+    """Seconds of each example in training, on a device that takes time for one kind of layers only: 1 s for a GFLOP."""
+    one = {"name": "d", "profile": "pixel-4", "count": 1, "link": {"up_mbit_s": 8, "down_mbit_s": 8}}
+    changes = {"model": model, "fleet": [one], "training": {"batch": BATCH, "epochs": 1}}
+    study = study_of(build(merged(SMALL, changes)))
+    speeds = dict.fromkeys(("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"), FAST)
+    machine = replace(profiles()["pixel-4"], **{**speeds, f"{slow}_flops_per_s": 1e9}, memory_bytes_per_s=FAST)
+    device = replace(study.fleet["d-0"], profile=replace(machine, overhead_s=0.0, jitter=0.0))
+    bill = Costs(replace(study, fleet={"d-0": device}), "fedavg", 1).device("d-0", 0, ("weights",), ())
+    return bill.seconds["train"] / len(study.splits[1].train["d-0"][0]), study
+
+
+def counted(study: Any, kind: str) -> float:
+    """FLOPs of an example, as torch's own counter sees it, in operators whose names have this in them."""
+    module = study.network(0)
+    x, y = torch.from_numpy(study.data.x[:BATCH]), torch.from_numpy(study.data.y[:BATCH])
+    with FlopCounterMode(display=False) as counter:
+        functional.cross_entropy(module(x), y).backward()
+    found = counter.get_flop_counts()["Global"]
+    return sum(n for op, n in found.items() if ("convolution" in str(op)) == (kind == "conv")) / BATCH
+
+
+@pytest.mark.slow
+def test_what_each_step_starts_is_in_the_bill() -> None:
+    """Two convolutions, each forward and back, in every step: 4 x 0.25 s; and the other operators, 1 s each."""
+    one = {"name": "d", "profile": "pixel-4", "count": 1, "link": {"up_mbit_s": 8, "down_mbit_s": 8}}
+    study = study_of(build(merged(SMALL, {"fleet": [one], "training": {"batch": BATCH, "epochs": 2}})))
+    steps = 2 * -(-len(study.splits[1].train["d-0"][0]) // BATCH)
+
+    def seconds(**starts: float) -> float:
+        machine = replace(profiles()["pixel-4"], jitter=0.0, **starts)  # type: ignore[arg-type]
+        device = replace(study.fleet["d-0"], profile=machine)
+        costs = Costs(replace(study, fleet={"d-0": device}), "fedavg", 1)
+        return costs.device("d-0", 0, ("weights",), ()).total_seconds
+
+    assert study.model == "digits-cnn"
+    assert seconds(convolution_s=0.25) - seconds() == pytest.approx(steps * 4 * 0.25)
+    operators = (seconds(operator_s=1.0) - seconds()) / steps
+    assert operators == pytest.approx(round(operators))  # a count
+    assert operators >= 2 * 7  # forward and back: three ReLUs, two pools, a flattening, another dense layer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["conv", "dense"])
+def test_each_kind_of_layer_is_priced_at_its_own_speed(kind: str) -> None:
+    seconds, study = priced_on("digits-cnn", kind)
+    assert counted(study, kind) > 0
+    assert seconds == pytest.approx(counted(study, kind) / 1e9, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_a_model_without_recurrent_layers_takes_no_recurrent_time() -> None:
+    assert priced_on("digits-cnn", "recurrent")[0] < 1e-12

@@ -1,0 +1,37 @@
+"""Memory of a device, by hand."""
+
+import pytest
+from torch import nn
+
+from algorithms import models
+from emulator.forecast.memory import largest
+from emulator.forecast.rehearsal import Rehearsal
+from emulator.pricing.costs import Costs
+from emulator.pricing.memory import activations
+from emulator.study.build import study_of
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_linear_layer_keeps_its_input_and_the_loss_its_logarithms():
+    """Per example: 6 inputs and 3 log-probabilities in float32, the label in int64; and one float, their weight."""
+    assert activations(nn.Linear(6, 3).to("meta"), (6,), batch=5) == 5 * (6 * 4 + 3 * 4 + 8) + 4
+
+
+def test_the_digits_network_keeps_what_its_layers_need():
+    """Of one 8 x 8 example, bytes: x 256; ReLU outputs 8192 + 4096 + 512; pooled 2048 + 1024; where the maxima were
+    (int64) 4096 + 2048; log-probabilities 40, label 8, its weight 4."""
+    expected = 256 + 8192 + 4096 + 512 + 2048 + 1024 + 4096 + 2048 + 40 + 8 + 4
+    assert activations(models.build("digits-cnn", 0).to("meta"), (1, 8, 8), batch=1) == expected
+
+
+@pytest.mark.parametrize(("momentum", "buffer"), [(0, 0), (0.9, 212_008)])
+def test_parameters_gradients_and_momentum_are_of_the_model_s_size(momentum, buffer):
+    study = study_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
+    messages = {"weights": 212_008, "importance": 7}
+    found = largest(Costs(study, "fedavg", 1), Rehearsal((), (), None, messages, messages, {"importance": 5}))
+    assert (found.parameters, found.gradients, found.momentum) == (212_008, 212_008, buffer)
+    assert (found.downloaded, found.uploaded, found.kept) == (212_015, 7, 5)
+    assert found.total == 3 * 212_008 + buffer + 7 + 7 + 5 + found.activations

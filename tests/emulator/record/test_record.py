@@ -1,0 +1,200 @@
+"""The two files of a run: whole lines at any instant, and a reader that believes nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.record.call import Call
+from emulator.record.record import Record, encode, read_lines, replace_file, run_folders, without_digests
+from emulator.record.tally import Bill
+
+few = settings(max_examples=25, deadline=None, derandomize=True)
+A = Call("a", 0)
+
+
+class Clock:
+    """Says what it is told to."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def written(tmp_path: Path, text: bytes) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(text)
+    return path
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+def test_lines_are_read_in_their_order(tmp_path: Path) -> None:
+    assert list(read_lines(written(tmp_path, b'{"t": 1}\n{"t": 2}\n'))) == [{"t": 1}, {"t": 2}]
+
+
+@pytest.mark.parametrize("last", [b'{"t": 2', b'{"t": 2}', b"{", b"", '{"t": "é'.encode()[:-1]])
+def test_a_last_line_without_its_newline_is_ignored(tmp_path: Path, last: bytes) -> None:
+    assert list(read_lines(written(tmp_path, b'{"t": 1}\n' + last))) == [{"t": 1}]
+
+
+@pytest.mark.parametrize(
+    "bad", [b"{", b"", b"[1]", b"7", b"null", b'"text"', b"\xff", b'{"t": 1} {}', b"[" * 100_000, b"7" * 5000]
+)
+def test_any_other_line_that_is_no_object_is_refused_with_its_place(tmp_path: Path, bad: bytes) -> None:
+    path = written(tmp_path, b'{"t": 1}\n' + bad + b'\n{"t": 3}\n')
+    lines = read_lines(path)
+    with pytest.raises(ValueError, match=r"events\.jsonl:2 "):
+        list(lines)
+
+
+@few
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=4), st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+        )
+    )
+)
+def test_what_was_encoded_is_read_again_the_same(
+    tmp_path_factory: pytest.TempPathFactory, objects: list[dict[str, object]]
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "some.jsonl"
+    path.write_text("".join(encode(each) + "\n" for each in objects), encoding="utf-8")
+    assert list(read_lines(path)) == objects
+
+
+def test_a_cut_file_loses_the_line_that_was_cut_and_no_other(tmp_path: Path) -> None:
+    whole = b'{"t":1}\n{"t":22}\n{"t":333}\n'
+    for length in range(len(whole) + 1):
+        lines = list(read_lines(written(tmp_path, whole[:length])))
+        assert len(lines) == whole[:length].count(b"\n")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+
+
+def test_an_event_is_one_line_with_sorted_keys_and_its_time(tmp_path: Path) -> None:
+    clock = Clock()
+    record = Record(tmp_path, clock)
+    clock.time = 1.25
+    record.open(0, ["b", "a"], "m0")
+    record.shut()
+    [text] = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert json.loads(text) == {"t": 1.25, "event": "open", "round": 0, "asked": ["b", "a"], "model": "m0"}
+    assert list(json.loads(text)) == sorted(json.loads(text))
+
+
+def test_a_row_is_never_on_disk_before_the_events_that_it_sums_up(tmp_path: Path) -> None:
+    record = Record(tmp_path, Clock())
+    for round in range(3):
+        record.open(round, ["a"], "m")
+        record.close(round, "all", ["a"])
+        record.row({"round": round})
+        assert len(list(read_lines(tmp_path / "rounds.jsonl"))) == round + 1
+        assert len(list(read_lines(tmp_path / "events.jsonl"))) == 2 * (round + 1)
+    record.shut()
+
+
+def test_what_is_told_after_the_end_is_not_written(tmp_path: Path) -> None:
+    """After a second Ctrl-C tasks still unwind."""
+    record = Record(tmp_path, Clock())
+    record.open(0, ["a"], "m")
+    record.start("down", A, {"weights": 10}, None)
+    record.shut()
+    record.shut()
+    record.cut("down", A, "closed", 5)
+    assert [line["event"] for line in read_lines(tmp_path / "events.jsonl")] == ["open", "down.start"]
+
+
+def test_nothing_that_is_not_a_number_is_written(tmp_path: Path) -> None:
+    record = Record(tmp_path, Clock())
+    with pytest.raises(ValueError, match="JSON compliant"):
+        record.row({"loss": float("nan")})
+    record.shut()
+    assert (tmp_path / "rounds.jsonl").read_bytes() == b""
+
+
+def test_a_trip_adds_up_what_its_lines_say(tmp_path: Path) -> None:
+    clock = Clock()
+    record = Record(tmp_path, clock)
+    record.open(0, ["a"], "m")
+    record.start("down", A, {"weights": 90, "frame": 10}, None)
+    clock.time = 2.0
+    record.end("down", A)
+    record.compute_start(A, Bill({"train": 800.0}, {"train": 8.0}), 100.0)
+    clock.time = 4.0
+    record.compute_cut(A, "closed")
+    trip = record.trips[A]
+    record.shut()
+    assert trip.down is not None
+    assert (trip.down.seconds, trip.down.moved, trip.nbytes) == (2.0, 100, 100)
+    [stint] = trip.work
+    assert (stint.seconds, stint.share, trip.flops) == (2.0, 0.25, 200.0)
+
+
+def test_what_happens_at_one_instant_has_one_time(tmp_path: Path) -> None:
+    clock = Clock()
+    record = Record(tmp_path, clock)
+    record.open(0, ["a"], "m")
+    with record.instant():
+        record.off(A)
+        clock.time = 1.0
+        record.on(A)
+    record.off(A)
+    record.shut()
+    assert [line["t"] for line in read_lines(tmp_path / "events.jsonl")] == [0.0, 0.0, 0.0, 1.0]
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+    replace_file(path, "old")
+    replace_file(path, "new, é")
+    assert path.read_text(encoding="utf-8") == "new, é"
+    assert [each.name for each in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+    replace_file(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(path, "new" * 100_000 + "\ud800")
+    assert path.read_text() == "old"
+
+
+def test_a_reader_of_a_file_that_is_replaced_sees_the_old_or_the_new(tmp_path: Path) -> None:
+    """It is another file that takes the name: who has the old one open reads that to its end."""
+    path = tmp_path / "summary.json"
+    replace_file(path, "old" * 1000)
+    with path.open() as reader:
+        replace_file(path, "new" * 2000)
+        assert reader.read() == "old" * 1000
+
+
+def test_a_folder_means_itself_or_all_runs_in_it(tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("fedavg-s1", "fedavg-s2")]
+    for folder in runs:
+        Record(folder, Clock()).shut()
+    assert run_folders(tmp_path) == runs
+    assert run_folders(runs[1]) == [runs[1]]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no run"):
+        run_folders(tmp_path / "empty")
+
+
+def test_golden_timelines_hold_no_digest() -> None:
+    lines: list[dict[str, object]] = [
+        {"t": 1.0, "event": "open", "model": "abc"},
+        {"event": "compute.end", "update": "abc", "device": "a"},
+    ]
+    assert list(without_digests(lines)) == [{"t": 1.0, "event": "open"}, {"event": "compute.end", "device": "a"}]

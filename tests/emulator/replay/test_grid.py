@@ -1,0 +1,189 @@
+import csv
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import Finding, Note, Times
+from emulator.replay.grid import Axis, Cell, cell, conditions, frontier
+from emulator.report import page as report
+from emulator.report import winners
+
+
+def found(**seeds):
+    """Times of each label, by seed from 1."""
+    times = {label: Times(dict(enumerate(each, 1))) for label, each in seeds.items()}
+    return Finding("here", (), {"t": times}, (), (), 0, 0)
+
+
+def at(i, j, winner):
+    return Cell({"uplink": i, "latency": j}, winner, None, None, True, {}, True)
+
+
+def test_an_axis_goes_from_end_to_end_by_equal_factors():
+    assert Axis.over("uplink", (1.0, 1000.0), 4).values == pytest.approx((1.0, 10.0, 100.0, 1000.0))
+
+
+def test_a_range_cannot_begin_at_0():
+    with pytest.raises(ValueError, match="begins above 0"):
+        Axis.over("latency", (0.0, 1.0), 3)
+
+
+def test_every_point_has_a_condition_of_its_own():
+    axes = [Axis("uplink", (1.0, 2.0)), Axis("speed", (5.0, 6.0, 7.0))]
+    made = [(place, each.up, each.down, each.speed) for place, each in conditions(axes, Condition("base"), False)]
+    assert len(made) == 6
+    assert made[4] == ({"uplink": 1, "speed": 1}, 2.0, None, 6.0)
+
+
+def test_a_symmetric_map_moves_downlinks_too():
+    (one, _) = [each for _, each in conditions([Axis("uplink", (1.0, 2.0))], Condition("base"), True)]
+    assert (one.up, one.down) == (1.0, 1.0)
+
+
+def test_a_cell_says_who_is_first_and_by_how_much():
+    made = cell({}, found(x=[2.0, 4.0], y=[6.0, 12.0]), "t")
+    assert (made.winner, made.runner_up, made.ratio, made.agree) == ("x", "y", 3.0, True)
+
+
+def test_seeds_that_disagree_are_marked():
+    made = cell({}, found(x=[2.0, 8.0, 2.0], y=[6.0, 7.0, 6.0]), "t")
+    assert (made.winner, made.agree) == ("x", False)
+
+
+def test_a_seed_in_which_nobody_gets_there_disagrees_with_nobody():
+    assert cell({}, found(x=[2.0, math.inf, 2.0], y=[6.0, math.inf, 6.0]), "t").agree
+
+
+def test_who_alone_gets_there_wins_without_a_ratio():
+    made = cell({}, found(x=[math.inf], y=[6.0]), "t")
+    assert (made.winner, made.ratio, made.times) == ("y", None, {"x": None, "y": 6.0})
+
+
+def test_a_lead_below_a_hundredth_is_a_tie():
+    near, clear = (cell({}, found(x=[1000.0], y=[at]), "t") for at in (1009.0, 1011.0))
+    assert (near.winner, near.first, near.plain["tie"]) == ("x", "tie", True)
+    assert (clear.first, clear.tie) == ("x", False)
+
+
+def test_a_cell_that_is_not_exact_has_no_winner():
+    made = cell({}, found(x=[None], y=[6.0]), "t")
+    assert (made.winner, made.exact) == (None, False)
+
+
+def test_a_cell_knows_why_it_is_not_exact():
+    note = Note("x", 2, "from round 3 on: counts not a")
+    beyond = Finding("here", (), {"t": {"x": Times({2: None})}}, (note,), (), 0, 0)
+    assert cell({}, beyond, "t").why == "x-s2 from round 3 on: counts not a"
+    assert cell({}, found(x=[2.0], y=[6.0]), "t").why == ""
+
+
+def test_the_frontier_runs_between_different_winners_only():
+    cells = [at(0, 0, "x"), at(1, 0, "y"), at(0, 1, "x"), at(1, 1, "x")]
+    # right of (0, 0), and above (1, 0)
+    assert frontier(cells, "uplink", "latency") == [(1.0, 0.0, 1.0, 1.0), (1.0, 1.0, 2.0, 1.0)]
+
+
+def drawn(third=("speed", (1e9,))):
+    axes = [Axis("uplink", (125e3, 1.25e6)), Axis("latency", (0.005, 0.05)), Axis(*third)]
+    cells = []
+    for place, _ in conditions(axes, Condition("base"), False):
+        winner = "fedcl" if place["uplink"] else "fedcurv"
+        agree, times = bool(place["latency"]), {"fedcl": 3.0, "fedcurv": 4.0}
+        cells.append(Cell({**place}, winner, "fedcl", 1.5, agree, times, True))
+    return cells, axes, winners.figure(cells, axes, ["fedcl", "fedcurv"], "accuracy 0.9", "What it means.")
+
+
+def test_the_map_is_a_chart_with_a_line_between_winners():
+    _, _, figure = drawn()
+    spec = figure.chart.to_dict()
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["rect", "text", "rule"]
+    assert "1.50 ?" in str(spec["layer"][1])
+
+
+def shown(figure):
+    """What the cells of a map are said to be, and the text in each; the picture holds each text once, and numbers."""
+    boxes = figure.chart.to_dict()["layer"][0]
+    texts = {each["as"]: json.loads(each["calculate"].rpartition("[")[0]) for each in boxes["transform"]}
+    rows = csv.DictReader(figure.chart.to_dict()["datasets"][boxes["data"]["name"]].splitlines())
+    return [tuple(texts[name][int(row[name])] for name in ("winner", "ratio")) for row in rows]
+
+
+def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
+    axes = [Axis("uplink", (125e3, 1.25e6))]
+    cells = [Cell({"uplink": i}, "x", "y", ratio, True, {}, True) for i, ratio in enumerate((1.0007, 1.4))]
+    figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(["x", "y"], []))
+    assert shown(figure) == [("tie", "tie"), ("x", "1.40")]
+    assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["x", "y", "tie"]
+    assert "tie: the first two are less than 1 % apart" in figure.caption
+
+
+def test_cells_of_a_map_that_was_broken_off_are_drawn_as_not_played():
+    cells, axes, _ = drawn()
+    figure = winners.figure(cells[:3], axes, ["fedcl", "fedcurv"], "accuracy 0.9", "")
+    assert [winner for winner, _ in shown(figure)].count("not played") == 1
+    assert shown(figure)[-1] == ("not played", "not\nplayed")
+
+
+def test_a_third_range_is_a_panel_for_each_value():
+    _, _, figure = drawn(("speed", (1e9, 4e9)))
+    assert [panel.title for panel in figure.chart.vconcat] == ["speed, GFLOP/s: 1", "speed, GFLOP/s: 4"]
+
+
+def test_a_map_that_was_broken_off_has_the_panels_that_were_begun():
+    cells, axes, _ = drawn(("speed", (1e9, 4e9)))
+    begun = [each for each in cells if each.place["speed"] == 0]
+    figure = winners.figure(begun, axes, ["fedcl", "fedcurv"], "accuracy 0.9", "")
+    assert figure.chart.title == "speed, GFLOP/s: 1"
+
+
+def test_a_map_that_was_kept_is_drawn_again(tmp_path):
+    cells, axes, figure = drawn()
+    said = {
+        "labels": ["fedcl", "fedcurv"],
+        "target": "accuracy 0.9",
+        "axes": {axis.name: list(axis.values) for axis in axes},
+        "notes": [],
+        "cells": winners.rows(cells, axes),
+    }
+    assert winners.kept(tmp_path) is None
+    (tmp_path / "map.json").write_text(json.dumps(said))
+    again = winners.kept(tmp_path)
+    assert again.chart.to_dict() == figure.chart.to_dict()
+    assert winners.kept(tmp_path, "another") is None
+    (tmp_path / "map.json").write_text("{}")
+    with pytest.raises(ValueError, match="is not as `fedlapse map` writes it"):
+        winners.kept(tmp_path)
+
+
+def test_a_map_of_other_results_is_not_shown_and_that_is_said(tmp_path):
+    def remarks(digest):
+        one = SimpleNamespace(folder=tmp_path, summary={"digest": digest})
+        return list(report._remarks(SimpleNamespace(summary={"labels": {}}, sources={"a": one})))
+
+    assert remarks("new") == []
+    (tmp_path / "map.json").write_text('{"digest": "old"}')
+    assert remarks("old") == []
+    assert remarks("new") == [
+        "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
+    ]
+
+
+@pytest.mark.slow
+def test_the_page_needs_no_network_and_the_picture_is_a_png():
+    _, _, figure = drawn()
+    page = winners.page(figure, "Made by a test.")
+    assert "<svg" in page
+    assert "<script" not in page
+    assert "What it means." in page
+    assert winners.png(figure)[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_picture_says_what_its_numbers_mean(monkeypatch):
+    specs = []
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda spec, **_: specs.append(spec) or b"")
+    _, _, figure = drawn()
+    winners.png(figure)
+    assert specs[0]["title"]["subtitle"] == ["What it means."]

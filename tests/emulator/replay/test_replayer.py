@@ -1,0 +1,330 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from devices.device import Device, profiles
+from emulator.commands.replay.text import ranked
+from emulator.record.targets import Target
+from emulator.replay.bare import Setting
+from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
+from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_to
+from emulator.replay.replayer import Parting, Replayed
+from emulator.replay.script import read_script
+from emulator.results.quantities import RATE, SECONDS, SIZE, SPEED
+from network.links.link import Link
+from network.links.tcp import Tcp
+from network.links.trace import Trace
+from network.sharing.flow import Shared
+
+GOAL = Target("accuracy", 0.5)
+
+
+def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
+    """A replay whose rounds end at these times with these accuracies."""
+    made = [
+        {"round": number, "time_s": at, "accuracy": accuracy, "bytes": {"down": {}, "up": {}}}
+        for number, (at, accuracy) in enumerate(rows)
+    ]
+    return Replayed(label, seed, made, parting, 0, failure)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text", "value"),
+    [
+        (RATE, "100Mbit/s", 12.5e6),
+        (RATE, "1 MB/s", 1e6),
+        (RATE, "1MiB/s", 1048576.0),
+        (RATE, "8kbit/s", 1e3),
+        (SIZE, "6.65MB", 6.65e6),
+        (SECONDS, "10s", 10.0),
+        (SECONDS, "5ms", 0.005),
+        (SECONDS, "0ms", 0.0),
+        (SPEED, "0.1GFLOP/s", 1e8),
+    ],
+)
+def test_a_quantity_is_read_in_our_units(quantity, text, value):
+    assert quantity.value(text) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "100", "Mbit/s", "-1Mbit/s", "1mbit/s", "nanMbit/s", "1e999Mbit/s", "0Mbit/s"])
+def test_what_is_no_rate_is_refused(text):
+    with pytest.raises(ValueError, match="rate"):
+        RATE.value(text)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text", "ends"),
+    [
+        (RATE, "0.1..100Mbit/s", (12500.0, 12.5e6)),
+        (RATE, "100kbit/s..1Mbit/s", (12500.0, 125e3)),
+        (SECONDS, "5..500ms", (0.005, 0.5)),
+        (RATE, "8Mbit/s", (1e6, 1e6)),
+    ],
+)
+def test_a_range_takes_its_unit_from_its_end(quantity, text, ends):
+    assert quantity.span(text) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize("text", ["9..1Mbit/s", "..1Mbit/s", "1..", "1..2..3Mbit/s", "1s..2Mbit/s"])
+def test_what_is_no_range_is_refused(text):
+    with pytest.raises(ValueError, match="rate"):
+        RATE.span(text)
+
+
+def test_a_range_without_a_unit_is_told_by_its_end():
+    with pytest.raises(ValueError, match=r"'500' is no time; write it as 10s \(s, ms, min, h\)"):
+        SECONDS.span("5..500")
+
+
+def test_the_time_to_a_target_is_that_of_its_round():
+    assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, 2) == 7.0
+
+
+def test_a_target_that_is_not_reached_is_never():
+    assert time_to(replayed((3.0, 0.4)), GOAL, 1) == math.inf
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"parting": Parting(1, "counts a, not b")},
+        {"failure": "3 rounds in a row had fewer than min_replies"},
+        {},  # the record does not say what is sent in round 1: not even --anyway goes on
+    ],
+)
+def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_is(ended):
+    """Of two rounds only the first was replayed."""
+    assert time_to(replayed((3.0, 0.4), **ended), GOAL, 2) is None
+    assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == 3.0
+    assert time_to(replayed((3.0, None), **ended), None, 2) is None
+
+
+def test_a_replay_that_went_on_after_its_parting_is_whole():
+    assert time_to(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), None, 2) == 7.0
+
+
+def test_without_a_target_the_end_counts():
+    assert result_of(replayed((3.0, None), (5.0, None)), [], 2).times == {ALL: 5.0}
+
+
+def found(name: str, **seconds: float | None) -> Finding:
+    return Finding(name, (), {"t": {label: Times({1: at}) for label, at in seconds.items()}}, (), (), 0, 0)
+
+
+def test_the_order_turns_where_another_one_is_first():
+    first, same, turned = (found("a", x=1.0, y=2.0), found("b", x=5.0, y=9.0), found("c", x=3.0, y=2.0))
+    assert flips([first, same, turned], "t") == ["c"]
+
+
+def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
+    ahead, tie, just = (found("a", x=1.0, y=1.02), found("b", x=1.009, y=1.0), found("c", x=1.01, y=1.0))
+    assert [each.first("t") for each in (ahead, tie, just)] == ["x", "tie", "y"]
+    assert flips([ahead, tie, just], "t") == ["c"]
+    assert flips([tie, ahead, just], "t") == []
+    assert found("d", x=math.inf, y=math.inf).first("t") is None
+    assert found("e", x=math.inf, y=5.0).first("t") == "y"
+
+
+def test_ties_are_no_chain():
+    """c is within 1 % of b and b of a, but c is not of a."""
+    chain = found("a", a=100.0, b=100.6, c=101.3, d=math.inf, e=math.inf)
+    assert ranked(chain, "t") == "a = b < c < d = e"
+    assert flips([chain, found("b", a=101.3, b=100.6, c=100.0, d=math.inf, e=math.inf)], "t") == ["b"]
+
+
+def test_an_order_with_an_unknown_time_turns_nothing():
+    assert flips([found("a", x=1.0, y=2.0), found("b", x=None, y=2.0)], "t") == []
+
+
+def test_who_never_gets_there_is_the_last():
+    assert found("a", x=math.inf, y=2.0).order("t") == ("y", "x")
+    assert found("a", x=math.inf, y=math.inf).order("t") is None
+
+
+def test_a_median_needs_every_seed():
+    both = [result_of(replayed((at, 0.6), seed=seed), [GOAL], 1) for seed, at in ((1, 4.0), (2, 6.0))]
+    assert finding("s", (), both).times["accuracy 0.5"]["fedavg"].median == 5.0
+    lost = result_of(replayed(seed=3, parting=Parting(0, "")), [GOAL], 1)
+    assert not finding("s", (), [*both, lost]).times["accuracy 0.5"]["fedavg"].known
+
+
+def written(folder, text):
+    path = folder / "trace.csv"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_downlink_alone_is_refused(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s\n0,8\n1,16\n2,\n")
+    with pytest.raises(ValueError, match="is a downlink only"):
+        list(links_from([path], Uplink()))
+
+
+def test_an_uplink_alone_is_no_downlink(tmp_path):
+    path = written(tmp_path, "time_s,up_mbit_s\n0,8\n1,16\n2,\n")
+    with pytest.raises(ValueError, match="no trace of the direction down, only up"):
+        list(links_from([path], Uplink()))
+
+
+def test_a_log_of_downloads_is_no_uplink(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("0.5 2.0\n1.0 3.0\n1.7 1.0\n")
+    with pytest.raises(ValueError, match="nothing about an uplink"):
+        list(links_from([], Uplink([str(path)])))
+
+
+def test_a_share_of_the_downlink_is_for_those_without_an_uplink(tmp_path):
+    """A folder with a log of downloads and a pair: the pair keeps what was recorded."""
+    (tmp_path / "log").write_text("0.5 2.0\n1.0 3.0\n1.7 1.0\n")
+    (tmp_path / "lte.down").write_text("1\n2\n")
+    (tmp_path / "lte.up").write_text("4\n")
+    log, pair = links_from([str(tmp_path)], Uplink(ratio=0.5))
+    assert (log.up.mean, log.assumptions) == (log.down.mean / 2, ("assumed: uplink = 0.5 x downlink",))
+    assert (pair.up.mean, pair.assumptions) == (
+        375e3,
+        ("the uplink is the recorded one, and --up-ratio is not used",),
+    )
+
+
+@pytest.mark.parametrize(("uplink", "share"), [(Uplink(ratio=0.2), 0.2), (Uplink(symmetric=True), 1.0)])
+def test_an_assumed_uplink_is_a_share_of_the_downlink_and_is_said(tmp_path, uplink, share):
+    path = written(tmp_path, "time_s,down_mbit_s\n0,8\n1,16\n2,\n")
+    (condition,) = links_from([path], uplink)
+    assert isinstance(condition.up, Trace)
+    assert condition.up.carried(0.0, 2.0) == pytest.approx(share * 3e6)  # 1 MB and 2 MB
+    assert any(said.startswith("assumed: ") for said in condition.assumptions)
+
+
+def test_a_pair_of_files_is_one_trace_with_both_ways(tmp_path):
+    (tmp_path / "lte.down").write_text("1\n2\n")
+    (tmp_path / "lte.up").write_text("4\n")
+    (condition,) = links_from([str(tmp_path)], Uplink())
+    assert (condition.name, condition.down.mean, condition.up.mean) == ("lte", 1.5e6, 375e3)  # 1500 bytes a line
+
+
+def test_a_trace_that_carries_nothing_is_refused(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,0,1\n2,,\n")
+    with pytest.raises(ValueError, match="carries no byte down"):
+        list(links_from([path], Uplink()))
+
+
+def test_a_folder_passes_over_what_is_no_trace_and_says_so_but_not_over_all(tmp_path):
+    (tmp_path / "README").write_text("about the traces\n")
+    with pytest.raises(ValueError, match=r"holds no downlink trace: passed over README \(of no known format\)"):
+        list(links_from([str(tmp_path)], Uplink(symmetric=True)))
+    written(tmp_path, "time_s,down_mbit_s\n0,8\n2,\n")
+    (tmp_path / "damaged.csv").write_text("time_s,down_mbit_s\n0,x\n2,\n")
+    told: list[str] = []
+    made = links_from([str(tmp_path)], Uplink(symmetric=True), tell=told.append)
+    assert [each.name for each in made] == ["trace.csv"]
+    (passed,) = told
+    assert passed.startswith(f"passed over in {tmp_path}: README (of no known format), damaged.csv (line 2: ")
+
+
+def test_a_format_that_content_leaves_open_is_asked_for_and_taken(tmp_path):
+    (tmp_path / "log").write_text("0 1\n1 1\n2 3\n3 3\n")
+    for place in (tmp_path / "log", tmp_path):
+        with pytest.raises(ValueError, match="could be pensieve or oboe; name its format with --from"):
+            list(links_from([str(place)], Uplink(symmetric=True)))
+        (made,) = links_from([str(place)], Uplink(symmetric=True), "oboe")
+        assert made.down.peak == 3e3 / 8
+    with pytest.raises(ValueError, match="no such format; did you mean oboe"):
+        list(links_from([str(tmp_path)], Uplink(symmetric=True), "obo"))
+
+
+def test_traces_are_looked_for_in_the_data_folder_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDLAPSE_DATA", str(tmp_path))
+    written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n2,,\n")
+    assert [each.name for each in links_from(["trace.csv"], Uplink())] == ["trace.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("5g_trace_15", "5g_trace_15: there is no such file"),
+        ("10_walks", "10_walks: there is no such file"),
+        ("5Mbps", "no rate; write it as 100Mbit/s .*; nor is there such a file"),
+    ],
+)
+def test_a_file_that_is_not_there_is_no_bad_rate(name, said):
+    with pytest.raises(ValueError, match=said):
+        list(links_from([name], Uplink(symmetric=True)))
+
+
+def test_a_rate_is_a_link_that_never_changes():
+    (condition,) = links_from(["8Mbit/s"], Uplink(ratio=0.5))
+    assert (condition.down, condition.up) == (1e6, 0.5e6)
+
+
+def test_one_uplink_serves_all_downlinks_and_two_do_not_serve_three():
+    assert [each.up for each in links_from(["8Mbit/s", "16Mbit/s"], Uplink(["4Mbit/s"]))] == [0.5e6, 0.5e6]
+    with pytest.raises(ValueError, match="2 uplinks for 3 downlinks"):
+        list(links_from(["1Mbit/s"] * 3, Uplink(["4Mbit/s"] * 2)))
+
+
+def test_a_recorded_link_keeps_its_model_and_leaves_its_cell(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n50,16,8\n100,,\n")
+    (condition,) = links_from([path], Uplink())
+    before = Link(1.0, 1.0, 0.1, tcp=Tcp(tls=2), via="cell")
+    after = condition.link(before)
+    assert (after.latency, after.tcp, after.via) == (0.1, before.tcp, None)
+    assert after.down.mean == 1.5e6
+    assert Condition("slow", down=5.0).link(before).via == "cell"
+
+
+def base(*links):
+    """A setting of devices with these links, where there is a cell."""
+    server = Device("server", profiles()["workstation"])
+    cell = {"cell": Shared(1.0, None, False)}
+    named = dict(zip("abc", links, strict=False))
+    return Setting("base", {}, named, server, Link(1.0, 1.0, 0.0), {"down": cell, "up": cell})
+
+
+def test_a_cell_that_is_left_out_is_an_assumption(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,8,4\n100,,\n")
+    (traced,) = links_from([path], Uplink())
+    within, alone = Link(1.0, 1.0, 0.0, via="cell"), Link(1.0, 1.0, 0.0)
+    (said,) = traced.about(base(within, alone))
+    assert said == "a recorded link has its share of a cell inside, so it is not behind cell"
+    assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(within)) == ()
+
+
+def test_recorded_latencies_are_told_unless_another_is_said(tmp_path):
+    path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s,latency_ms\n0,8,4,70\n100,,,\n")
+    (traced,) = links_from([path], Uplink())
+    assert traced.about(base()) == ("the trace's latencies win over the link's",)
+    assert replace(traced, latency=0.04).about(base()) == ()
+    assert replace(traced, latency=0.04).link(Link(1.0, 1.0, 0.1)).mean_latency == 0.04
+
+
+@pytest.mark.parametrize("kind", ["conv", "recurrent"])
+def test_at_one_speed_every_kind_of_layer_is_as_fast(kind):
+    """1 GFLOP at 1 GFLOP/s is a second, also on a profile with speeds by kind of layer."""
+    phone = Device("phone", profiles()["pixel-4"])
+    (made,) = at_speed({"phone": phone}, 1e9).values()
+    took = made.seconds(1e9, 0.0, 1, **{kind: 1e9}) - made.seconds(0.0, 0.0, 1)
+    assert took == pytest.approx(1.0)
+    assert phone.seconds(1e9, 0.0, 1, **{kind: 1e9}) - phone.seconds(0.0, 0.0, 1) != pytest.approx(1.0)
+
+
+def test_of_all_runs_the_most_repeated_recording_is_told():
+    both = [
+        result_of(replace(replayed((5.0, 0.6), seed=seed), loops=loops), [GOAL], 1) for seed, loops in ((1, 3), (2, 7))
+    ]
+    assert finding("s", (), both).loops == 7
+
+
+def test_a_record_that_is_none_is_told_in_a_line(tmp_path):
+    folder = tmp_path / "fedavg-s1"
+    folder.mkdir()
+    (folder / "rounds.jsonl").write_text('{"round":0}\n')
+    (folder / "events.jsonl").write_text('{"event":"close","round":0,"t":1}\n')
+    with pytest.raises(ValueError, match=r"events.jsonl:1 is not as"):
+        read_script(folder)
+    with pytest.raises(ValueError, match="LABEL-sSEED"):
+        read_script(tmp_path / "nothing")
+
+
+def test_a_condition_that_says_nothing_changes_no_link():
+    assert Condition("same").link(Link(3.0, 2.0, 0.1)) == Link(3.0, 2.0, 0.1)

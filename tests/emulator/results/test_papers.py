@@ -1,0 +1,84 @@
+"""Numbers that papers state, beside ours: shown, never judged."""
+
+import pytest
+
+from emulator.results import tables
+from emulator.results.papers import beside, steps
+from scenarios.schema.scenario import Published
+
+
+def rows(*accuracies):
+    return [
+        {"round": number, "time_s": float(number), "accuracy": accuracy, "bytes": {"down": {}, "up": {}}}
+        for number, accuracy in enumerate(accuracies)
+    ]
+
+
+def runs(**seeds):
+    return {label: dict(enumerate(of, 1)) for label, of in seeds.items()}
+
+
+def test_a_final_value_is_the_last_that_was_measured():
+    (found,) = beside([Published(label="a", final=0.8, source="Table 1")], runs(a=[rows(0.1, 0.5, None), rows(0.7)]))
+    assert found["ours"] == {"median": 0.6, "low": 0.5, "high": 0.7}
+    assert (found["theirs"], found["seeds"], found["what"]) == (0.8, {"1": 0.5, "2": 0.7}, "accuracy at the end")
+
+
+def test_rounds_to_a_value_count_from_one_and_a_seed_that_never_gets_there_is_infinite():
+    said = Published(label="a", value=0.5, rounds=9)
+    (found,) = beside([said], runs(a=[rows(0.1, 0.5), rows(0.2, 0.3)]))
+    assert found["seeds"] == {"1": 2, "2": None}
+    assert (found["reached"], found["of"], found["ours"]["high"]) == (1, 2, None)
+
+
+def test_a_part_of_the_first_one_s_rounds_is_taken_seed_by_seed():
+    said = Published(label="b", value=0.5, ratio=0.528)
+    ran = runs(a=[rows(0.1, 0.1, 0.1, 0.5), rows(0.1, 0.5)], b=[rows(0.1, 0.5), rows(0.5)])
+    (found,) = beside([said], ran)
+    assert found["seeds"] == {"1": 0.5, "2": 0.5}
+    (step,) = steps([found])
+    assert (step.theirs, step.agrees) == (0.528, True)
+
+
+def test_a_label_that_was_not_run_is_left_out():
+    assert beside([Published(label="zzz", final=0.8)], runs(a=[rows(0.1)])) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "agrees"), [((0.5, 0.6), True), ((0.3, 0.2), False), ((0.5, 0.3), None), ((0.4, 0.5), None)]
+)
+def test_a_step_agrees_if_every_seed_differs_in_the_direction_of_the_paper(ours, agrees):
+    said = [Published(label="a", final=0.8), Published(label="b", final=0.82)]
+    found = beside(said, runs(a=[rows(0.4), rows(0.4)], b=[rows(value) for value in ours]))
+    (step,) = steps(found)
+    assert step.theirs == pytest.approx(0.02)
+    assert step.agrees is agrees
+    assert step.ours["low"] == pytest.approx(min(ours) - 0.4)
+
+
+def test_fewer_rounds_are_a_ratio_below_one():
+    said = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
+    found = beside(said, runs(a=[rows(0.1, 0.1, 0.1, 0.5)], b=[rows(0.1, 0.5)]))
+    (step,) = steps(found)
+    assert (step.theirs, step.ours["median"], step.agrees) == (0.3, 0.5, True)
+
+
+def test_a_seed_that_never_got_there_makes_a_step_unclear():
+    said = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
+    found = beside(said, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.5)]))
+    assert steps(found)[0].agrees is None
+
+
+def test_the_table_shows_both():
+    said = [Published(label="a", final=0.8, source="Table 1"), Published(label="a", value=0.5, rounds=30)]
+    shown = tables.published({"published": beside(said, runs(a=[rows(0.25, 0.5)]))})
+    assert shown.rows == [
+        ("a", "accuracy at the end", "Table 1", "0.800", "0.500", ""),
+        ("a", "rounds to accuracy 0.5", "", "30", "2", ""),
+    ]
+
+
+@pytest.mark.parametrize("said", [{}, {"final": 0.5, "value": 0.5}, {"value": 0.5}, {"rounds": 3}])
+def test_a_number_is_a_final_value_or_rounds_to_one(said):
+    with pytest.raises(ValueError, match="a published number is"):
+        Published(label="a", **said)

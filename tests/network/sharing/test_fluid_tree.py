@@ -1,0 +1,280 @@
+"""Sharing on trees, with rates that vary, pauses and aborts: by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from network.links.ramp import Ramp
+from network.links.rate import Constant, Rate
+from network.sharing.course import Course
+from network.sharing.flow import Shared
+from network.sharing.fluid import Fluid
+from network.sharing.tree import Tree
+from tests.network.sharing.naive_cases import play
+from tests.network.sharing.naive_sharing import Floats, Opening, Steps
+
+MB = 1e6  # bytes
+
+# --- by hand ----------------------------------------------------------------------------------------------
+
+
+def test_a_cell_that_is_full_leaves_the_rest_of_the_server_to_others() -> None:
+    """Server 10, cell 4 with two phones, one on a wire: 2, 2 and 6 bytes/s."""
+    fluid = Fluid(10.0, {"cell": Shared(4.0)})
+    fluid.open(0.0, "a", 10.0, 9.0, via="cell")
+    fluid.open(0.0, "b", 20.0, 9.0, via="cell")
+    fluid.open(0.0, "wire", 60.0, 9.0)
+
+    assert fluid.rates(0.0) == {"a": 2.0, "b": 2.0, "wire": 6.0}
+    assert fluid.advance(5.0) == ["a"]
+    assert fluid.rates(5.0) == {"b": 4.0, "wire": 6.0}
+    assert fluid.next_finish() == 7.5
+    assert fluid.advance(7.5) == ["b"]
+    assert fluid.rates(7.5) == {"wire": 9.0}
+
+
+@pytest.mark.parametrize("shared", [{}, {"cell": Shared(100.0), "mast": Shared(11.0, "cell")}])
+@pytest.mark.parametrize("server", [12.0, Steps((0.0, 50.0), (12.0, 1.0))])
+def test_flows_without_a_bound_of_their_own_share_what_the_others_leave(
+    shared: dict[str, Shared], server: float | Rate
+) -> None:
+    """Caps 2, none and none on 12 (or 11 below a mast): 2, 5, 5 (or 2, 4.5, 4.5)."""
+    fluid = Fluid(server, shared)
+    caps: list[float | Rate] = [2.0, Constant(math.inf), Constant(math.inf)]
+    for flow, cap in enumerate(caps):
+        fluid.open(0.0, flow, 10.0, cap, via="mast" if shared else None)
+
+    assert fluid.rates(0.0) == ({0: 2.0, 1: 4.5, 2: 4.5} if shared else {0: 2.0, 1: 5.0, 2: 5.0})
+
+
+def test_weights_divide_what_is_shared() -> None:
+    fluid = Fluid(12.0)
+    fluid.open(0.0, "near", 18.0, 100.0, weight=3.0)
+    fluid.open(0.0, "far", 12.0, 100.0, weight=1.0)
+
+    assert fluid.rates(0.0) == {"near": 9.0, "far": 3.0}
+    assert fluid.advance(2.0) == ["near"]
+    assert fluid.next_finish() == 2.5
+
+
+def test_a_flow_on_a_trace_ends_by_its_integral_with_one_look() -> None:
+    """2 bytes/s for 1 s, nothing for 30 s, then 4: the 10 bytes take 33 s, whatever the number of samples."""
+    fluid = Fluid(100.0)
+    fluid.open(0.0, "a", 10.0, Steps((0.0, 1.0, 31.0), (2.0, 0.0, 4.0)))
+
+    assert fluid.next_finish() == 33.0
+    assert fluid.carried(2.0, "a") == 2.0
+    assert fluid.advance(33.0) == ["a"]
+
+
+def test_a_server_whose_rate_varies_is_shared_at_each_instant() -> None:
+    """10 bytes/s for 1 s, then 2: both carry 5 by 1 s, and 1 a second after."""
+    fluid = Fluid(Steps((0.0, 1.0), (10.0, 2.0)))
+    fluid.open(0.0, "a", 7.0, 100.0)
+    fluid.open(0.0, "b", 8.0, 100.0)
+
+    assert play([Opening(0, 7, 100.0), Opening(0, 8, 100.0)], Steps((0.0, 1.0), (10.0, 2.0)), {})[0] == {0: 3.0, 1: 3.5}
+    assert fluid.rates(0.0) == {"a": 5.0, "b": 5.0}
+    assert fluid.rates(1.0) == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("shared", [{}, {"cell": Shared(10.0), "mast": Shared(11.0, "cell")}])
+def test_slow_start_leaves_its_share_to_others_and_waits_for_nothing(shared: dict[str, Shared]) -> None:
+    """By hand (network.md §1): windows of 1, 2, 4 ... bytes every half second are 2, 4, 8 ... bytes/s.
+
+    Of 10 bytes/s the other has 8, then 6, and from the third round trip on both have 5.  12 bytes end at 2 s, by when
+    the slow one has carried 1 + 2 + 5; its last 10 have the link alone.  Round trips above 5 bytes/s are no events.
+    """
+    fluid, looks = Fluid(1e9 if shared else 10.0, shared), []
+    via = "mast" if shared else None
+    fluid.open(0.0, "fast", 12.0, 100.0, via=via)
+    fluid.open(0.0, "slow", 18.0, Ramp(Constant(100.0), 0.0, 0.5, 1.0), via=via)
+
+    for t, slow, fast in ((0.0, 2.0, 8.0), (0.5, 4.0, 6.0), (1.0, 5.0, 5.0), (1.5, 5.0, 5.0)):
+        assert fluid.rates(t) == {"fast": fast, "slow": slow}
+    while (due := fluid.next_finish()) < math.inf:
+        looks.append((due, fluid.advance(due)))
+    assert [look for look in looks if look[1]] == [(2.0, ["fast"]), (3.0, ["slow"])]
+    assert shared or [due for due, _ in looks] == [0.5, 1.0, 2.0, 3.0]
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each plan of a tree was made."""
+    made: list[float] = []
+    plan = Tree._plan
+
+    def counted(tree: Tree) -> Course:
+        made.append(tree._now)
+        return plan(tree)
+
+    monkeypatch.setattr(Tree, "_plan", counted)
+    return made
+
+
+def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[float]) -> None:
+    """Four flows of 1 byte/s on links that carry 4 or more: two end, one is closed, and nobody looks anew."""
+    wide = Steps((0.0, 0.5), (5.0, 4.0))
+    fluid = Fluid(wide, {"cell": Shared(wide)})
+    for flow, nbytes in enumerate((1.0, 2.0, 9.0, 3.0)):
+        fluid.open(0.0, flow, nbytes, 1.0, via="cell")
+
+    assert fluid.advance(1.0) == [0]
+    assert fluid.advance(2.0) == [1]
+    assert fluid.close(2.5, 2) == 2.5
+    assert fluid.next_finish() == 3.0
+    assert fluid.advance(3.0) == [3]
+    assert plans == [0.0]
+
+
+def test_many_openings_at_one_instant_are_one_plan_of_a_tree(plans: list[float]) -> None:
+    fluid = Fluid(10.0, {"cell": Shared(5.0)})
+    for flow in range(50):
+        fluid.open(3.0, flow, 1.0, 1.0, via="cell")
+    fluid.next_finish()
+    fluid.next_finish()
+
+    assert plans == [3.0]
+
+
+@pytest.mark.parametrize("n", [1, 3, 7, 10])
+def test_n_equal_flows_below_a_cell_take_n_times_one(n: int) -> None:
+    ends, _ = play([Opening(0.0, MB, MB, via="cell")] * n, 1e9, {"cell": Shared(MB)})
+
+    assert ends == {flow: pytest.approx(n, rel=1e-12) for flow in range(n)}
+
+
+def test_one_megabyte_at_8_mbit_s_takes_one_second_wherever_the_bound_is() -> None:
+    rate = 8e6 / 8
+    kinds: list[Callable[[float], float | Rate]] = [float, Constant, lambda each: Steps((0.0, 0.25), (each, each))]
+    for capacity, cell, cap in ((rate, 1e9, 1e9), (1e9, rate, 1e9), (1e9, 1e9, rate), (rate, rate, rate)):
+        for kind in kinds:
+            ends, _ = play([Opening(0.0, MB, kind(cap), via="cell")], kind(capacity), {"cell": Shared(kind(cell))})
+            assert ends == {0: 1.0}
+
+
+def test_a_paused_flow_gives_its_share_away_and_goes_on_where_it_was() -> None:
+    fluid = Fluid(10.0)
+    fluid.open(0.0, "a", 20.0, 10.0)
+    fluid.open(0.0, "b", 20.0, 10.0)
+
+    fluid.pause(2.0, "a")
+    assert fluid.carried(2.0, "a") == 10.0
+    assert fluid.rates(2.0) == {"a": 0.0, "b": 10.0}
+    assert fluid.advance(3.0) == ["b"]
+    assert fluid.next_finish() == math.inf
+    fluid.resume(5.0, "a")
+    assert fluid.next_finish() == 6.0
+    assert fluid.close(5.5, "a") == 15.0
+
+
+def test_pausing_a_flow_that_has_ended_by_then_does_nothing() -> None:
+    fluid = Fluid(10.0)
+    fluid.open(0.0, "a", 10.0, 10.0)
+    fluid.pause(2.0, "a")
+    fluid.resume(3.0, "a")
+
+    assert fluid.advance(3.0) == ["a"]
+    with pytest.raises(ValueError, match="'a' is not open"):
+        fluid.pause(3.0, "a")
+
+
+def test_pause_and_resume_in_the_wrong_order_are_refused() -> None:
+    fluid = Fluid(10.0)
+    fluid.open(0.0, "a", 10.0, 10.0)
+    with pytest.raises(ValueError, match="not paused"):
+        fluid.resume(0.5, "a")
+    fluid.pause(0.5, "a")
+    with pytest.raises(ValueError, match="paused already"):
+        fluid.pause(0.5, "a")
+    assert fluid.close(0.75, "a") == 5.0
+
+
+def test_links_that_are_no_tree_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'a' is below itself"):
+        Fluid(1.0, {"a": Shared(1.0, "b"), "b": Shared(1.0, "a")})
+    with pytest.raises(ValueError, match="'a' has the parent 'x'"):
+        Fluid(1.0, {"a": Shared(1.0, "x")})
+    with pytest.raises(ValueError, match="'a' has a capacity of 0"):
+        Fluid(1.0, {"a": Shared(0)})
+    with pytest.raises(ValueError, match="'b' is below 'a', whose airtime"):
+        Fluid(1.0, {"a": Shared(1.0, airtime=True), "b": Shared(1.0, "a")})
+    fluid = Fluid(1.0, {"a": Shared(1.0)})
+    with pytest.raises(ValueError, match="via 'x'; the shared links are \\['a'\\]"):
+        fluid.open(0.0, 0, 1.0, 1.0, via="x")
+    for weight in (0.0, 1e-4, 1e10, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"weight of {weight}"):
+            fluid.open(0.0, 0, 1.0, 1.0, weight=weight)
+    with pytest.raises(ValueError, match="radio of 0"):
+        fluid.open(0.0, 0, 1.0, 1.0, radio=0)
+
+
+# --- no event without need --------------------------------------------------------------------------------
+
+
+class Counted(Steps):
+    """Counts how often it is asked for its changes."""
+
+    asked = 0
+
+    def change(self, t: float) -> float:
+        Counted.asked += 1
+        return math.inf if t >= self.times[-1] else self.times[math.floor(t * 1000) + 1]
+
+    def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
+        Counted.asked += 1
+        return super().ahead(t, count)
+
+    def at(self, t: float) -> float:
+        return self.values[min(math.floor(t * 1000), len(self.values) - 1)]
+
+    def finish(self, begin: float, nbytes: float) -> float:
+        return begin + nbytes  # 1 byte/s on average
+
+    def carried(self, begin: float, end: float) -> float:
+        return end - begin
+
+
+@pytest.mark.parametrize("shared", [{}, {"cell": Shared(25.0), "mast": Shared(24.0, "cell")}])
+def test_samples_of_traces_on_links_that_cannot_be_full_are_no_events(shared: dict[str, Shared]) -> None:
+    """Ten flows of at most 2 bytes/s below links of 24 and more: 10,000 samples each, and nobody looks at one."""
+    Counted.asked = 0
+    trace = Counted(tuple(i / 1000 for i in range(10_000)), (2.0, 0.0) * 5_000)
+    fluid, looks = Fluid(30.0, shared), 0
+    for flow in range(10):
+        fluid.open(0.0, flow, 1.0 + flow / 2, trace, via="mast" if shared else None)
+    while (due := fluid.next_finish()) < math.inf:
+        assert len(fluid.advance(due)) == 1
+        looks += 1
+
+    assert looks == 10
+    assert Counted.asked == 0
+
+
+def test_a_shared_link_without_flows_has_no_events() -> None:
+    Counted.asked = 0
+    cell = Counted(tuple(i / 1000 for i in range(10_000)), (2.0, 1.0) * 5_000)
+    fluid = Fluid(3.0, {"cell": Shared(cell), "other": Shared(4.0)})
+    fluid.open(0.0, "a", 30.0, 8.0, via="other")
+
+    assert fluid.next_finish() == 10.0
+    assert fluid.advance(10.0) == ["a"]
+    assert Counted.asked == 0
+
+
+def test_on_links_that_are_full_many_samples_are_one_look() -> None:
+    """Three flows of 0 to 8 bytes/s on 10 bytes/s, 1,000 samples a second each."""
+    traces = [
+        Steps(tuple(i / 1000 for i in range(4000)), tuple((i * k) % 9 * 1.0 for i in range(4000))) for k in (5, 7, 11)
+    ]
+    fluid, looks = Fluid(10.0), 0
+    for flow, trace in enumerate(traces):
+        fluid.open(0.0, flow, 8.0, trace)
+    while (due := fluid.next_finish()) < math.inf:
+        fluid.advance(due)
+        looks += 1
+
+    assert looks < 120
