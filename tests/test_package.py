@@ -1,12 +1,17 @@
 """The distribution: its names are common, so it must be sure that they are its own."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
 PACKAGES = ("algorithms", "devices", "emulator", "network", "scenarios")
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -21,3 +26,20 @@ def test_nothing_else_installed_claims_the_name(package):
 def test_importing_it_costs_no_torch(module):
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Imports inside functions and those for types count too: they only hide a circle."""
+    files = [file.relative_to(ROOT) for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    names = {".".join(file.with_suffix("").parts): file for file in files if file.name != "__init__.py"}
+    imports = {name: {found for found in imported(ROOT / file) if found in names} for name, file in names.items()}
+    assert sum(map(len, imports.values())) > len(names)
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the files
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Modules, and names that may be modules, that a file imports from."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
