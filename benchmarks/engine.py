@@ -26,7 +26,7 @@ from algorithms.fedavg import FedAvg
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -105,7 +105,7 @@ def study_of(fleet: int) -> Study:
 
 def measure(study: Study, cohort: int, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds of `cohort` devices; the record goes to `folder`."""
-    conduct, executor = Conduct(Plan(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(study)
+    conduct, executor = Conduct(RoundRules(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(study)
     gc.collect()
     gc.freeze()  # as the commands do
     began = time.perf_counter()

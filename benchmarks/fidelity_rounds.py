@@ -25,7 +25,7 @@ from benchmarks.testbed.star import Played, star
 from benchmarks.verdict import judge
 from devices.device import SPEEDS, Device, Profile
 from emulator.commands import calibrate
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.forecast import calibration
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -112,7 +112,7 @@ def calibrated(study: Study, here: Profile, rounds: Sequence[Played]) -> Study:
 
 def predict(study: Study, label: str, rounds: int) -> tuple[float, Pieces]:
     """Seconds per round in the virtual world, and where they go."""
-    conduct = Conduct(Plan(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
+    conduct = Conduct(RoundRules(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         run = Run(label, min(study.splits))
         outcome = asyncio.run(run_virtual(study, run, conduct, Inline(study), Path(folder)))

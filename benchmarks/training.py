@@ -31,7 +31,7 @@ from algorithms.fedavg import FedAvg
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -150,7 +150,7 @@ class Race:
 def race(study: Study, files: Path, rounds: int, every: int) -> list[tuple[float, float]]:
     """Seconds of each round: fedlapse with evaluation every so many rounds (0: never), and the bare loop."""
     # One round more than is played: the last of a plan trains every device once, for `personalised`.
-    conduct = Conduct(Plan(max=rounds + 2, needed=COHORT, ask=COHORT), Schedule(every=every))
+    conduct = Conduct(RoundRules(max=rounds + 2, needed=COHORT, ask=COHORT), Schedule(every=every))
     spawn = get_context("spawn")
     with (
         tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,

@@ -18,7 +18,7 @@ from algorithms.models import cross_entropy, mnist_cnn
 from benchmarks import engine, training
 from benchmarks.engine import Cost
 from benchmarks.training import Speed
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -152,7 +152,7 @@ def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
         return 0.25 * round
 
     race = training.Race(theirs, rounds=2)
-    conduct = Conduct(Plan(max=4, needed=2, ask=2), Schedule(every=0))
+    conduct = Conduct(RoundRules(max=4, needed=2, ask=2), Schedule(every=0))
     outcome = asyncio.run(run_virtual(study, training.RUN, conduct, Inline(study), tmp_path, race.going_on))
     assert [row["counted"] for row in outcome.rows] == [2, 2, 2]
     assert played == [0, 1, 2]

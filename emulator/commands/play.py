@@ -92,7 +92,7 @@ class Session:
         self.out, self.pool = out, pool
         self.conduct = Conduct.of(scenario)
         self.progress = Progress(
-            targets(scenario), self.conduct.plan.max, labels=study.algorithms, quiet=settings.quiet
+            targets(scenario), self.conduct.rules.max, labels=study.algorithms, quiet=settings.quiet
         )
         self.interrupted = False
 

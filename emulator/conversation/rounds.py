@@ -10,7 +10,7 @@ Reason = Literal["all", "first", "deadline", "too_few"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoundRules:
     """The rules of a run's rounds."""
 
     max: int  # rounds
@@ -30,7 +30,7 @@ class Round:
 
     number: int
     asked: Sequence[str]
-    plan: Plan
+    rules: RoundRules
     opened: float
     counted: list[str] = field(default_factory=list)  # in order of arrival
     lost: set[str] = field(default_factory=set)
@@ -83,8 +83,8 @@ class Round:
     def _look(self) -> None:
         if self._all_heard:
             self._close("all")
-        elif len(self.counted) >= self.plan.needed:
+        elif len(self.counted) >= self.rules.needed:
             self._close("first")
 
     def _close(self, reason: Reason) -> None:
-        self.reason = reason if len(self.counted) >= self.plan.min_replies else "too_few"
+        self.reason = reason if len(self.counted) >= self.rules.min_replies else "too_few"

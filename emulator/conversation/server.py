@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.fedavg import FedAvg
 from devices.sessions import Undrawn
-from emulator.conversation.rounds import Plan, Round
+from emulator.conversation.rounds import Round, RoundRules
 from emulator.pricing.costs import Charges
 from emulator.record.call import Call
 from emulator.record.record import Record
@@ -75,12 +75,12 @@ class Server:
         world: World,
         study: Study,
         run: Run,
-        plan: Plan,
+        rules: RoundRules,
         record: Record,
         costs: Charges,
         line: Callable[[str], ServerEnd],
     ) -> None:
-        self.world, self.study, self.run, self.plan = world, study, run, plan
+        self.world, self.study, self.run, self.rules = world, study, run, rules
         self.record, self.costs, self.line = record, costs, line
         self.algorithm = study.algorithms[run.label]
         self.names = sorted(study.names)
@@ -94,7 +94,7 @@ class Server:
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
-        """Plays the rounds of the plan.  `after` is told of each round and the model it led to, and of the
+        """Plays the rounds that the rules allow.  `after` is told of each round and the model it led to, and of the
         first model (a Play of round -1); it returns False for enough.
 
         Raises RunFailed if three rounds in a row fail, or if no device will ever be on line again.
@@ -111,7 +111,7 @@ class Server:
 
     async def _rounds(self, after: After, going_on: bool) -> None:
         failures = number = 0
-        while going_on and number < self.plan.max:
+        while going_on and number < self.rules.max:
             await self._next_cycle(number)
             play = await self._play(number, await self._cohort(number))
             failures = failures + 1 if play.round.failed else 0
@@ -124,7 +124,7 @@ class Server:
     async def _next_cycle(self, number: int) -> None:
         """Waits for the time slice whose data this round is the first to train on, if it is yet to come."""
         training = self.algorithm.training
-        cycle, seconds = training.cycle(number), self.plan.cycle_seconds
+        cycle, seconds = training.cycle(number), self.rules.cycle_seconds
         if seconds is None or not number or training.cycle(number - 1) == cycle:
             return
         await self.world.sleep(max(0.0, cycle * seconds - self.world.now()))
@@ -137,19 +137,19 @@ class Server:
             advice = f"the last refused reply: {self.fault}{'' if 'MB' in self.fault else FINITE}"
         return (
             f"{self.run.label}, seed {self.run.seed}: {GIVE_UP} rounds in a row had fewer than min_replies = "
-            f"{self.plan.min_replies} replies (the last: {len(last.late())} late, {len(last.lost)} lost, "
+            f"{self.rules.min_replies} replies (the last: {len(last.late())} late, {len(last.lost)} lost, "
             f"{len(last.refused)} refused); {advice}"
         )
 
     async def _cohort(self, number: int) -> Sequence[str]:
         # The label is left out: all algorithms of a seed ask the same devices.
         root = seed(self.run.seed, "cohort", number)
-        few = self.plan.ask if len(self.names) > EACH and _draws_blindly(self.algorithm) else None
+        few = self.rules.ask if len(self.names) > EACH and _draws_blindly(self.algorithm) else None
         try:
             names = await self._roll_call(root, few)
         except Undrawn as error:
             raise self._undrawn(error) from None
-        return self.algorithm.cohort(number, names, self.plan.ask, root)
+        return self.algorithm.cohort(number, names, self.rules.ask, root)
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are on line and idle, sorted; waits while there are none.
@@ -187,9 +187,9 @@ class Server:
             pass
 
     def _play_of(self, number: int, cohort: Sequence[str]) -> Play:
-        more = len(cohort) > self.plan.ask  # the algorithm wants them all, not only the first
-        plan = replace(self.plan, needed=len(cohort)) if more else self.plan
-        round = Round(number, cohort, plan, self.world.now())
+        more = len(cohort) > self.rules.ask  # the algorithm wants them all, not only the first
+        rules = replace(self.rules, needed=len(cohort)) if more else self.rules
+        round = Round(number, cohort, rules, self.world.now())
         signals = self.world.signal(), self.world.signal()
         return Play(round, self.time, *signals, self.state, self.counted, stamp=self.time)
 
@@ -232,10 +232,10 @@ class Server:
             else:
                 parcel = Parcel.priced(header, opening.download, sizes)
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
-        if self.plan.deadline is None:
+        if self.rules.deadline is None:
             await play.closing.wait()
             return
-        left = max(0.0, play.round.opened + self.plan.deadline - self.world.now())
+        left = max(0.0, play.round.opened + self.rules.deadline - self.world.now())
         try:
             await self.world.within(left, play.closing.wait())
         except Late:
@@ -298,10 +298,10 @@ class Server:
     async def _close(self, play: Play) -> float:
         """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
         running = [name for name, task in play.asks.items() if not task.ended]
-        if self.plan.finish_stragglers:
+        if self.rules.finish_stragglers:
             self.stragglers.update(dict.fromkeys(running, play))
         await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
-        if not self.plan.finish_stragglers:
+        if not self.rules.finish_stragglers:
             await self._end_all([play.asks[name] for name in running])
         play.round.vanished({name for name in running if self._gone(play, name)})
         play.written.set()
@@ -366,7 +366,7 @@ class Server:
     def _expect_an_end(self, play: Play, call: Call) -> None:
         """Raises RunFailed where all that is waited for begins again for ever, as no session is long enough."""
         times = self.record.trips[call].restarts
-        if self.plan.deadline is not None or times < RESTARTS:
+        if self.rules.deadline is not None or times < RESTARTS:
             return
         awaited = self._awaited(play)
         if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):

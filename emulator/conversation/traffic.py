@@ -13,7 +13,7 @@ from functools import partial
 from devices.device import Device
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.study.links import Placed
+from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Signal, World
 from network.links.rate import Rate
 from network.links.tcp import Connection, Passage
@@ -172,7 +172,7 @@ class Traffic:
         self,
         world: World,
         record: Record,
-        placed: Placed,
+        placed: LinksAtOffsets,
         fleet: Mapping[str, Device] | None = None,
         when_off: str = "lose",
     ) -> None:

@@ -108,8 +108,8 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dic
     study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
     study = replace(study, fleet=Made(study.fleet, partial(_on_line, study.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
-    ask = conduct.plan.ask
-    conduct = replace(conduct, plan=replace(conduct.plan, needed=ask, deadline=None, finish_stragglers=False))
+    ask = conduct.rules.ask
+    conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
     rounds = min(ROUNDS, max(2, REQUESTS // ask))
     found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
     sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}

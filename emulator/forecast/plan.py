@@ -10,7 +10,7 @@ from typing import Any
 
 from algorithms.algorithm import Phase
 from devices.device import UNKNOWN
-from emulator.conversation.rounds import Plan as Rounds
+from emulator.conversation.rounds import RoundRules
 from emulator.forecast.breakeven import (
     Price,
     Ratio,
@@ -125,13 +125,13 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
-    rounds = min(ROUNDS, max(2, REQUESTS // conduct.plan.ask))
+    rounds = min(ROUNDS, max(2, REQUESTS // conduct.rules.ask))
     rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
     failing = {label: why for label, found in rehearsals.items() if (why := _no_round(label, found))}
     rehearsals = {label: found for label, found in rehearsals.items() if label not in failing}
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
-    prices = {label: price(found.rows, conduct.plan.max) for label, found in rehearsals.items()}
+    prices = {label: price(found.rows, conduct.rules.max) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     span = max(cost.span_s for cost in prices.values())
     groups = _groups(study, seed, span)
@@ -140,10 +140,10 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         name=scenario.name,
         seed=seed,
         seeds=len(scenario.seeds),
-        rounds=conduct.plan.max,
+        rounds=conduct.rules.max,
         devices=len(study.fleet),
-        asked=conduct.plan.ask,
-        needed=conduct.plan.needed,
+        asked=conduct.rules.ask,
+        needed=conduct.rules.needed,
         groups=groups,
         prices=prices,
         ratios=compared,
@@ -153,7 +153,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         effort=_effort(scenario, study, host, rehearsals, prices),
         failing=failing,
         warnings=[
-            *_cut_short(rounds, conduct.plan),
+            *_cut_short(rounds, conduct.rules),
             *_failures(rehearsals),
             *_absent(study, span),
             *_too_large(groups, memory),
@@ -176,15 +176,15 @@ def _compared(
     study: Study, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> tuple[dict[str, Ratio], dict[str, str]]:
     """Ratios to the baseline, where replies are about as many, and what is said about each label."""
-    plan, baseline, ratios, said = conduct.plan, next(iter(prices)), {}, {}
+    rules, baseline, ratios, said = conduct.rules, next(iter(prices)), {}, {}
     theirs = prices[baseline]
     works = {label: work(found.events) for label, found in rehearsals.items()}
     for label, cost in prices.items():
-        late = too_late(cost, plan.needed, plan.deadline)
+        late = too_late(cost, rules.needed, rules.deadline)
         if late or fewer(cost, theirs):
             rounds = len(rehearsals[label].rows)
             enough = _enough(study, Run(label, seed), conduct, rounds) if late else None
-            said[label] = shortage(label, cost, plan.needed, plan.deadline, enough)
+            said[label] = shortage(label, cost, rules.needed, rules.deadline, enough)
         elif label != baseline and (baseline in said or fewer(theirs, cost)):
             said[label] = no_match(label, cost, baseline, theirs)
         elif label != baseline:
@@ -195,7 +195,7 @@ def _compared(
 
 def _enough(study: Study, run: Run, conduct: Conduct, rounds: int) -> float | None:
     """A deadline that no round needs to be cut for: it is rehearsed once more, without."""
-    patient = replace(conduct, plan=replace(conduct.plan, deadline=None))
+    patient = replace(conduct, rules=replace(conduct.rules, deadline=None))
     return longest(rehearse(study, run, patient, max(2, rounds)).events)
 
 
@@ -254,9 +254,9 @@ def _effort(
     prices: Mapping[str, Price],
 ) -> Effort:
     conduct, runs = Conduct.of(scenario), len(scenario.seeds)
-    trained = sum(cost.flops for cost in prices.values()) * conduct.plan.max
+    trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
     evaluated = sum(_evaluation(scenario, study, label) for label in prices)
-    asked, rounds = conduct.plan.ask, conduct.plan.max
+    asked, rounds = conduct.rules.ask, conduct.rules.max
     ever_asked = min(len(study.fleet), asked * rounds)
     held = sum(
         asked * sum(found.uploaded.values()) + ever_asked * sum(found.kept.values()) for found in rehearsals.values()
@@ -317,10 +317,10 @@ def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
     return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)
 
 
-def _cut_short(rounds: int, plan: Rounds) -> list[str]:
-    if rounds >= min(ROUNDS, plan.max):
+def _cut_short(rounds: int, rules: RoundRules) -> list[str]:
+    if rounds >= min(ROUNDS, rules.max):
         return []
-    why = f"{plan.ask} devices are asked in each"
+    why = f"{rules.ask} devices are asked in each"
     return [f"only {rounds} rounds were rehearsed, as {why}; what is done in every so many rounds may be missing"]
 
 

@@ -57,7 +57,7 @@ class Rehearsal:
 def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
     """Plays at most so many rounds.  Raises Faulty for an algorithm's own mistake."""
     short = replace(
-        conduct, plan=replace(conduct.plan, max=min(rounds, conduct.plan.max)), schedule=Schedule(0, 0), stop_at=None
+        conduct, rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)), schedule=Schedule(0, 0), stop_at=None
     )
     understudy = Understudy(study, run)
     with tempfile.TemporaryDirectory(prefix="fedlapse-") as folder:

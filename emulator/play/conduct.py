@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.play.metrics import Schedule
 from emulator.record.targets import Target
 from scenarios.schema.scenario import Scenario
@@ -14,7 +14,7 @@ from scenarios.schema.scenario import Scenario
 class Conduct:
     """How runs of a scenario are played."""
 
-    plan: Plan
+    rules: RoundRules
     schedule: Schedule
     stop_at: Target | None = None
 
@@ -23,7 +23,7 @@ class Conduct:
         rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
         often = None if evaluate.personalise_every == "never" else evaluate.personalise_every
         return cls(
-            Plan(
+            RoundRules(
                 max=rounds.max,
                 needed=scenario.needed,
                 ask=rounds.ask or scenario.needed,
@@ -40,12 +40,12 @@ class Conduct:
 
     def evaluated(self, round: int) -> bool:
         """Whether the round's model is evaluated: when it is due, at the end, and beside `personalised`."""
-        every, final = self.schedule.every, round + 1 == self.plan.max
+        every, final = self.schedule.every, round + 1 == self.rules.max
         return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
         """Whether all devices are trained for the report: every so many rounds, and at the end; or never."""
-        often, final = self.schedule.personalise_every, round + 1 == self.plan.max
+        often, final = self.schedule.personalise_every, round + 1 == self.rules.max
         if self.schedule.every == 0 or often is None:
             return False
         return final or (often > 0 and (round + 1) % often == 0)

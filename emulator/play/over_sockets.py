@@ -51,7 +51,7 @@ async def run_sockets(
             for line in lines.values():
                 end = WebEnd(session, f"http://{host}:{port}", line, down)
                 world.start(line.attendant.attend(end))
-            server = Server(world, study, run, conduct.plan, stage.record, stage.costs, lines.__getitem__)
+            server = Server(world, study, run, conduct.rules, stage.record, stage.costs, lines.__getitem__)
 
             async def serve(after: After) -> None:
                 await warm(stage, executor)

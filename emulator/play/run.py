@@ -69,7 +69,7 @@ async def run_virtual(
             world.start(lines[name].attendant.attend(lines[name].device))
         return lines[name]
 
-    server = Server(world, study, run, conduct.plan, stage.record, stage.costs, line)
+    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:

@@ -45,7 +45,7 @@ class Stage:
     def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
         self.world, self.study, self.run, self.conduct = world, study, run, conduct
         self.record, self.costs = record, costs
-        self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.plan.transfers)
+        self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.rules.transfers)
         self.notes: Notes = {}
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
@@ -53,7 +53,7 @@ class Stage:
         if name not in self.attendants:
             measured = self.conduct.evaluated
             profile = self.study.fleet[name].profile
-            bench = Bench(self.world, self.record, profile, self.conduct.plan.computing)
+            bench = Bench(self.world, self.record, profile, self.conduct.rules.computing)
             own = self.run, self.world, self.costs, bench, self.notes, measured
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.conversation.channel import MemoryLine
-from emulator.conversation.rounds import Plan
+from emulator.conversation.rounds import RoundRules
 from emulator.conversation.server import Play, RunFailed, Server
 from emulator.conversation.traffic import Flight
 from emulator.play.conduct import Conduct
@@ -96,14 +96,14 @@ class Replayer:
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
         chosen = {script.label: self.algorithms[script.label]}
         study = bare(self.scenario, chosen, setting, cycles=2 if script.cycles else 1)
-        plan = replace(self.conduct.plan, max=len(script.rounds))
-        conduct = replace(self.conduct, plan=plan, schedule=Schedule(0, 0), stop_at=None)
+        rules = replace(self.conduct.rules, max=len(script.rounds))
+        conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None)
         prices = Prices(study, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(Run(script.label, script.seed))
         check = Check(script, keeps(chosen[script.label]), anyway)
         stage = ReplayStage(world, study, outcome.run, conduct, Replay(script, prices, check, folder))
         diary = ReplayDiary(stage, outcome)
-        server = ReplayServer(stage, plan)
+        server = ReplayServer(stage, rules)
         try:
             await world.run(server.serve(diary.after))
             diary.write_settled()
@@ -236,8 +236,8 @@ class ReplayLine(MemoryLine):
 class ReplayServer(Server):
     """A server that checks whether it decides what it decided before."""
 
-    def __init__(self, stage: ReplayStage, plan: Plan) -> None:
-        super().__init__(stage.world, stage.study, stage.run, plan, stage.record, stage.prices, stage.line)
+    def __init__(self, stage: ReplayStage, rules: RoundRules) -> None:
+        super().__init__(stage.world, stage.study, stage.run, rules, stage.record, stage.prices, stage.line)
         self.script, self.check = stage.script, stage.check
         self.number = 0  # of the round under way
 

@@ -19,7 +19,7 @@ def places(seed: int) -> Callable[[str], float]:
     return partial(share, seed, "trace")
 
 
-class Placed:
+class LinksAtOffsets:
     """The server's link, those that devices share, and one of each device, which is made when it is asked for.
 
     `place` gives the place of a device, of a shared link or of the server in its traces, as a share of their length.

@@ -14,7 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.study.links import Placed, places
+from emulator.study.links import LinksAtOffsets, places
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire.encoding import parse
@@ -88,9 +88,9 @@ class Study:
         """One that is shared in this process: whoever uses it loads its values first."""
         return _module(self.model, self.data.classes)
 
-    def placed(self, seed: int) -> Placed:
+    def placed(self, seed: int) -> LinksAtOffsets:
         """Its links, each at its place in its traces under this seed."""
-        return Placed(self.server_link, self.links, self.topology, places(seed))
+        return LinksAtOffsets(self.server_link, self.links, self.topology, places(seed))
 
     def cycle(self, label: str, round: int) -> int:
         """The time slice of the data in this round."""

@@ -28,7 +28,7 @@ from emulator.conversation.traffic import Flight, Traffic
 from emulator.record.record import Record, read_lines
 from emulator.record.tally import Bill
 from emulator.study.jobs import Run, Trained
-from emulator.study.links import Placed
+from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from emulator.worlds.sockets import RealSignal, SocketWorld
 from emulator.worlds.virtual import VirtualWorld
@@ -185,7 +185,7 @@ class Stage:
         world: Any = VirtualWorld(Trains()) if self.kind == "memory" else SocketWorld(Trains(), self.speedup)
         record = Watched(self.folder, world)
         link = Link(RATE, RATE, 0.0)
-        traffic = Traffic(world, record, Placed(Link(1e6, 1e6, 0.0), {"a": link}))
+        traffic = Traffic(world, record, LinksAtOffsets(Link(1e6, 1e6, 0.0), {"a": link}))
         costs: Any = Costs()
         bench = Bench(world, record, Costs.study.fleet["a"].profile)
         attendant = Attendant("a", Run("fedavg", 1), world, costs, bench, {}, lambda _: False)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.conversation.rounds import Plan, Round
+from emulator.conversation.rounds import Round, RoundRules
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 NAMES = ("a", "b", "c", "d")
-PLAN = Plan(max=10, needed=4, ask=4)
+RULES = RoundRules(max=10, needed=4, ask=4)
 
 
 def opened(**changes: int) -> Round:
-    return Round(3, NAMES, replace(PLAN, **changes), 0.0)  # type: ignore[arg-type]
+    return Round(3, NAMES, replace(RULES, **changes), 0.0)  # type: ignore[arg-type]
 
 
 def test_a_round_stays_open_until_all_have_replied() -> None:

@@ -12,7 +12,7 @@ import pytest
 from emulator.conversation.traffic import Traffic
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.study.links import Placed
+from emulator.study.links import LinksAtOffsets
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.trace import Direction, Trace
@@ -47,7 +47,9 @@ def ends(
         world = VirtualWorld(None)  # type: ignore[arg-type]  # nobody trains
         record = Record(folder, world.now)
         record.open(0, sorted(sizes), "m")
-        placed = Placed(server, links, {"down": shared, "up": shared}, lambda name: (place or {}).get(name, 0.0))
+        placed = LinksAtOffsets(
+            server, links, {"down": shared, "up": shared}, lambda name: (place or {}).get(name, 0.0)
+        )
         traffic = Traffic(world, record, placed)
         try:
             found = await world.run(world.together(send(world, traffic, name) for name in sizes))

@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.conversation.traffic import Traffic
 from emulator.record.record import Record, read_lines
-from emulator.study.links import Placed
+from emulator.study.links import LinksAtOffsets
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.sharing.flow import Topology
@@ -27,7 +27,7 @@ def played(
     **traffic: Any,
 ) -> Any:
     """What `main` returns, in a round that asks the devices of these links."""
-    placed = Placed(server, links, topology, place)
+    placed = LinksAtOffsets(server, links, topology, place)
 
     async def conducted() -> Any:
         nobody: Any = None
