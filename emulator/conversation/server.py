@@ -7,68 +7,37 @@ then the model is evaluated, in no time.  Who counts is decided in rounds.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from algorithms.fedavg import FedAvg
-from devices.sessions import Undrawn
+from emulator.conversation.exchange import Exchange, Judge, Soundness
+from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
+from emulator.conversation.underway import Play, RunFailed
 from emulator.pricing.costs import Charges
-from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.study.jobs import Opening, Run, State, combine, request, start, upload_shapes
 from emulator.study.seeds import seed
 from emulator.study.study import Study
-from emulator.worlds.interface import Cancelled, Late, Lost, Parcel, ServerEnd, Signal, Task, Ticket, World
+from emulator.worlds.interface import Late, Parcel, ServerEnd, Task, Ticket, World
 from network.wire import payload
 from network.wire.payload import NOTHING
 from scenarios.build.roster import EACH
 
 FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
-RESTARTS = 10_000  # of one device in one round: its sessions are shorter than what it has to do in one
-
-
-class RunFailed(Exception):  # noqa: N818
-    """A run that cannot go on; the message says why."""
-
-
-@dataclass
-class Play:
-    """A round under way."""
-
-    round: Round
-    began: float  # when the round before it was stamped
-    closing: Signal
-    written: Signal  # the close is in the record
-    broadcast: State  # the model that goes down
-    acknowledged: dict[str, int]  # device -> its last counted round before this one
-    shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
-    download: bytes = NOTHING  # what went down, where the server must know it to read the replies
-    opened: float = 0.0  # as recorded
-    closed: float = 0.0
-    stamp: float = 0.0  # time_s: when it was combined
-    bills: list[Bill] = field(default_factory=list)  # of the server's work
-    replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
-    asks: dict[str, Task] = field(default_factory=dict)
-    watches: dict[str, Task] = field(default_factory=dict)
-    away: set[str] = field(default_factory=set)  # of those asked: off line now
-
-    @property
-    def settled(self) -> bool:
-        return all(task.ended for task in self.asks.values())
-
 
 After = Callable[[Play, State], Coroutine[Any, Any, bool]]
 
 
 class Server:
-    """Serves the rounds of one run."""
+    """Serves the rounds of one run.  `judge` says which replies are sound."""
 
     def __init__(
         self,
@@ -79,9 +48,10 @@ class Server:
         record: Record,
         costs: Charges,
         line: Callable[[str], ServerEnd],
+        judge: Judge | None = None,
     ) -> None:
         self.world, self.study, self.run, self.rules = world, study, run, rules
-        self.record, self.costs, self.line = record, costs, line
+        self.record, self.costs = record, costs
         self.algorithm = study.algorithms[run.label]
         self.names = sorted(study.names)
         self.always_on = study.always_on or (
@@ -90,7 +60,8 @@ class Server:
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
-        self.fault = ""  # of the last refused reply
+        self.presences = Presences(world, study.fleet, record, line, self.stragglers, patient=rules.deadline is None)
+        self.exchange = Exchange(line, record, judge or Soundness(study, run))
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
@@ -133,22 +104,18 @@ class Server:
         advice = "allow a longer deadline_s, or ask more devices"
         if len(last.lost) > len(last.late()):
             advice = "devices went off line; look at `presence` of the fleet, or ask more devices"
-        if last.refused:
-            advice = f"the last refused reply: {self.fault}{'' if 'MB' in self.fault else FINITE}"
+        if last.refused and (refusal := self.exchange.last):
+            advice = f"the last refused reply: {refusal.text}{FINITE if refusal.kind == 'values' else ''}"
         return (
-            f"{self.run.label}, seed {self.run.seed}: {GIVE_UP} rounds in a row had fewer than min_replies = "
-            f"{self.rules.min_replies} replies (the last: {len(last.late())} late, {len(last.lost)} lost, "
-            f"{len(last.refused)} refused); {advice}"
+            f"{GIVE_UP} rounds in a row had fewer than min_replies = {self.rules.min_replies} replies "
+            f"(the last: {len(last.late())} late, {len(last.lost)} lost, {len(last.refused)} refused); {advice}"
         )
 
     async def _cohort(self, number: int) -> Sequence[str]:
         # The label is left out: all algorithms of a seed ask the same devices.
         root = seed(self.run.seed, "cohort", number)
         few = self.rules.ask if len(self.names) > EACH and _draws_blindly(self.algorithm) else None
-        try:
-            names = await self._roll_call(root, few)
-        except Undrawn as error:
-            raise self._undrawn(error) from None
+        names = await self._roll_call(root, few)
         return self.algorithm.cohort(number, names, self.rules.ask, root)
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
@@ -174,8 +141,7 @@ class Server:
         """Waits until a device comes back, or a straggler ends."""
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
-                f"{self.run.label}, seed {self.run.seed}: after second {self.world.now():.0f} no device is ever on "
-                f"line; look at `presence` of the fleet"
+                f"after second {self.world.now():.0f} no device is ever on line; look at `presence` of the fleet"
             )
         self.freed = self.world.signal()
         if seconds == math.inf:
@@ -196,9 +162,7 @@ class Server:
     async def _play(self, number: int, cohort: Sequence[str]) -> Play:
         play = self._play_of(number, cohort)
         play.opened = self.record.open(number, cohort, payload.digest(self.state.weights))
-        for name in cohort:
-            if not self.study.fleet[name].presence.always:
-                play.watches[name] = self.world.start(self._watch(play, name))
+        self.presences.follow(play)
         opening = await self._request(play)
         play.shapes = upload_shapes(self.study, self.run.label, number)
         play.download = opening.download if self.study.up.get(self.run.label) else NOTHING
@@ -242,58 +206,10 @@ class Server:
             play.round.expire()
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
-        """One device in one round: its request down, its reply up."""
-        round, line = play.round, self.line(name)
-        try:
-            if name in play.away:
-                raise Lost("off")
-            await line.send(parcel)
-            reply = await self._reply(play, line)
-        except Lost:
-            round.lose(name)
-            await line.rest()
-        else:
-            self._weigh(play, name, reply)
-        if round.reason is not None:
-            play.closing.set()
+        await self.exchange.ask(play, name, parcel)
         if self.stragglers.pop(name, None):
             await self._end_all([play.watches[name]] if name in play.watches else [])
             self.freed.set()
-
-    @staticmethod
-    async def _reply(play: Play, line: ServerEnd) -> Parcel:
-        try:
-            while True:
-                reply = await line.receive()
-                if reply.header["round"] == play.round.number:  # else it answers an older request
-                    return reply
-        except Cancelled:
-            await line.stop()
-            raise
-
-    def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
-        """Whether a reply that has arrived is sound, and in time."""
-        round, examples = play.round, reply.header.get("examples")
-        fault = self._fault(play, name, reply, examples)
-        if fault and round.reason is None:
-            self.fault = fault
-            self.record.refused(Call(name, round.number), fault)
-            round.refuse(name)
-        elif not fault and round.count(name):
-            assert isinstance(examples, int)
-            play.replies[name] = (reply.body, examples)
-
-    def _fault(self, play: Play, name: str, reply: Parcel, examples: object) -> str | None:
-        if refusal := reply.header.get("refusal"):
-            return f"{name} refuses: {refusal}"
-        held = len(self.study.held(self.run.seed, name, self.study.cycle(self.run.label, play.round.number)))
-        if not isinstance(examples, int) or not 1 <= examples <= held:
-            return f"says it used {examples} examples; it holds {held}"
-        try:
-            payload.check(payload.decode(reply.body, room=payload.room_of(play.shapes)), play.shapes)
-        except payload.Refused as refused:
-            return str(refused)
-        return None
 
     async def _close(self, play: Play) -> float:
         """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
@@ -303,14 +219,9 @@ class Server:
         await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
         if not self.rules.finish_stragglers:
             await self._end_all([play.asks[name] for name in running])
-        play.round.vanished({name for name in running if self._gone(play, name)})
+        play.round.vanished({name for name in running if self.presences.gone(play, name)})
         play.written.set()
         return self.record.close(play.round.number, str(play.round.reason), play.round.counted)
-
-    def _gone(self, play: Play, name: str) -> bool:
-        """Whether its absence is in the record, though who asks it has not heard of that yet."""
-        trip = self.record.trips[Call(name, play.round.number)]
-        return trip.gone or (trip.down is None and name in play.away)
 
     async def _end_all(self, tasks: Sequence[Task]) -> None:
         if tasks:
@@ -327,73 +238,6 @@ class Server:
         play.bills.append(bill)
         self.record.server_start(play.round.number, what, bill, self.study.server.profile.fastest)
         return await self.world.work(bill.total_seconds, ticket)
-
-    def _undrawn(self, error: Undrawn) -> RunFailed:
-        return RunFailed(f"{self.run.label}, seed {self.run.seed}: {error}")
-
-    async def _watch(self, play: Play, name: str) -> None:
-        """Notes when a device of an open round goes off and comes back; the one authority that it is off."""
-        try:
-            await self._note(play, name)
-        except Undrawn as error:
-            raise self._undrawn(error) from None
-
-    async def _note(self, play: Play, name: str) -> None:
-        presence, call = self.study.fleet[name].presence, Call(name, play.round.number)
-        off = presence.next_off(self.world.now())
-        while off < math.inf:
-            await self.world.sleep(max(0.0, off - self.world.now()))
-            if not await self._watched(play, call):
-                return
-            back = presence.next_on(off)
-            with self.record.instant():
-                self.line(name).settle()
-                self.record.off(call)
-                play.away.add(name)
-                self.line(name).lose(for_good=back == math.inf)
-            self._expect_an_end(play, call)
-            if back == math.inf:
-                return
-            await self.world.sleep(max(0.0, back - self.world.now()))
-            if not await self._watched(play, call):
-                return
-            with self.record.instant():
-                self.record.on(call)
-                play.away.discard(name)
-                self.line(name).back()
-            off = presence.next_off(back)
-
-    def _expect_an_end(self, play: Play, call: Call) -> None:
-        """Raises RunFailed where all that is waited for begins again for ever, as no session is long enough."""
-        times = self.record.trips[call].restarts
-        if self.rules.deadline is not None or times < RESTARTS:
-            return
-        awaited = self._awaited(play)
-        if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
-            raise RunFailed(
-                f"{self.run.label}, seed {self.run.seed}: {call.device} went off line {times} times in round "
-                f"{call.round} and began again each time; give longer sessions, `when_off: pause`, "
-                f"`transfers: resume`, or a deadline_s"
-            )
-
-    def _awaited(self, play: Play) -> list[Call]:
-        """Of an open round those who have not answered; after its close the stragglers, if there is nobody to ask."""
-        if play.round.reason is None:
-            return [Call(name, play.round.number) for name, task in play.asks.items() if not task.ended]
-        stuck = len(self.stragglers) == len(self.names)
-        return [Call(name, late.round.number) for name, late in self.stragglers.items()] if stuck else []
-
-    async def _watched(self, play: Play, call: Call) -> bool:
-        """Whether a device is in an open round, or at it after the close.
-
-        While a round closes, which over sockets takes milliseconds, nothing is written of anybody: what has not begun
-        by then would be of neither side of the close.
-        """
-        if play.round.reason is None:
-            return True
-        await play.written.wait()
-        trip = self.record.trips.get(call)
-        return trip is not None and trip.busy
 
 
 def _draws_blindly(algorithm: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from devices.device import UNKNOWN
-from emulator.conversation.server import Play
+from emulator.conversation.underway import Play
 from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
@@ -16,17 +16,26 @@ from emulator.record.targets import reached
 from emulator.study.jobs import Run, State, Trained
 
 Progress = Callable[[Run, Row], None]
-
-
 GoingOn = Callable[[], bool]
+Finish = Callable[[Row], Row]
 
 
 class Diary:
-    """Writes a row for each round once its last straggler has ended, and says when it is enough."""
+    """Writes a row for each round once its last straggler has ended, and says when it is enough.
 
-    def __init__(self, stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress) -> None:
+    `finish` gets each row before it is written, and returns the row that is written.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        outcome: Outcome,
+        going_on: GoingOn = lambda: True,
+        progress: Progress = lambda _run, _row: None,
+        finish: Finish = lambda row: row,
+    ) -> None:
         self.stage, self.outcome = stage, outcome
-        self.going_on, self.progress = going_on, progress
+        self.going_on, self.progress, self.finish = going_on, progress, finish
         self.metrics = Metrics(stage.world, stage.study, stage.run, stage.conduct.schedule, stage.attendants)
         self.unwritten: list[tuple[Play, dict[str, Any]]] = []
         self.measured: list[Row] = []
@@ -62,7 +71,7 @@ class Diary:
         """Rows stay in the order of rounds; a round with stragglers waits for them."""
         while self.unwritten and self.unwritten[0][0].settled:
             play, values = self.unwritten.pop(0)
-            row = self._row(play, values)
+            row = self.finish(self._row(play, values))
             self.outcome.rows.append(row)
             self.stage.record.row(row)
             self.progress(self.stage.run, row)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from safetensors.numpy import save_file
 
+from devices.sessions import Undrawn
 from emulator.conversation.channel import MemoryLine
-from emulator.conversation.server import After, RunFailed, Server
+from emulator.conversation.server import After, Server
+from emulator.conversation.underway import RunFailed
 from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
@@ -32,8 +34,8 @@ async def play(
     diary = Diary(stage, outcome, going_on, progress)
     try:
         await serve(diary.after)
-    except RunFailed as failed:
-        outcome.failure = str(failed)
+    except (RunFailed, Undrawn) as failed:
+        outcome.give_up(failed)
     except Faulty as fault:
         outcome.fault = fault.under(stage.run.seed)
         outcome.failure = str(outcome.fault)
@@ -61,14 +63,7 @@ async def run_virtual(
     """One run in virtual time; its folder is `folder`."""
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
-    lines: dict[str, MemoryLine] = {}
-
-    def line(name: str) -> MemoryLine:
-        if name not in lines:  # a device that is never asked costs nothing
-            lines[name] = MemoryLine(world, stage.traffic, stage.attendant(name))
-            world.start(lines[name].attendant.attend(lines[name].device))
-        return lines[name]
-
+    line = stage.lines(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
     server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))

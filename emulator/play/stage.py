@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from emulator.conversation.channel import MemoryLine
 from emulator.conversation.device import Attendant, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
@@ -33,6 +35,10 @@ class Outcome:
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
 
+    def give_up(self, why: Exception) -> None:
+        """The run cannot go on."""
+        self.failure = f"{self.run.label}, seed {self.run.seed}: {why}"
+
     @property
     def length(self) -> float:
         """Virtual seconds."""
@@ -57,3 +63,14 @@ class Stage:
             own = self.run, self.world, self.costs, bench, self.notes, measured
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
+
+    def lines(self, make: Callable[[str], MemoryLine]) -> Callable[[str], MemoryLine]:
+        """The lines to devices in this process; a device that is never asked costs nothing."""
+
+        @cache
+        def line(name: str) -> MemoryLine:
+            made = make(name)
+            self.world.start(made.attendant.attend(made.device))
+            return made
+
+        return line

@@ -169,7 +169,7 @@ class Record:
     def on(self, call: Call) -> None:
         self._device("on", call)
 
-    def row(self, row: Line) -> None:
+    def row(self, row: Mapping[str, Any]) -> None:
         """One round, ended; everything before it is now safe from a crash of this process."""
         if not (self.events and self.rounds and self.works):
             return

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from devices.sessions import Undrawn
 from emulator.conversation.channel import MemoryLine
-from emulator.conversation.rounds import RoundRules
-from emulator.conversation.server import Play, RunFailed, Server
-from emulator.conversation.traffic import Flight
+from emulator.conversation.device import Attendant
+from emulator.conversation.exchange import Refusal
+from emulator.conversation.rounds import Round
+from emulator.conversation.server import Server
+from emulator.conversation.traffic import Flight, Traffic
+from emulator.conversation.underway import Play, RunFailed
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES, Schedule
 from emulator.play.rows import Diary
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.replay.bare import Bare, Setting, algorithms_of, bare, keeps
+from emulator.replay.bare import Setting, algorithms_of, bare, keeps
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script
 from emulator.study.jobs import Opening, Run, State, Trained, combine, request, start, train
 from emulator.worlds.executors import Job
-from emulator.worlds.interface import Parcel
+from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld
 from network.wire.payload import NOTHING
 from scenarios.schema.scenario import Scenario
@@ -62,16 +66,6 @@ class Replayed:
     loops: int = 0  # how often the recording that was repeated most has started over
 
 
-@dataclass(frozen=True)
-class Replay:
-    """What is read from and written to in a replay."""
-
-    script: Script
-    prices: Prices
-    check: Check
-    folder: Path | None
-
-
 class Stopped(RunFailed):
     """The replay is no longer the run."""
 
@@ -101,19 +95,27 @@ class Replayer:
         prices = Prices(study, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(Run(script.label, script.seed))
         check = Check(script, keeps(chosen[script.label]), anyway)
-        stage = ReplayStage(world, study, outcome.run, conduct, Replay(script, prices, check, folder))
-        diary = ReplayDiary(stage, outcome)
-        server = ReplayServer(stage, rules)
+        record = ReplayRecord(folder, world.now, script, check)
+        stage = Stage(world, study, outcome.run, conduct, record, prices)
+        line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
+        server = Server(world, study, outcome.run, rules, record, prices, line, RecordedJudge(script))
+        diary = Diary(stage, outcome, finish=check.row)
+
+        async def after(play: Play, state: State) -> bool:
+            if play.round.number >= 0:
+                check.closed(play.round)
+            return await diary.after(play, state)
+
         try:
-            await world.run(server.serve(diary.after))
+            await world.run(server.serve(after))
             diary.write_settled()
         except (Stopped, Unsaid) as end:
-            check.part(server.number, str(end), stop=False)
-        except RunFailed as failed:
+            check.part(check.number, str(end), stop=False)
+        except (RunFailed, Undrawn) as failed:
             if len(outcome.rows) < len(script.rounds):  # else it failed as the run did
-                outcome.failure = str(failed)
+                outcome.give_up(failed)
         finally:
-            stage.record.shut()
+            record.shut()
         looped, _ = stage.traffic.placed.loops.most(outcome.length)
         assumed = len(prices.assumed)
         return Replayed(script.label, script.seed, outcome.rows, check.parting, assumed, outcome.failure, looped)
@@ -125,6 +127,7 @@ class Check:
     def __init__(self, script: Script, keeps: bool, anyway: bool) -> None:
         self.script, self.keeps, self.anyway = script, keeps, anyway
         self.parting: Parting | None = None
+        self.number = 0  # of the round under way
         self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: who came to the end of it
 
     def part(self, round: int, why: str, stop: bool = True) -> None:
@@ -134,17 +137,23 @@ class Check:
             raise Stopped(why)
 
     def asked(self, number: int, names: Sequence[str]) -> None:
-        said = self.script.rounds[number].asked
+        self.number, said = number, self.script.rounds[number].asked
         if tuple(names) != said:
             self.part(number, f"asks {_others(names, said)}: other devices are on line and idle")
 
-    def closed(self, play: Play) -> None:
-        written = self.script.rounds[play.round.number]
-        if set(play.round.counted) != set(written.counted):
-            self.part(written.number, f"counts {_others(play.round.counted, written.counted)}")
+    def closed(self, round: Round) -> None:
+        written = self.script.rounds[round.number]
+        if set(round.counted) != set(written.counted):
+            self.part(written.number, f"counts {_others(round.counted, written.counted)}")
 
-    def ended(self, number: int) -> None:
-        """Looks at a round whose last straggler has ended."""
+    def row(self, made: Row) -> Row:
+        """Looks at a round whose last straggler has ended; its row, with the accuracies of the record."""
+        self._ended(made["round"])
+        said = self.script.rounds[made["round"]].row
+        learnt = {key: said[key] for key in LEARNT if key in said}
+        return {**made, **learnt, "numbers": {**said["numbers"], **made["numbers"]}}
+
+    def _ended(self, number: int) -> None:
         parts = self.script.rounds[number].parts
         said = {name for name, part in parts.items() if part.update is not None}
         if self.keeps and self.trained[number] != said:
@@ -190,6 +199,7 @@ class ReplayRecord(Record):
         self.script, self.check = script, check
 
     def open(self, round: int, asked: Sequence[str], model: str) -> float:
+        self.check.asked(round, asked)
         return super().open(round, asked, self.script.rounds[round].model or model)
 
     def server_end(self, round: int, what: str, model: str) -> float:
@@ -201,28 +211,12 @@ class ReplayRecord(Record):
         super().compute_end(call, update)
 
 
-class ReplayStage(Stage):
-    """What a replay is played with."""
-
-    def __init__(self, world: VirtualWorld, study: Bare, run: Run, conduct: Conduct, replay: Replay) -> None:
-        record = ReplayRecord(replay.folder, world.now, replay.script, replay.check)
-        super().__init__(world, study, run, conduct, record, replay.prices)
-        self.script, self.prices, self.check = replay.script, replay.prices, replay.check
-        self.lines: dict[str, ReplayLine] = {}
-
-    def line(self, name: str) -> ReplayLine:
-        if name not in self.lines:
-            self.lines[name] = ReplayLine(self, name)
-            self.world.start(self.lines[name].attendant.attend(self.lines[name].device))
-        return self.lines[name]
-
-
 class ReplayLine(MemoryLine):
     """The way to a device, on which messages weigh what they weighed."""
 
-    def __init__(self, stage: ReplayStage, name: str) -> None:
-        super().__init__(stage.world, stage.traffic, stage.attendant(name))
-        self.prices = stage.prices
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant, prices: Prices) -> None:
+        super().__init__(world, traffic, attendant)
+        self.prices = prices
 
     def launch(self, direction: Any, parcel: Parcel) -> Flight:
         number = parcel.header["round"]
@@ -233,42 +227,12 @@ class ReplayLine(MemoryLine):
         return super().launch(direction, parcel)
 
 
-class ReplayServer(Server):
-    """A server that checks whether it decides what it decided before."""
+class RecordedJudge:
+    """A judge (see exchange.Judge) that refuses the replies that the record says were refused."""
 
-    def __init__(self, stage: ReplayStage, rules: RoundRules) -> None:
-        super().__init__(stage.world, stage.study, stage.run, rules, stage.record, stage.prices, stage.line)
-        self.script, self.check = stage.script, stage.check
-        self.number = 0  # of the round under way
+    def __init__(self, script: Script) -> None:
+        self.script = script
 
-    async def _cohort(self, number: int) -> Sequence[str]:
-        self.number = number
-        names = await super()._cohort(number)
-        self.check.asked(number, names)
-        return names
-
-    def _fault(self, play: Play, name: str, reply: Parcel, examples: object) -> str | None:  # noqa: ARG002
-        if refusal := reply.header.get("refusal"):
-            return f"{name} refuses: {refusal}"
+    def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:  # noqa: ARG002
         part = self.script.rounds[play.round.number].parts.get(name)
-        return part.refused if part and part.bill is not None else None
-
-
-class ReplayDiary(Diary):
-    """Rows with the accuracies of the record."""
-
-    def __init__(self, stage: ReplayStage, outcome: Outcome) -> None:
-        super().__init__(stage, outcome, lambda: True, lambda _run, _row: None)
-        self.script, self.check = stage.script, stage.check
-
-    async def after(self, play: Play, state: State) -> bool:
-        if play.round.number >= 0:
-            self.check.closed(play)
-        return await super().after(play, state)
-
-    def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
-        number = play.round.number
-        self.check.ended(number)
-        made, said = super()._row(play, values), self.script.rounds[number].row
-        learnt = {key: said[key] for key in LEARNT if key in said}
-        return {**made, **learnt, "numbers": {**said["numbers"], **made["numbers"]}}
+        return Refusal("form", part.refused) if part and part.refused and part.bill is not None else None

@@ -51,6 +51,10 @@ class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
     """The message is not one that we would send; the reason in one sentence."""
 
 
+class NotFinite(Refused):
+    """The message has the right form, but a value in it is NaN or infinite."""
+
+
 def encode(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> bytes:
@@ -125,7 +129,7 @@ def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None
                 found = f"{_name(array)} {array.shape}"
                 raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise Refused(f"{_where(kind, name)} holds a value that is not finite")
+                raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
 
 
 def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:

@@ -21,9 +21,9 @@ from aiohttp import web
 from devices.device import NEVER, profiles
 from emulator.conversation.channel import LOST, Inbox, MemoryLine
 from emulator.conversation.device import Attendant
+from emulator.conversation.exchange import Exchange
 from emulator.conversation.http import HEADER, WebEnd, WebLine, paced, runner
 from emulator.conversation.processor import Bench
-from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.record.record import Record, read_lines
 from emulator.record.tally import Bill
@@ -489,7 +489,7 @@ class Reads:
 def test_a_late_reply_to_round_3_is_not_read_as_that_of_round_4() -> None:  # trap 5
     line: Any = Reads(up(3), up(2), up(4), up(3))
     playing: Any = SimpleNamespace(round=SimpleNamespace(number=4))
-    reply = asyncio.run(Server._reply(playing, line))
+    reply = asyncio.run(Exchange._reply(playing, line))
     assert reply.header["round"] == 4
     assert [parcel.header["round"] for parcel in line.parcels] == [3]
 
@@ -498,7 +498,7 @@ def test_who_is_stopped_while_it_waits_for_a_reply_stops_the_device() -> None:
     line: Any = Reads(up(3))
     playing: Any = SimpleNamespace(round=SimpleNamespace(number=4))
     with pytest.raises(Cancelled):
-        asyncio.run(Server._reply(playing, line))
+        asyncio.run(Exchange._reply(playing, line))
     assert line.stopped == 1
 
 

@@ -184,7 +184,7 @@ def test_a_run_that_outlasts_what_is_drawn_ends_in_a_line(play, monkeypatch):
 @pytest.mark.slow
 def test_work_that_begins_again_for_ever_ends_in_a_line(play, monkeypatch):
     """Sessions of one second, and training that takes hours."""
-    monkeypatch.setattr("emulator.conversation.server.RESTARTS", 20)
+    monkeypatch.setattr("emulator.conversation.presences.RESTARTS", 20)
     group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
     run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "resume"})
     name, said = run.outcome.failure.removeprefix("fedavg, seed 1: ").split(" ", 1)
@@ -196,7 +196,7 @@ def test_work_that_begins_again_for_ever_ends_in_a_line(play, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("stragglers", ["stop", "finish"])
 def test_who_begins_again_for_ever_ends_no_round_that_others_close(play, monkeypatch, stragglers):
-    monkeypatch.setattr("emulator.conversation.server.RESTARTS", 5)
+    monkeypatch.setattr("emulator.conversation.presences.RESTARTS", 5)
     never = {**SMALL["fleet"][0], "name": "never", "count": 1, "speed_gflop_s": 1e-4, "presence": QUICK}
     late = {**SMALL["fleet"][0], "name": "late", "count": 3, "overhead_ms": 1000}
     rounds = {"max": 2, "ask": 4, "fraction": 0.75, "when_off": "restart", "transfers": "resume"}
@@ -208,7 +208,7 @@ def test_who_begins_again_for_ever_ends_no_round_that_others_close(play, monkeyp
 
 @pytest.mark.slow
 def test_a_deadline_ends_what_begins_again_for_ever(play, monkeypatch):
-    monkeypatch.setattr("emulator.conversation.server.RESTARTS", 5)
+    monkeypatch.setattr("emulator.conversation.presences.RESTARTS", 5)
     group = {**SMALL["fleet"][0], "overhead_ms": 3000, "presence": QUICK}
     rounds = {"max": 3, "when_off": "restart", "transfers": "resume", "deadline_s": 120}
     run = play(fleet=[group], rounds=rounds)
@@ -219,7 +219,7 @@ def test_a_deadline_ends_what_begins_again_for_ever(play, monkeypatch):
 
 @pytest.mark.slow
 def test_work_that_goes_on_may_be_interrupted_as_often_as_it_takes(play, monkeypatch):
-    monkeypatch.setattr("emulator.conversation.server.RESTARTS", 3)
+    monkeypatch.setattr("emulator.conversation.presences.RESTARTS", 3)
     group = {**SMALL["fleet"][0], "presence": QUICK, "overhead_ms": 1000}
     run = play(fleet=[group], rounds={"max": 1, "when_off": "pause", "transfers": "resume"})
     cut = Counter(line["device"] for line in run.of("compute.cut"))

@@ -290,7 +290,7 @@ def test_of_a_large_fleet_any_of_those_on_line_and_idle_are_as_likely_to_be_aske
     monkeypatch.setattr("emulator.conversation.server.EACH", 5)
     server, ask = called(large(group(1000, name="on"), group(437, name="off", **AWAY)))
     busy = ["on-007", "on-992"]
-    server.stragglers = dict.fromkeys(busy)
+    server.stragglers.update(dict.fromkeys(busy))
     cohorts = [ask(number) for number in range(100)]
     assert all(len(set(names)) == 20 and list(names) == sorted(names) for names in cohorts)
     asked = [name for names in cohorts for name in names]

@@ -1,0 +1,105 @@
+"""Requests and replies: what one device is asked in one round, and whether its reply is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from emulator.conversation.underway import Play
+from emulator.record.call import Call
+from emulator.record.record import Record
+from emulator.study.jobs import Run
+from emulator.study.study import Study
+from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
+from network.wire import payload
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a reply does not count, in one line of text.
+
+    `kind`: the device itself refuses (too little memory), it reports a wrong number of examples, the message has the
+    wrong form, or a value in it is not finite.
+    """
+
+    kind: Literal["device", "examples", "form", "values"]
+    text: str
+
+
+class Judge(Protocol):
+    def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
+        """Why a reply that the device has not refused itself is not sound; None if it is sound."""
+
+
+class Soundness:
+    """Looks at the reply: its number of examples, the form of its message, and that every value is finite."""
+
+    def __init__(self, study: Study, run: Run) -> None:
+        self.study, self.run = study, run
+
+    def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
+        examples = reply.header.get("examples")
+        held = len(self.study.held(self.run.seed, name, self.study.cycle(self.run.label, play.round.number)))
+        if not isinstance(examples, int) or not 1 <= examples <= held:
+            return Refusal("examples", f"says it used {examples} examples; it holds {held}")
+        try:
+            payload.check(payload.decode(reply.body, room=payload.room_of(play.shapes)), play.shapes)
+        except payload.NotFinite as fault:
+            return Refusal("values", str(fault))
+        except payload.Refused as fault:
+            return Refusal("form", str(fault))
+        return None
+
+
+class Exchange:
+    """Asks devices, one task for each, and counts the sound replies that arrive in time."""
+
+    def __init__(self, line: Callable[[str], ServerEnd], record: Record, judge: Judge) -> None:
+        self.line, self.record, self.judge = line, record, judge
+        self.last: Refusal | None = None  # of the run so far
+
+    async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
+        """One device in one round: its request down, its reply up."""
+        round, line = play.round, self.line(name)
+        try:
+            if name in play.away:
+                raise Lost("off")
+            await line.send(parcel)
+            reply = await self._reply(play, line)
+        except Lost:
+            round.lose(name)
+            await line.rest()
+        else:
+            self._weigh(play, name, reply)
+        if round.reason is not None:
+            play.closing.set()
+
+    @staticmethod
+    async def _reply(play: Play, line: ServerEnd) -> Parcel:
+        try:
+            while True:
+                reply = await line.receive()
+                if reply.header["round"] == play.round.number:  # else it answers an older request
+                    return reply
+        except Cancelled:
+            await line.stop()
+            raise
+
+    def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
+        """Whether a reply that has arrived is sound, and in time."""
+        round = play.round
+        refusal = self._refusal(play, name, reply)
+        if refusal and round.reason is None:
+            self.last = refusal
+            self.record.refused(Call(name, round.number), refusal.text)
+            round.refuse(name)
+        elif not refusal and round.count(name):
+            examples = reply.header["examples"]
+            assert isinstance(examples, int)
+            play.replies[name] = (reply.body, examples)
+
+    def _refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
+        if why := reply.header.get("refusal"):
+            return Refusal("device", f"{name} refuses: {why}")
+        return self.judge.refusal(play, name, reply)

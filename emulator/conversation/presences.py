@@ -1,0 +1,101 @@
+"""Who is off line: the devices of open rounds are watched as they go and come back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from devices.device import Device
+from emulator.conversation.underway import Play, RunFailed
+from emulator.record.call import Call
+from emulator.record.record import Record
+from emulator.worlds.interface import ServerEnd, World
+
+RESTARTS = 10_000  # of one device in one round: its sessions are shorter than what it has to do in one
+
+
+class Presences:
+    """Writes down when a device of an open round goes off line and comes back, and tells its line.
+
+    Nothing else decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
+    `stragglers` are the devices that go on after the close of their round; its owner keeps the mapping up to date.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        fleet: Mapping[str, Device],
+        record: Record,
+        line: Callable[[str], ServerEnd],
+        stragglers: Mapping[str, Play],
+        patient: bool,
+    ) -> None:
+        self.world, self.fleet, self.record, self.line = world, fleet, record, line
+        self.stragglers, self.patient = stragglers, patient
+
+    def follow(self, play: Play) -> None:
+        """Starts a watch for each device asked that is not always on line."""
+        for name in play.round.asked:
+            if not self.fleet[name].presence.always:
+                play.watches[name] = self.world.start(self._watch(play, name))
+
+    def gone(self, play: Play, name: str) -> bool:
+        """Whether its absence is in the record, though who asks it has not heard of that yet."""
+        trip = self.record.trips[Call(name, play.round.number)]
+        return trip.gone or (trip.down is None and name in play.away)
+
+    async def _watch(self, play: Play, name: str) -> None:
+        presence, call = self.fleet[name].presence, Call(name, play.round.number)
+        off = presence.next_off(self.world.now())
+        while off < math.inf:
+            await self.world.sleep(max(0.0, off - self.world.now()))
+            if not await self._watched(play, call):
+                return
+            back = presence.next_on(off)
+            with self.record.instant():
+                self.line(name).settle()
+                self.record.off(call)
+                play.away.add(name)
+                self.line(name).lose(for_good=back == math.inf)
+            self._expect_an_end(play, call)
+            if back == math.inf:
+                return
+            await self.world.sleep(max(0.0, back - self.world.now()))
+            if not await self._watched(play, call):
+                return
+            with self.record.instant():
+                self.record.on(call)
+                play.away.discard(name)
+                self.line(name).back()
+            off = presence.next_off(back)
+
+    async def _watched(self, play: Play, call: Call) -> bool:
+        """Whether a device is in an open round, or at it after the close.
+
+        While a round closes, which over sockets takes milliseconds, nothing is written of anybody: what has not begun
+        by then would be of neither side of the close.
+        """
+        if play.round.reason is None:
+            return True
+        await play.written.wait()
+        trip = self.record.trips.get(call)
+        return trip is not None and trip.busy
+
+    def _expect_an_end(self, play: Play, call: Call) -> None:
+        """Raises RunFailed where all that is waited for begins again for ever, as no session is long enough."""
+        times = self.record.trips[call].restarts
+        if not self.patient or times < RESTARTS:
+            return
+        awaited = self._awaited(play)
+        if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
+            raise RunFailed(
+                f"{call.device} went off line {times} times in round {call.round} and began again each time; "
+                f"give longer sessions, `when_off: pause`, `transfers: resume`, or a deadline_s"
+            )
+
+    def _awaited(self, play: Play) -> list[Call]:
+        """Of an open round those who have not answered; after its close the stragglers, if there is nobody to ask."""
+        if play.round.reason is None:
+            return [Call(name, play.round.number) for name, task in play.asks.items() if not task.ended]
+        stuck = len(self.stragglers) == len(self.fleet)
+        return [Call(name, late.round.number) for name, late in self.stragglers.items()] if stuck else []

@@ -1,0 +1,43 @@
+"""A round under way: what the server's parts know of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from emulator.conversation.rounds import Round
+from emulator.record.tally import Bill
+from emulator.study.jobs import State
+from emulator.worlds.interface import Signal, Task
+from network.wire import payload
+from network.wire.payload import NOTHING
+
+
+class RunFailed(Exception):  # noqa: N818
+    """A run that cannot go on; the message says why."""
+
+
+@dataclass
+class Play:
+    """A round under way."""
+
+    round: Round
+    began: float  # when the round before it was stamped
+    closing: Signal
+    written: Signal  # the close is in the record
+    broadcast: State  # the model that goes down
+    acknowledged: dict[str, int]  # device -> its last counted round before this one
+    shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
+    download: bytes = NOTHING  # what went down, where the server must know it to read the replies
+    opened: float = 0.0  # as recorded
+    closed: float = 0.0
+    stamp: float = 0.0  # time_s: when it was combined
+    bills: list[Bill] = field(default_factory=list)  # of the server's work
+    replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
+    asks: dict[str, Task] = field(default_factory=dict)
+    watches: dict[str, Task] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)  # of those asked: off line now
+
+    @property
+    def settled(self) -> bool:
+        return all(task.ended for task in self.asks.values())
