@@ -29,11 +29,11 @@ class AgentImportance(FedAvg):
     counted.  Devices keep nothing; the server must see each upload, so sums alone (secure aggregation) will not do.
     What neither switch needs does not travel: both off are FedAvg, bytes included.
 
-    Readings of algorithms.md §7: row 19 each layer divided by its sum, then each coordinate by its sum over the
-    devices, by examples where all F are 0, and so for buffers; row 20 F̄ from F after Eq. 4 (`ema`; `raw`: from
-    F^k, and the server does Eq. 4); row 21 no F_0: no penalty in round 1, and Eq. 4 is skipped; row 22 F_t in
-    Eq. 4 is the server's, as received; row 23 Σ_k F̄^k = 1, without 1/m; row 24 eval mode.  RWalk (§4.2): F + s
-    wherever F stands, §7b.  F below 0, as an encoding may leave it, counts as 0.
+    By docs/design/algorithms.md §9: reading 19 each layer divided by its sum, then each coordinate by its sum over the
+    devices, by examples where all F are 0, and so for buffers; reading 20 F̄ from F after Eq. 4 (`ema`; `raw`: from
+    F^k, and the server does Eq. 4); reading 21 no F_0: no penalty in round 1, and Eq. 4 is skipped; reading 22 F_t in
+    Eq. 4 is the server's, as received; reading 23 Σ_k F̄^k = 1, without 1/m; reading 24 eval mode.  RWalk (§4.2): F + s
+    wherever F stands (§7 there).  F below 0, as an encoding may leave it, counts as 0.
     Raises ValueError if a field is out of its range.
     """
 

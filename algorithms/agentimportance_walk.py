@@ -39,8 +39,8 @@ class Walk:
 
     Each step adds -g (θ_{i+1} - θ_i) to Δℓ, g the gradient of the batch's loss without any penalty.  After
     every `window` steps (Δt), and after the last, s += relu(Δℓ / (½ F_run Δθ² + ξ)), with Δθ the window's
-    move and ξ = `damping`; then Δℓ starts anew (Chaudhry et al. 2018, Eq. 7 and 8; algorithms.md §5).  F_run
-    is the moving mean (1 - α) F_run + α g², α = 0.9; the first g² is taken as it is.
+    move and ξ = `damping`; then Δℓ starts anew (Chaudhry et al. 2018, Eq. 7 and 8).  F_run is
+    the moving mean (1 - α) F_run + α g², α = 0.9; the first g² is taken as it is.
     """
 
     def __init__(self, window: int, damping: float) -> None:

@@ -14,7 +14,7 @@ def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensor
     """Mean of what was uploaded as this kind, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
 
     Means are taken in float64 and in the order of the names, so the order of arrival leaves no trace.
-    Integer buffers, such as BatchNorm's count of batches, take the largest value (algorithms.md §11).
+    Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
     Raises ValueError if no reply counts an example.
     """
     counted = _counted(replies)
@@ -35,8 +35,8 @@ def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors
 
     θ = Σ_k F̄^k ⊙ θ^k, where F̄ is the importance uploaded as `kind`, divided by its sum over the layer (a
     parameter tensor) in each device, then in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1
-    (Kim et al. 2020, Eq. 2; algorithms.md §7, rows 19 and 23).  Negative importance counts as 0.  Coordinates
-    that matter to no device, and weights that have no importance, such as buffers, are counted by examples.
+    (Kim et al. 2020, Eq. 2; docs/design/algorithms.md §9, readings 19 and 23).  Negative importance counts as 0.
+    Coordinates that matter to no device, and weights that have no importance, such as buffers, are counted by examples.
     Raises ValueError if no reply counts an example.
     """
     counted = _counted(replies)

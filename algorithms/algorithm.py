@@ -21,7 +21,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, y) -> loss of each exampl
 
 @dataclass(frozen=True)
 class Training:
-    """Local training: plain SGD, a fresh optimiser each round (algorithms.md §0)."""
+    """Local training: plain SGD, a fresh optimiser each round (docs/design/algorithms.md §1)."""
 
     epochs: int = 1  # passes over the device's examples in a round (E)
     batch: int = 32  # examples a step (B); the last batch of an epoch may be shorter

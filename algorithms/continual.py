@@ -32,12 +32,12 @@ class Continual(FedAvg):
     `inner` blocks that each end with such a retraining; θ^pe never leaves the device after cycle 0.
 
     Bytes: down and up |θ| in each round, with Alg. 2 |θ^sh| from cycle 1 on; up in the last round of a cycle with
-    Alg. 1 |θ^pe| and with Alg. 2 nothing, for all θ^sh are then the server's already (algorithms.md §7b; `literal`:
-    |θ| and |θ^sh|, as the text says); up in the other retrainings of Alg. 2 nothing.  Buffers go with the
+    Alg. 1 |θ^pe| and with Alg. 2 nothing, for all θ^sh are then the server's already (docs/design/algorithms.md §6;
+    `literal`: |θ| and |θ^sh|, as the text says); up in the other retrainings of Alg. 2 nothing.  Buffers go with the
     parameters that `personal` names beside them, and shared ones stay as they came when a device retrains.
-    Readings of algorithms.md §7: row 16 `personal`, `inner` and `retrain_epochs`, row 17 the mean counts the examples
-    of the finished cycle, row 18 all devices get the final model and retrain.  A device that was never reached in
-    cycle 0 has no θ^pe, and none is sent any more: it begins with zeros, and the report counts such as
+    By docs/design/algorithms.md §9: reading 16 `personal`, `inner` and `retrain_epochs`, reading 17 the mean counts the
+    examples of the finished cycle, reading 18 all devices get the final model and retrain.  A device that was never
+    reached in cycle 0 has no θ^pe, and none is sent any more: it begins with zeros, and the report counts such as
     `without_personal`.  The server's model keeps the θ^pe of the end of cycle 0.
     Raises ValueError if a field is out of its range or does not divide the cycle; `start` also if the data have no
     cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.

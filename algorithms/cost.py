@@ -322,7 +322,7 @@ def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Par
 
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """A Hessian-vector product: a gradient that keeps its graph, and a backward through that (algorithms.md §10)."""
+    """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
     gradients = torch.autograd.grad(loss(model(x), y).mean(), chosen, create_graph=True)
     torch.autograd.grad(gradients, chosen, grad_outputs=[torch.empty_like(g) for g in gradients])
 

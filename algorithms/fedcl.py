@@ -30,21 +30,21 @@ TRAININGS: dict[str, dict[str, Any]] = {
 class FedCL(FedAvg):
     """Local loss L_k(θ) + λ Σ Ω (θ - θ_t)², with Ω from a proxy set on the server (Yao and Sun 2020, Eq. 1-3).
 
-    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  Ω, row 1 of algorithms.md §7: mean over the proxy
-    examples of |g| (`abs`) or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter tensor,
-    4 bytes each, of squared batch gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels
+    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  Ω, reading 1 of docs/design/algorithms.md §9: mean over
+    the proxy examples of |g| (`abs`) or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter
+    tensor, 4 bytes each, of squared batch gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels
     (Aljundi et al. 2018); `si`, what a weight's moves have taken off the proxy loss so far, over ξ + their square
     (Zenke et al. 2017; 0 in round 0).
 
-    Without a fresh Ω, row 2: `identity` uses 1 (the text; FedProx with μ = 2λ), `keep_last` the last one received,
+    Without a fresh Ω, reading 2: `identity` uses 1 (the text; FedProx with μ = 2λ), `keep_last` the last one received,
     before the first see `first`, `catch_up` the current one, which the server sends to whoever lacks it,
     `local_estimate` one from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the
     server knows from the replies that it has counted; for those it keeps Ω (fedcl_omega.py).
 
-    Row 3 estimated in the rounds in which it is sent, row 4 dropout and, without a preset, lr and momentum as the
-    scenario says, row 5 eval mode, rows 6 and 7 (proxy set and split) are the scenario's.  A preset also trains as the
-    text or the code does, whatever the scenario's `training` says; its own `training` wins over both.  No preset
-    augments images.
+    Reading 3 estimated in the rounds in which it is sent, reading 4 dropout and, without a preset, lr and momentum as
+    the scenario says, reading 5 eval mode, readings 6 and 7 (proxy set and split) are the scenario's.  A preset also
+    trains as the text or the code does, whatever the scenario's `training` says; its own `training` wins over both.  No
+    preset augments images.
     Raises ValueError if a field is out of its range, or two contradict each other.
     """
 

@@ -149,7 +149,7 @@ def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
     """The reply, with Ω and the round that it is of kept whatever becomes of the upload, and its age told.
 
-    `since` None stands for a remembered Ω.  The age is in rounds (algorithms.md §7b).
+    `since` None stands for a remembered Ω.  The age is in rounds (docs/design/algorithms.md §4).
     """
     fresh = device.memory["importance_round"] if since is None else {"round": torch.tensor(since)}
     age = float(device.round - int(fresh["round"]))

@@ -31,16 +31,16 @@ class FedCurv(FedAvg):
     Down and up 3 |θ|; down |θ| until a reply has been counted.  The server keeps only U = Σ Î_j and
     V = Σ Î_j⊙θ̂_j over the last counted upload of every device, lost or late ones leave no trace: up go
     changes against the device's own part of the sums, which the device advances, by the values as they arrive,
-    once they are counted.  Readings of algorithms.md §7: row 8 sum, λ without ½, unweighted; row 9 `fisher`, in
-    eval mode; row 10 mean; row 11 θ by examples; row 12 `participation`; row 13 no penalty and 1 |θ| down at
-    first; row 14 `centred`; row 15 lr and λ are the scenario's.
+    once they are counted.  By docs/design/algorithms.md §9: reading 8 sum, λ without ½, unweighted; reading 9 `fisher`,
+    in eval mode; reading 10 mean; reading 11 θ by examples; reading 12 `participation`; reading 13 no penalty and 1 |θ|
+    down at first; reading 14 `centred`; reading 15 lr and λ are the scenario's.
 
     Lean, a device sends θ̂ and Î, and the server forms Î⊙θ̂: 2 |θ| up.  Then the server must see individual
     uploads, and sums alone (secure aggregation) will not do; and it keeps the last one of every device, 2 |θ|
     each.  Where all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing.
     As only the lean server knows whose part is how old, it alone can drop those of devices that left (`max_age`).
 
-    Whatever the encodings (§7b): the own part is what the server has decoded and counted, v is formed of Î and
+    Whatever the encodings (§11 there): the own part is what the server has decoded and counted, v is formed of Î and
     θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report shows how many
     coordinates are `clamped`, and the `density` of U that came down: the share of it that is not 0.
 

@@ -51,7 +51,7 @@ def of_others(strength: float, sums: Message, own: Message, centre: Tensors | No
 
     The own part is rounded as the sums are before it is subtracted, so what is only rounding cancels.  Where
     the others have no curvature, or less than none, as lossy encodings and rounding may leave, u and v are 0: a
-    penalty with u < 0 has no minimum, nor has one with u = 0 and v ≠ 0 (algorithms.md §7b).
+    penalty with u < 0 has no minimum, nor has one with u = 0 and v ≠ 0 (docs/design/algorithms.md §11).
     """
     u, v = (_without(sums[kind], own.get(kind)) for kind in SUMS)
     held = {name: value > 0 for name, value in u.items()}
@@ -75,7 +75,7 @@ def term(fisher: Tensors, theta: Tensors, centre: Tensors | None) -> Message:
 
 
 def recentred(sums: Mapping[str, Tensors], old: Tensors, new: Tensors) -> Message:
-    """The same sums about another centre: Σ Î_j⊙(θ̂_j - new) = V - U⊙(new - old) (algorithms.md §7, row 14)."""
+    """The same sums about another centre: Σ Î_j⊙(θ̂_j - new) = V - U⊙(new - old)."""
     u, v = (sums[kind] for kind in SUMS)
     return {"fisher": u, "fisher_theta": {name: v[name] - u[name] * (new[name].double() - old[name]) for name in u}}
 
@@ -102,7 +102,7 @@ def changed(
     """What goes up so that a device's part takes the place of the part `before` ({}: none), and the part then.
 
     That is what the server has counted then, whatever the way there loses: v is formed of Î and θ̂ as they
-    arrive, and what this change loses is in the next one (algorithms.md §7b).
+    arrive, and what this change loses is in the next one (docs/design/algorithms.md §11).
     """
     fisher_change = send("fisher", rounded(_minus(fisher, before.get("fisher")), theta))
     u = _plus(fisher_change, before.get("fisher"))

@@ -23,10 +23,10 @@ class FedMeta(FedAvg):
     (Yao et al. 2019, Alg. 2 and Eq. 20).  D_meta is the server's proxy set: its choice is the scenario's.
 
     Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
-    with UGA's options.  Bytes are theirs.  Readings of algorithms.md §7: row 27 η_meta = η_t, decayed; row 28
-    `one_step`, Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step
-    with the sum of the losses (§7b: one step with their mean cannot reach the paper's table); row 29 train mode.
-    Steps on D_meta have neither momentum nor weight decay.  Rows 25, 26 and 30: see UGA.
+    with UGA's options.  Bytes are theirs.  By docs/design/algorithms.md §9: reading 27 η_meta = η_t, decayed; reading
+    28 `one_step`, Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step
+    with the sum of the losses (§8 there: one step with their mean cannot reach the paper's table); reading 29 train
+    mode. Steps on D_meta have neither momentum nor weight decay.  Readings 25, 26 and 30: see UGA.
     Raises ValueError if a field is out of its range.
     """
 

@@ -14,7 +14,7 @@ from algorithms.local import STRONGEST, Quadratic
 class FedProx(FedAvg):
     """Local loss L_k(θ) + (μ/2) ‖θ - θ_t‖², so the added gradient is μ (θ - θ_t) (Li et al. 2020, Eq. 2).
 
-    Exact work only: γ-inexactness is not used here (algorithms.md §1).  Bytes as FedAvg.
+    Exact work only: γ-inexactness is not used here (docs/design/algorithms.md §3).  Bytes as FedAvg.
     Raises ValueError if μ is negative.
     """
 

@@ -24,9 +24,9 @@ class FedShare(FedAvg):
 
     Down |θ|, and once D_share: to whoever is not known to have it, that is until an upload of his has been counted.
     Images go down as a byte a pixel where that loses nothing, as it does for those that came from bytes: 1.5 MB for
-    500 of CIFAR-10 (algorithms.md §6); everything else as it is.  Up |θ|.  A device's model counts by its private
-    examples alone (algorithms.md §7, row 31).  All parts of a split are of one size: of n examples in p parts each
-    has n // p, and the rest is left out.  Raises ValueError for another `split`.
+    500 of CIFAR-10 (docs/design/algorithms.md §8); everything else as it is.  Up |θ|.  A device's model counts by its
+    private examples alone (docs/design/algorithms.md §9, reading 31).  All parts of a split are of one size: of n
+    examples in p parts each has n // p, and the rest is left out.  Raises ValueError for another `split`.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "share")

@@ -1,8 +1,8 @@
 """How much a weight matters: means of |g| or g², g the gradient of one example's loss or of a batch's mean loss.
 
-Gradients are taken in eval mode (algorithms.md §7, row 5, and §11) and on a private copy of the model: the
-caller's modes, gradients and hooks stay as they are.  Where they are taken example by example, networks of plain
-Linear and Conv2d layers take the fast path, one batched backward for many examples (algorithms.md §11: the
+Gradients are taken in eval mode (docs/design/algorithms.md §9, reading 5, and §15) and on a private copy of the model:
+the caller's modes, gradients and hooks stay as they are.  Where they are taken example by example, networks of plain
+Linear and Conv2d layers take the fast path, one batched backward for many examples (docs/design/algorithms.md §15: the
 gradient of a Linear layer is an outer product, so its squares are an outer product of squares); all others use
 `torch.func`.
 """
@@ -49,12 +49,12 @@ def importance(
 ) -> Tensors:
     """How much each trainable parameter matters for these examples, in one of the ways of MEANING.
 
-    "abs" is FedCL's Ω (Yao & Sun, Eq. 1-2, read coordinate-wise: algorithms.md §7, row 1), "tensor_scalar" that of
-    its authors' code (§2, a), "mas" that of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher diagonal of EWC and
-    FedCurv (row 9), and "true", "sampled" and "batch_squared" are other readings of it.  `seed`: of the labels
-    drawn; `batch`: examples whose mean gradient is squared, in the order given, the last batch may be shorter.
-    Summed in float64 on the CPU and returned there, in each parameter's own type and shape ("tensor_scalar":
-    ()).  Memory does not grow with the number of examples.
+    "abs" is FedCL's Ω (Yao & Sun, Eq. 1-2, read coordinate-wise: docs/design/algorithms.md §9, reading 1),
+    "tensor_scalar" that of its authors' code (§4 there), "mas" that of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher
+    diagonal of EWC and FedCurv (reading 9), and "true", "sampled" and "batch_squared" are other readings of it.
+    `seed`: of the labels drawn; `batch`: examples whose mean gradient is squared, in the order given, the last batch
+    may be shorter. Summed in float64 on the CPU and returned there, in each parameter's own type and shape
+    ("tensor_scalar": ()).  Memory does not grow with the number of examples.
     Raises ValueError for another kind, for no examples, for a loss that is not one number per example, for
     several labels per example ("true"), and for a model whose examples see each other.
     """

@@ -3,8 +3,8 @@
 Local training is a function of its first weights; UGA wants the derivative of what it ends in (Yao et al. 2019,
 Eq. 11-13).  Keeping autograd's graph through all steps costs memory for each of them.  Here only the weights along
 the way are kept, all of them or one in every so many, and the derivative is taken backwards, a Hessian-vector
-product a step (algorithms.md §10).  What is not kept is computed anew, with the same batches and the same dropout,
-so that both ways give the same bits.
+product a step (docs/design/algorithms.md §14).  What is not kept is computed anew, with the same batches and the same
+dropout, so that both ways give the same bits.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def keep_trace(
     Weights are kept in every `every`-th step; the result does not depend on it, to the last bit.  SGD is that of
     local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and
     its anchor, `weights`, is differentiated too.  The last gradient is the mean over all examples, taken in the
-    batches of the last epoch, each weighted by its size, in train mode (algorithms.md §7, rows 26, 29 and 30).
-    Where a BatchNorm uses its running statistics (local.single_values), they count as constants.
+    batches of the last epoch, each weighted by its size, in train mode (docs/design/algorithms.md §9, readings 26, 29
+    and 30). Where a BatchNorm uses its running statistics (local.single_values), they count as constants.
     One epoch gives the plain gradient at `weights`.  `first_order` leaves the Hessians out.  `accumulate`: the last
-    gradient is instead the sum of the mean gradients of those batches, a short one's like all others' (row 26).
+    gradient is instead the sum of the mean gradients of those batches, a short one's like all others' (reading 26).
     `device.model` holds the trained weights afterwards.  Raises ValueError for `every` below 1, and for a penalty
     with another anchor.
     """
@@ -218,7 +218,7 @@ def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
 
 
 def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:
-    """The adjoint of the steps, last to first (algorithms.md §10).
+    """The adjoint of the steps, last to first (docs/design/algorithms.md §14).
 
     With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u;
     a penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.

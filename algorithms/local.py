@@ -50,7 +50,7 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
     """Adds 2 * strength * importance * difference to `grad`, in place; importance None stands for ones.
 
     Every penalty goes through here: these two forms agree bit for bit, others differ in the last bit, and
-    the equalities between algorithms are tested bit for bit (algorithms.md §0).
+    the equalities between algorithms are tested bit for bit (docs/design/algorithms.md §1).
     """
     if importance is None:
         grad.add_(difference, alpha=2 * strength)
@@ -189,7 +189,7 @@ def single_values(model: nn.Module) -> Iterator[None]:
     """Within it, a BatchNorm of a model in train mode takes also a batch that has one value in each channel.
 
     As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
-    layer then works as in eval mode, with its running statistics, which stay (algorithms.md §11: no crash).
+    layer then works as in eval mode, with its running statistics, which stay (docs/design/algorithms.md §15: no crash).
     """
     layers = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.training]
     hooks = [layer.register_forward_pre_hook(_by_size) for layer in layers]
@@ -252,7 +252,7 @@ def forms(kinds: Collection[str], model: nn.Module) -> Message:
 
 
 def leverage(strength: float, importance: Tensors | None, lr: float, steps: int) -> dict[str, float]:
-    """How far a quadratic penalty damps a coordinate's move in one round (algorithms.md §7b).
+    """How far a quadratic penalty damps a coordinate's move in one round (docs/design/algorithms.md §10).
 
     `median`, `p99` and `max` are those of lr * steps * 2 * strength * Ω over all coordinates (nearest rank);
     `step` is lr * 2 * strength * max Ω, which SGD survives below 2 (1 + momentum).

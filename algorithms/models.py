@@ -24,17 +24,17 @@ UNLABELLED = -1  # a position of a text that has no label, as in devices.data.da
 
 
 def mnist_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes (algorithms.md §0).
+    """The MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes.
 
-    The papers do not say how much is dropped; 0.2 is what FedCL's code does (algorithms.md §7, row 4).
+    The papers do not say how much is dropped; 0.2 is what FedCL's code does (docs/design/algorithms.md §9, reading 4).
     """
     return _cnn_32_64(1, 28, dropout, classes)
 
 
 def cifar_cnn_32_64(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters (algorithms.md §0).
+    """The CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters.
 
-    The paper names neither the dense layer nor the padding; 512 and SAME are row 24 of algorithms.md §7.
+    The paper names neither the dense layer nor the padding; 512 and SAME: docs/design/algorithms.md §9, reading 24.
     """
     return _cnn_32_64(3, 32, dropout, classes)
 
@@ -58,9 +58,9 @@ def _cnn_32_64(channels: int, side: int, dropout: float, classes: int) -> nn.Seq
 
 
 def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters (algorithms.md §0).
+    """The CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters.
 
-    The 0.2 behind both dense layers is that of FedCL's code (algorithms.md §7, row 4).
+    The 0.2 behind both dense layers is that of FedCL's code (docs/design/algorithms.md §9, reading 4).
     """
     return nn.Sequential(
         OrderedDict(
@@ -83,7 +83,7 @@ def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
 
 
 def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
-    """FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters (algorithms.md §0).
+    """FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters.
 
     The example ends with a log-softmax and the negative log-likelihood; cross_entropy of these logits is both.
     """
@@ -104,12 +104,12 @@ def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
 
 
 def mlp(classes: int = 10) -> nn.Sequential:
-    """The MNIST perceptron of importance from agents: 159,010 parameters (algorithms.md §0)."""
+    """The MNIST perceptron of importance from agents: 159,010 parameters."""
     return _perceptron(28 * 28, classes)
 
 
 def cifar_mlp(classes: int = 10) -> nn.Sequential:
-    """The CIFAR-10 perceptron of importance from agents: 616,610 parameters (algorithms.md §0)."""
+    """The CIFAR-10 perceptron of importance from agents: 616,610 parameters."""
     return _perceptron(3 * 32 * 32, classes)
 
 
@@ -156,9 +156,9 @@ class NextToken(nn.Sequential):
 
 
 def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> NextToken:
-    """The character model of FedMeta with UGA: 3,938,304 + 1,281 V parameters (algorithms.md §0).
+    """The character model of FedMeta with UGA: 3,938,304 + 1,281 V parameters.
 
-    The paper does not name V; 90 is TFF's Shakespeare vocabulary of 86 and its four special tokens (§6).
+    The paper does not name V; 90 is TFF's Shakespeare vocabulary of 86 and its four special tokens.
     """
     return NextToken(
         OrderedDict(
@@ -170,10 +170,10 @@ def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> Next
 
 
 def word_lstm(size: int, classes: int = 2000) -> NextToken:
-    """An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size` (algorithms.md §0, row 16 of §7).
+    """An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size`.
 
     The paper's sizes are 100 (small), 200 (medium) and 600 (large); it does not name V, and 2,000 is about what
-    the words of its subreddits can teach (§7b).
+    the words of its subreddits can teach.
     """
     return NextToken(
         OrderedDict(
@@ -316,7 +316,7 @@ def answers(outputs: Tensor, y: Tensor) -> Tensor:
 def twice_differentiable() -> Iterator[None]:
     """Within it, gradients of recurrent layers can be taken in eval mode, and again through the first gradients.
 
-    On CUDA, cuDNN's GRU and LSTM can do neither (algorithms.md §10: "derivative for '_cudnn_rnn_backward' is not
+    On CUDA, cuDNN's GRU and LSTM can do neither ("derivative for '_cudnn_rnn_backward' is not
     implemented"), so they run on torch's own kernels here, forward passes included.  Elsewhere it changes nothing.
     For UGA's keep-trace passes and for importance.
     """

@@ -5,8 +5,8 @@ than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digit
 2026-11-22).  A profile may say what (devices/device.py, `operator_s` and `convolution_s`), which `fedlapse calibrate`
 measures.
 
-Devices differ in how fast they do each (network.md §5).  A convolution is known by its operation, a recurrent
-layer's products by the module in which torch's counter saw them; every other matrix product is dense.
+Devices differ in how fast they do each (docs/design/devices.md §1).  A convolution is known by its operation, a
+recurrent layer's products by the module in which torch's counter saw them; every other matrix product is dense.
 
 What a recurrent layer moves depends on how it is computed.  A **fused** one, an LSTM (oneDNN on a CPU, cuDNN),
 is one operation for all positions: it reads its weights once, and what passes from one position to the next stays in

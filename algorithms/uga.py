@@ -22,12 +22,12 @@ class UGA(FedAvg):
     """Up goes g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), ω^(T) trained from ω_t for E - 1 epochs (Yao et al. 2019, Eq. 11-13).
 
     The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
-    any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  Readings of
-    algorithms.md §7: row 25 mean loss and η_g = η_t E ⌈n̄/B⌉, FedAvg's rate times its steps, as the text's 0.002
-    with a mean loss hardly moves; row 26 the exact gradient over all data, in micro-batches weighted by size, or
-    added up as they are (`batch_accumulate`); row 27 a number for η_g is not decayed; row 29 train mode, with the
-    same dropout whenever a step is taken again; row 30 momentum and weight decay as the scenario says, exactly;
-    row 32 no rule for the rate.
+    any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  By
+    docs/design/algorithms.md §9: reading 25 mean loss and η_g = η_t E ⌈n̄/B⌉, FedAvg's rate times its steps, as the
+    text's 0.002 with a mean loss hardly moves; reading 26 the exact gradient over all data, in micro-batches weighted
+    by size, or added up as they are (`batch_accumulate`); reading 27 a number for η_g is not decayed; reading 29 train
+    mode, with the same dropout whenever a step is taken again; reading 30 momentum and weight decay as the scenario
+    says, exactly; reading 32 no rule for the rate.
     Personalised accuracy is that of ω^(T).  Raises ValueError if a field is out of its range.
     """
 
@@ -93,7 +93,7 @@ class UGA(FedAvg):
         )
 
     def device_floats(self, load: Load) -> float:
-        """The weights along the way, and two more while going back (algorithms.md §10: T |θ|, or (T/c + c) |θ|)."""
+        """The weights along the way, and two more while going back: T |θ|, or (T/c + c) |θ|."""
         held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
         return held * load.parameters
 

@@ -70,7 +70,7 @@ def _penalty(penalty: Quadratic, theta: Tensors, first: Tensors) -> Tensor:
 
 
 def network() -> nn.Sequential:
-    """28,874 parameters, as in algorithms.md §10."""
+    """28,874 parameters, as in docs/design/algorithms.md §14."""
     return nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(1, 8, 5, padding=2),

@@ -36,7 +36,7 @@ OPTIONAL = {  # the same, of what a profile may leave out
 RATES = ("GFLOP/s", "GB/s", "MB")  # units of what cannot be 0
 COLUMNS = ("name", "quantity", "value", "unit", "source", "date")
 SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
-RADIO_SLEEPS = 10.0  # s of idleness (network.md §5)
+RADIO_SLEEPS = 10.0  # s of idleness (docs/design/devices.md §3)
 UNKNOWN, NEVER = Power(), Throttle()
 # Of a step's overhead, what a position of a recurrent layer costs that takes one after another: there is no batch to
 # fetch and no optimiser.  Measured: char-gru-small, 80 positions; benchmarks/compute.py, 2026-11-21.
@@ -130,7 +130,7 @@ class Device:
 
         A step's operations run one after another, some bound by computing (matrix products) and some by
         memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
-        as in network.md §5, would let a penalty of the size of the model cost nothing wherever computing takes
+        as in a roofline model, would let a penalty of the size of the model cost nothing wherever computing takes
         longer; measured steps say otherwise (benchmarks/compute.py).
         Raises ValueError for a count that is negative or not finite.
         """

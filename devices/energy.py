@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Power:
     """What a device draws in watts, all in all, while it idles, computes, or sends or receives.
 
-    Raises ValueError for a number that is negative or not finite.  Source: network.md §5.
+    Raises ValueError for a number that is negative or not finite.  Source: docs/design/devices.md §3.
     """
 
     idle: float = 0.0

@@ -17,7 +17,7 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
     these two moments (Fenton 1960).  Exact for one step; for more, the first two moments are, and so a phase in two
     pieces varies as in one.  At cv 0.18, the worst seen, the sum of two has skewness 0.386, and 0.384 here.
     Raises ValueError for a negative or infinite cv, or less than no steps.
-    Source: network.md §5 (cv 0.02-0.06).
+    Source: docs/design/devices.md §2 (cv 0.02-0.06).
     """
     if not 0 <= cv < math.inf:
         raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")

@@ -38,7 +38,7 @@ class Presence:
     """A device is on line except in the `off` intervals [t0, t1), in seconds since the run began.
 
     They may be given in any order; those that touch or overlap are merged, and t1 may be infinite.  Asking
-    never changes the answer.  Raises ValueError unless 0 <= t0 < t1 in each.  Source: network.md §5.
+    never changes the answer.  Raises ValueError unless 0 <= t0 < t1 in each.  Source: docs/design/devices.md §4.
     """
 
     off: tuple[Interval, ...] = ()
@@ -85,7 +85,7 @@ class Recorded:
     """A recording of `period` seconds that repeats: on line in the intervals [t0, t1) of it, else off.
 
     The run begins `offset` seconds into it.  FedScale's behaviour traces are read so: at t, what was recorded at
-    t mod finish_time (network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
+    t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
     Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is SHORTEST at least.
     """
 

@@ -109,7 +109,7 @@ class Renewal(Sessions):
 
     The run begins at a random instant of an old process: on line with the share of the time that it is, in a session
     that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
-    Source: network.md §5; the beginning: Cox 1962, Renewal Theory, §5.4.
+    Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
     """
 
     mean_on: float = HOUR
@@ -159,7 +159,7 @@ class Diurnal(Sessions):
     hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so
     waits are exact: a change comes when the rate has summed to an exponential draw.  The run begins as an old process
     finds itself at that hour.  Raises ValueError for rates that are negative, or that never change anything.
-    Source: network.md §5 (charging and on wifi at night).
+    Source: docs/design/devices.md §4 (charging and on wifi at night).
     """
 
     arrive: tuple[float, ...] = (0.5,) * 24

@@ -38,8 +38,8 @@ def dirichlet(labels: NDArray[np.integer], devices: int, alpha: float, rng: Gene
     Each device draws its label shares q_k ~ Dir(alpha*1); the convention is alpha for every class, not
     alpha*p of Hsu et al. 2019.  Rows (devices, equal sizes) and columns (classes, in proportion to their
     examples) are then fitted together, so that no device is left with what the others did not take.
-    Raises ValueError for a split that is impossible or not to be fitted.  Source: algorithms.md §7 row 7,
-    ecosystem.md "partitions"; fitting: Deming & Stephan 1940.
+    Raises ValueError for a split that is impossible or not to be fitted.  Source: docs/design/algorithms.md §9 reading
+    7; fitting: Deming & Stephan 1940.
     """
     size = _shard_size(labels, devices)
     if not 0 < alpha < math.inf:
@@ -63,8 +63,7 @@ def labelled(
     next.  If `homogeneous`, each piece is cut within one label and has the largest size that gives enough of
     them (306 for MNIST's 60,000, 96 devices and 2 each: 193 pieces, 192 of them used).  What is left over is
     left out, drawn blindly.  Raises ValueError if there are fewer examples than pieces.
-    Source: McMahan et al. 2017, section 3; `homogeneous`: Shoham et al. 2019 (FedCurv), section 4, and
-    algorithms.md §3 for its size.
+    Source: McMahan et al. 2017, section 3; `homogeneous`: Shoham et al. 2019 (FedCurv), section 4.
     """
     pieces = each * devices
     if labels.ndim != 1:
@@ -149,7 +148,7 @@ def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
     """Each owner's examples split 9:1 into training and test examples, the same for every user.
 
     In the order of the data every tenth of an owner is a test example, and of 2 to 9 the last; an only one is
-    kept to train on.  Source: algorithms.md §7b "Natural owners".
+    kept to train on.  Source: docs/design/algorithms.md §12.
     """
     order = np.argsort(owner, kind="stable")
     _, starts, counts = np.unique(owner[order], return_index=True, return_counts=True)
@@ -167,7 +166,7 @@ def population(
     `chosen` are the owners of the devices; the others are drawn blindly from whoever else has examples.  The
     server's set is then `among(owner, population, size, rng)`, and the test set follows it: all of
     `owned(owner_test, population)`.  Sorted.  Raises ValueError if there are too few of either.
-    Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5; algorithms.md §7b "FedMeta".
+    Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5; docs/design/algorithms.md §12.
     """
     if not 0 <= overlap <= 1:
         raise ValueError(f"the overlap is {overlap}; it must lie in 0 to 1")
@@ -244,7 +243,7 @@ def _dealt(pools: list[Indices], counts: NDArray[np.int64]) -> list[Indices]:
 def proxy(n: int, fraction: float, rng: Generator) -> Indices:
     """The server's own examples: round(fraction * n) of `n`, but at least 64; they may lie in shards too.
 
-    Raises ValueError if there are not as many.  Source: algorithms.md §7 row 6.
+    Raises ValueError if there are not as many.  Source: docs/design/algorithms.md §9 reading 6.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"the proxy fraction is {fraction}; it must lie in 0 to 1")

@@ -24,7 +24,7 @@ class Throttle:
     """A first-order node: under load, heat goes to 1, and idle to 0, with time constant `heating` in seconds.
 
     The speed falls with heat in a line, from full at 0 to `sustained` of it at 1.  Sustained 1 throttles nothing.
-    Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: network.md §5.
+    Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: docs/design/devices.md §2.
     """
 
     sustained: float = 1.0  # of the full speed; phones 0.5-0.7

@@ -72,7 +72,7 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
 def read_behaviour(path: str | Path) -> tuple[Log, ...]:
     """FedScale's client_behave_trace, pickle or JSON: {client: {active: [s], inactive: [s], finish_time: s, ...}}.
 
-    A client is on line from active[i] to inactive[i], at t modulo finish_time.  Raises BadLog.  Source: network.md §4.
+    A client is on line from active[i] to inactive[i], at t modulo finish_time.  Raises BadLog.
     """
     name = str(path)
     return tuple(_behaviour(name, client, entry) for client, entry in _table(name).items())
@@ -84,7 +84,7 @@ def read_states(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, 
     A phone is eligible while all that `needs` names is known of it, by default that it is locked, charging and on
     Wi-Fi (and that it is not off in any case); before the first and after the last event nothing is known.  Seconds
     count from midnight of the log's first day, and the period is whole days, so that the hour of the day stays what it
-    was.  Raises BadLog.  Source: network.md §4.
+    was.  Raises BadLog.
     """
     name = str(path)
     return tuple(_states(name, phone, entry, needs) for phone, entry in _table(name).items())

@@ -37,7 +37,7 @@ def babble(
     A community says `windows` windows of `length` words in each cycle, each on its own, with a label a position;
     each tenth is a test example.  Token 0 is the unknown word and never comes.  The same arguments give the same
     text under every numpy.  Raises ValueError for arguments that are out of their range.
-    Source: algorithms.md §7b, "Continual FL": the embedded generator that drifts.
+    Source: our own; why it drifts: docs/design/algorithms.md §6.
     """
     _check(seed, communities, cycles, words, length, windows, drift)
     bits = PCG64(seed)

@@ -142,7 +142,7 @@ def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dat
     writers in the order of the files, the first `writers` of them if it is given.  With `digits`, only the ten
     digits are kept (the form that FedMeta uses).  Raises FileNotFoundError if there are no files, ValueError, naming
     the file, or folder and user, for what is no such image or label.
-    Source: Caldas et al. 2018; algorithms.md §6, §7b "Natural owners".
+    Source: Caldas et al. 2018; docs/design/algorithms.md §12.
     """
     if writers is not None and writers < 1:
         raise ValueError(f"writers is {writers}; it must be 1 or more")

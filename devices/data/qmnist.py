@@ -31,7 +31,7 @@ def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Datas
     training and test examples.  With `strangers` the test set is MNIST's own: 10,000 images by 297 other writers,
     who are owners too but have no training examples.  Images as `idx.mnist` finds and scales them; the label files
     lie in `root`, `root`/qmnist or `root`/QMNIST/raw.  Raises as `idx.mnist`.
-    Source: Yadav & Bottou 2019 (arXiv 1905.10498); algorithms.md §7b "Natural owners".
+    Source: Yadav & Bottou 2019 (arXiv 1905.10498); docs/design/algorithms.md §12.
     """
     images = idx.mnist(root, download)
     writers = _writers(root, "train", download)

@@ -62,7 +62,7 @@ def reddit(
     The file, packed or not, lies in `root` or `root`/reddit.  Raises FileNotFoundError if it does not,
     ValueError, naming the file, for another form and for a community with too few comments in a cycle.
     Source: Bian 2018 ("Continual Federated Learning"), section 3.1, with 20 subreddits, months as cycles and windows
-    of 20, 30 or 35; algorithms.md §4 and §7b (months pooled, 2,000 words).
+    of 20, 30 or 35; docs/design/algorithms.md §6 (months pooled, 2,000 words).
     """
     _check(communities, first, cycles, months_per_cycle, words, length)
     files = find(root, PLACES, [FILE], ".xz")

@@ -26,7 +26,7 @@ def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
     order, so that `least` does not change the numbers; 0 is the unknown character and never comes.
     shakespeare_roles.json, packed or not, lies in `root` or `root`/shakespeare.  Raises FileNotFoundError if it does
     not, ValueError, naming the file, for another form and for arguments that leave no windows.
-    Source: McMahan et al. 2017, section 3 (roles); LEAF, Caldas et al. 2018 (80 characters); algorithms.md §6.
+    Source: McMahan et al. 2017, section 3 (roles); LEAF, Caldas et al. 2018 (80 characters).
     """
     if length < 1:
         raise ValueError(f"length is {length}; it must be 1 or more")

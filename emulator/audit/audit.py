@@ -2,7 +2,7 @@
 
     form      every line has its keys, of the right type, and finite numbers; form.py
     rounds    0, 1, 2, ... each opened, closed and combined before the next
-    I1-I8     as in reliability.md §1.3; event_laws.py, whole_record.py, stragglers.py
+    I1-I8     as in docs/design/record.md §1; event_laws.py, whole_record.py, stragglers.py
     rows      rounds.jsonl says what the events say
     scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; against.py
 

@@ -1,6 +1,6 @@
 """The laws that the events of a record must obey, applied line by line.  Pure.
 
-I1 to I8 are those of reliability.md §1.3; of I4 a record shows only the acknowledgements.
+I1 to I8 are those of docs/design/record.md §1; of I4 a record shows only the acknowledgements.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from emulator.results.results import Row, Runs
 MEASURES = ("median", "p99", "max")
 NAMES = {"median": "median", "p99": "99th percentile", "max": "largest"}
 POINTS = 3000
-IDLE = 0.01  # of the 99th percentile: below it a penalty cannot be seen (algorithms.md §7b)
+IDLE = 0.01  # of the 99th percentile: below it a penalty cannot be seen (docs/design/algorithms.md §10)
 
 
 def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]:

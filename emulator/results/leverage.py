@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def warnings(leverage: Mapping[str, float], momentum: float) -> list[str]:
-    """What is wrong with a penalty of this leverage, in words; [] if nothing is (algorithms.md §7b)."""
+    """What is wrong with a penalty of this leverage, in words; [] if nothing is (docs/design/algorithms.md §10)."""
     found = []
     if leverage and leverage["p99"] < 0.01:
         found.append(

@@ -149,7 +149,7 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
-    """Of the penalty, in the words of its first such round, and in how many rounds it was so (algorithms.md §7b)."""
+    """Of the penalty, in the words of its first such round, and in how many rounds it was so."""
     told = [warnings(row["leverage"], momentum) for rows in seeds.values() for row in rows if "p99" in row["leverage"]]
     found: dict[str, list[str]] = {}
     for said in told:

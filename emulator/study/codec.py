@@ -1,7 +1,7 @@
 """Between an algorithm's tensors and bytes: what is sent as it is, what loses on the way, and what is done about it.
 
 Weights that lose are sent as their difference to the broadcast model, which the server adds again; what was lost is
-kept on the device and sent along next time (error feedback, Seide et al. 2014; algorithms.md §7b).
+kept on the device and sent along next time (error feedback, Seide et al. 2014; docs/design/algorithms.md §11).
 """
 
 from __future__ import annotations

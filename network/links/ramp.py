@@ -20,12 +20,12 @@ Piece = tuple[float, float, float]  # from and to, s; bytes/s between them
 
 @dataclass(frozen=True)
 class Ramp:
-    """Slow start as a cap: what a flow that begins at `begin` may carry of the rate `link` (network.md §1).
+    """Slow start as a cap: what a flow that begins at `begin` may carry of the rate `link` (docs/design/network.md §1).
 
     In round trip i, from begin + i * rtt on, it is bounded by window * growth^i / rtt.  The ramp is over, and the flow
     bounded by `link` alone for ever, with the first round trip whose bound `link` never exceeds, or whose window holds
     all of the flow that full windows have left: TCP sends the last window in one burst.  On a constant link that
-    nobody shares it so ends where the closed sum of §1 says, whatever its size.
+    nobody shares it so ends where the closed sum of that section says, whatever its size.
 
     The windows count in time, not in what was acknowledged: one that opens during an outage is too large after it.
     `window` and `nbytes` are bytes of the same sort as those of `link`, here those on the wire.  Before `begin`

@@ -1,12 +1,12 @@
 """What TCP, TLS and HTTP make of a transfer: round trips before the first byte, headers, slow start, bounds.
 
 A leaf without a clock: `passage` says what one flight costs, the emulator waits `delay`, opens a flow of `wire` bytes
-under `cap`, and keeps `after` for the next flight of that device.  Sources: network.md §1 (formula, measured on Linux
-6.18) and §2 (SimGrid's models); RFC 5681 (slow start, restart after idling), RFC 6928 (initial window of 10), RFC 9438
-(cubic).
+under `cap`, and keeps `after` for the next flight of that device.  Sources: docs/design/network.md §1 (formula,
+measured on Linux 6.18) and §2 there (SimGrid's models); RFC 5681 (slow start, restart after idling), RFC 6928 (initial
+window of 10), RFC 9438 (cubic).
 
 A device keeps one connection.  It asks for work by a long poll, so a download is the answer to a request, and an
-upload is a request with a body.  Round trips before the first byte is at its receiver (k_setup of §1):
+upload is a request with a body.  Round trips before the first byte is at its receiver (`k_setup` there):
 
              never opened, or no keep-alive               warm
   download   TCP 1 + TLS 0..2 + request 1                 1/2, or later if the poll is not at the server yet
@@ -39,7 +39,7 @@ GAMMA = 4194304  # bytes: SimGrid's network/TCP-gamma, the largest window
 
 @dataclass(frozen=True)
 class Simgrid:
-    """A model of SimGrid (network.md §2)."""
+    """A model of SimGrid, for parity."""
 
     latency: float  # factor
     rate: float  # factor

@@ -119,7 +119,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a link carried once, replayed from `offset` and repeated with its period: a Rate (network.md §4).
+    """What a link carried once, replayed from `offset` and repeated with its period: a Rate.
 
     `edges` are n + 1 instants in s, the first 0 and the last the period; `rates` the n rates between them in bytes/s.
     `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, hold between the same edges.

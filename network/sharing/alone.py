@@ -1,4 +1,4 @@
-"""Flows on links that cannot be saturated: each for itself (network.md §3, engine 1)."""
+"""Flows on links that cannot be saturated: each for itself."""
 
 from __future__ import annotations
 

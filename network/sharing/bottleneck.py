@@ -1,4 +1,4 @@
-"""Flows that share one link: a water level, and a clock that runs as fast as the level (network.md §3, engine 2).
+"""Flows that share one link: a water level, and a clock that runs as fast as the level.
 
 Each flow is bounded by a cap of its own (its device's link); what the shared link cannot give to all is divided by
 weight: flows whose cap lies below the level times their weight run at their cap, all others at the level.  A capped

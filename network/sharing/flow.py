@@ -48,7 +48,8 @@ class Shared(NamedTuple):
 
     @property
     def queue(self) -> float:
-        """What its buffer adds to a round trip while it is full, s: buffer/C of network.md §1; none of airtime.
+        """What its buffer adds to a round trip while it is full, s: buffer/C of docs/design/network.md §1; none of
+        airtime.
 
         C of a recording is its mean: a flow has one weight for all its time, and a peak is often a spike of a
         millisecond, in which no queue would drain.

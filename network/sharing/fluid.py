@@ -1,7 +1,7 @@
 """Flows on shared links, weighted max-min fair: a state machine without a clock.
 
-The links are a tree: device, access point or cell, backhaul, server (network.md §3).  Flows are grouped by the
-uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
+The links are a tree: device, access point or cell, backhaul, server (docs/design/network.md §3).  Flows are grouped by
+the uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
 `alone` where there is no such link, `bottleneck` where there is one, `tree` for several, for airtime, and for rates
 that change so often that it pays to work them out ahead.
 

@@ -1,4 +1,4 @@
-"""The shared links between devices and the server, as TCP meets them.  Pure; network.md §1 and §2."""
+"""The shared links between devices and the server, as TCP meets them.  Pure; docs/design/network.md §1 and §2."""
 
 from __future__ import annotations
 

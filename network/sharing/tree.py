@@ -1,4 +1,4 @@
-"""Flows on a tree of shared links, with anything that varies: rates ahead of time (network.md §3, engines 3 and 4).
+"""Flows on a tree of shared links, with anything that varies: rates ahead of time.
 
 Every cap and capacity is known in advance, so the rates between now and a horizon are worked out at once; in there no
 change is an event.  A flow that comes, goes or ends makes the rest of them void.
@@ -155,7 +155,7 @@ class Tree:
     def _fair(self) -> Floats:
         """Their weights; on one air all have their mean, on links above too, which Pool needs.
 
-        A radio's scheduler knows no round trips (network.md §1).  Those of devices at one access point are much alike,
+        A radio's scheduler knows no round trips.  Those of devices at one access point are much alike,
         as they share all of the way but its air; together they weigh what they would.
         """
         if not self._on_air:

@@ -19,7 +19,7 @@ def read(source: Source, direction: Direction) -> Trace:
 
     Fluid: n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond that
     ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
-    Raises BadTrace.  Source: network.md §4.
+    Raises BadTrace.  Source: docs/design/network.md §4.
     """
     stamps = _stamps(source)
     at, lines = np.unique(np.where(stamps == 0, stamps[-1], stamps), return_counts=True)

@@ -3,7 +3,7 @@
 A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
 equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.  Kinds may be
 encoded in fewer bytes (encoding.py); a tensor's dtype then names its coding.
-No type name on the wire ever becomes a class (reliability.md §2.1, §3.2).
+No type name on the wire ever becomes a class (docs/design/network.md §5).
 """
 
 from __future__ import annotations

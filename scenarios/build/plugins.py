@@ -165,7 +165,7 @@ def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
 
 
 def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
-    """Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them (§7b)."""
+    """Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them."""
     lossy = any(parse(how).lossy for how in said.values())
     return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
 

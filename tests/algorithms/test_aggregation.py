@@ -149,7 +149,7 @@ def test_a_plain_mean_counts_every_device_once() -> None:
     assert plain_mean(uploads, "fisher")["w"].item() == 3.0
 
 
-# ---- counted by importance (algorithms.md §9, seed 003)
+# ---- counted by importance (docs/design/algorithms.md §13, importance from agents)
 
 
 COORDINATES = 6

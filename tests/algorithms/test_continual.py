@@ -137,7 +137,7 @@ def continual(variant: Any, training: Training = DRIFT, **options: Any) -> Conti
     return Continual(training, variant=variant, **options)
 
 
-# ---- equalities (algorithms.md §9)
+# ---- equalities (docs/design/algorithms.md §13)
 
 
 def test_without_retraining_epochs_all_but_alg2_are_the_baseline_that_averages() -> None:

@@ -45,7 +45,7 @@ def test_a_backward_is_two_forwards_but_for_the_first_layers_inputs(name: str) -
 
 @pytest.mark.parametrize(("name", "ratio"), [("mnist-cnn", 2.95), ("mlp", 2.01)])
 def test_training_costs_the_multiple_of_a_forward_that_was_measured(name: str, ratio: float) -> None:
-    it = meter(name)  # algorithms.md §7
+    it = meter(name)
     assert it.flops(Phase("train", 1, 1)) / it.flops(Phase("evaluate", 1, 1, backward="")) == pytest.approx(
         ratio, abs=0.005
     )
@@ -94,7 +94,7 @@ def test_frozen_parameters_are_not_trained() -> None:
 
 
 def test_a_hessian_vector_pass_is_three_trainings_of_a_network_of_many_layers() -> None:
-    it = meter("mnist-cnn")  # algorithms.md §10: 9F where training takes 3F, but for the first layer
+    it = meter("mnist-cnn")  # docs/design/algorithms.md §14: 9F where training takes 3F, but for the first layer
     second = it.flops(Phase("reverse", 0, 8, second_order=8))
     assert second == pytest.approx(3 * it.flops(Phase("train", 8, 8)), rel=0.01)
     both = it.flops(Phase("both", 8, 8, epochs=2, second_order=5))

@@ -171,7 +171,7 @@ def tensor_bytes(message: Message) -> int:
 
 @pytest.mark.parametrize(("interval", "ratio"), [(1, 1.5), (10, 1.05), (3, 1 + 7 / 40)])
 def test_the_payload_of_twenty_rounds_of_two_devices(interval: int, ratio: float) -> None:
-    """|θ| 4 m (2 T + ⌈T / N⌉) bytes (algorithms.md §9 f)."""
+    """|θ| 4 m (2 T + ⌈T / N⌉) bytes."""
     algorithm = FedCL(ROUGH, interval=interval)
     server, rounds, total = party("server"), 20, 0
     weights = copied(server.model)
@@ -272,7 +272,7 @@ def test_a_field_out_of_its_range_is_named(field: str, value: object) -> None:
 
 
 def test_keep_last_tells_how_old_its_importance_is() -> None:
-    """Received in round 0, used again in round 3: three rounds old (algorithms.md §7b)."""
+    """Received in round 0, used again in round 3: three rounds old."""
     algorithm, device = FedCL(ROUGH, fallback="keep_last", interval=4), party()
     weights = {name: value.clone() for name, value in device.model.state_dict().items()}
     fresh = algorithm.train({"weights": weights, "importance": ones(device.model)}, device)

@@ -116,7 +116,7 @@ def test_without_strength_every_way_is_fedavg(way: tuple[str, str], interval: in
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_estimated_every_round_all_fallbacks_are_one(kind: str) -> None:
-    """algorithms.md §9, FedProx/FedCL (d)."""
+    """Ω arrives in each round, so no device falls back."""
     found = []
     for fallback in FALLBACKS:
         if (kind, fallback) in WAYS:
@@ -257,7 +257,7 @@ def elements(message: Message) -> int:
 
 @pytest.mark.parametrize(("visits", "ratio"), [("once", 1.5), ("often", 1.05)])
 def test_catch_up_costs_from_a_twentieth_to_half_as_much_more(visits: str, ratio: float) -> None:
-    """One device that comes in 20 rounds with N=10 gets two; 40 that come once each get one each (§7b)."""
+    """One device that comes in 20 rounds with N=10 gets two; 40 that come once each get one each."""
     names = [f"{k}" for k in range(40)] if visits == "once" else ["0"]
     fleet = Fleet(fedcl(fallback="catch_up", interval=10))
     size, total, uploads = elements({"weights": fleet.state["weights"]}), 0, 0

@@ -55,7 +55,7 @@ def excess(lr: float, time: float = 1.0) -> float:
 
 
 def test_the_path_adds_up_to_the_loss_that_was_taken_away_as_steps_get_small() -> None:
-    """algorithms.md §9: the error is of first order in the learning rate, so it halves with it."""
+    """The error is of first order in the learning rate, so it halves with it."""
     errors = [excess(lr) for lr in (0.2, 0.1, 0.05)]
     assert 0 < errors[2] < 0.05
     assert errors[0] / errors[1] == pytest.approx(2, rel=0.1)

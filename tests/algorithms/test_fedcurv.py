@@ -281,7 +281,7 @@ def test_the_aggregated_quadratic_is_the_sum_of_those_of_the_others_up_to_a_cons
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 8.6e-6)])
 def test_the_gradient_is_that_of_the_sum_where_the_models_are_near_each_other(dtype: torch.dtype, most: float) -> None:
-    """Of weights of 0.05 that lie 1e-2 apart, relative to the largest gradient (algorithms.md §9 C)."""
+    """Of weights of 0.05 that lie 1e-2 apart, relative to the largest gradient."""
     draw = torch.Generator().manual_seed(6)
     fishers, apart = (make(7, 1000, generator=draw).to(dtype) for make in (torch.rand, torch.randn))
     thetas = 0.05 * torch.randn(1000, generator=draw).to(dtype) + 1e-2 * apart

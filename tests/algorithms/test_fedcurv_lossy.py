@@ -1,4 +1,4 @@
-"""FedCurv when messages lose on the way: the rules of algorithms.md §7b hold for every encoding of network/.
+"""FedCurv when messages lose on the way: docs/design/algorithms.md §11 for every encoding of network/.
 
 Rule 6, that squared gradients are bfloat16 or int8-sqrt, is the scenario's: tests/scenarios/build/test_plugins.py.
 """
@@ -348,7 +348,7 @@ def test_what_changes_lose_is_sent_along_with_the_next(code: str, left: float) -
     ("code", "least", "most"), [("int8", 0.25, 0.75), ("int8-sqrt", 0.25, 0.75), ("top-0.1", 0.9, 1.0)]
 )
 def test_an_own_part_as_computed_would_make_the_penalty_concave(code: str, least: float, most: float) -> None:
-    # A lone device: what is rounded down is less than the exact own part of it (§7b: 90 % with top-10 %; here some of
+    # A lone device: what is rounded down is less than the exact own part of it (90 % with top-10 %; here some of
     # the tenth that is sent too, which float32 rounds down).
     clamped = []
     for a, c in zip(A, C, strict=True):

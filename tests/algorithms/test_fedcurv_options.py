@@ -306,8 +306,8 @@ def test_the_part_of_a_device_that_left_is_dropped_after_max_age_rounds(curved: 
 
 @pytest.mark.parametrize("bits", [32, 16])
 def test_centred_sums_err_less(curved: Any, bits: int) -> None:
-    # algorithms.md §7, row 14: 2.4 times less in fp32, and 60 times less in fp16, where plain ones err by 28 %, before
-    # the next changes carry what the first ones lost
+    # docs/design/algorithms.md §9, reading 14: 2.4 times less in fp32, and 60 times less in fp16, where plain ones err
+    # by 28 %, before the next changes carry what the first ones lost
     still = Training(epochs=1, batch=4, lr=1e-3)
     errors = []
     for centred in (False, True):

@@ -94,7 +94,7 @@ def test_two_devices_that_are_given_each_others_examples_train_the_same() -> Non
     for name, value in replies[0].upload["weights"].items():
         torch.testing.assert_close(value, replies[1].upload["weights"][name], rtol=1e-12, atol=1e-15)
         assert not torch.equal(value, weights[name])
-    assert [reply.examples for reply in replies] == [6, 4]  # private ones alone (row 31)
+    assert [reply.examples for reply in replies] == [6, 4]  # private ones alone (reading 31)
 
 
 def test_it_trains_on_its_own_and_the_shared_examples_together() -> None:
@@ -201,7 +201,7 @@ def test_cifars_five_hundred_images_are_a_byte_a_pixel() -> None:
     share = packed(x, y)
     assert torch.equal(unpacked(share)[0], x)
     assert nbytes(share) == 500 * 3072 + 3 * 256 * 4 + 500 * 8  # pixels, what they stand for, labels
-    assert nbytes(share) == pytest.approx(1.5e6, rel=0.03)  # algorithms.md §6
+    assert nbytes(share) == pytest.approx(1.5e6, rel=0.03)  # docs/design/algorithms.md §8
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Per-example gradients: against a loop over the examples, and the laws of algorithms.md §9."""
+"""Per-example gradients: against a loop over the examples, and the laws of docs/design/algorithms.md §13."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Fisher diagonals, MAS and the authors' scalars: against loops, closed forms and the laws of algorithms.md §9."""
+"""Fisher diagonals, MAS and the authors' scalars: against loops, closed forms and laws."""
 
 import copy
 

@@ -99,7 +99,7 @@ def omega(weights: Tensors) -> Tensors:
 
 PLAIN = Training(epochs=4, batch=4, lr=0.3)  # 3 epochs of 3 steps, the last of 3 examples
 HEAVY = replace(PLAIN, momentum=0.9, weight_decay=0.05, lr=0.1)
-ROUNDING = 2e-15  # relative, in float64 (algorithms.md §9, UGA (a) and (g))
+ROUNDING = 2e-15  # relative, in float64 (docs/design/algorithms.md §14)
 
 
 # ---- against autograd

@@ -368,8 +368,8 @@ def test_leverage_without_importance_is_that_of_ones() -> None:
 
 
 def test_leverages_that_the_design_worked_out_by_hand() -> None:
-    # §7b: FedCL's identity fallback with the text's settings 0.94 (6000 examples, B=64, E=2, lr 0.005, λ=0.5);
-    # UGA's FedProx 4e-6 on FEMNIST (101 examples, B=64, E=5, lr 0.002, μ=2e-4)
+    # By arithmetic: FedCL's identity fallback with the text's settings 0.94 (6000 examples, B=64, E=2, lr 0.005,
+    # λ=0.5); UGA's FedProx 4e-6 on FEMNIST (101 examples, B=64, E=5, lr 0.002, μ=2e-4)
     fedcl = leverage(0.5, None, 0.005, steps(6000, Training(epochs=2, batch=64)))
     assert fedcl["p99"] == pytest.approx(0.94)
     prox = leverage(1e-4, None, 0.002, steps(101, Training(epochs=5, batch=64)))
@@ -383,7 +383,7 @@ def test_a_penalty_too_weak_to_be_seen_is_warned_of() -> None:
 
 
 def test_a_penalty_too_stiff_for_the_rate_is_warned_of() -> None:
-    # §3: 96 devices with a largest Fisher of 0.1 each, η = 0.1: λ < 1.04
+    # 96 devices with a largest Fisher of 0.1 each, η = 0.1: λ < 1.04
     u = {"a": torch.tensor([0.0, 9.6])}
     assert warnings(leverage(1.04, u, 0.1, 10), 0.0) == []
     (words,) = warnings(leverage(1.05, u, 0.1, 10), 0.0)

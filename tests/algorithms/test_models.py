@@ -22,7 +22,7 @@ from algorithms.models import (
     takes,
 )
 
-SIZES = {  # algorithms.md §0; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (256*128+128) + (128*10+10)
+SIZES = {  # docs/design/algorithms.md §2; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (256*128+128) + (128*10+10)
     "cifar-cnn": 1_756_426,
     "cifar-cnn-32-64": 2_156_490,
     "cifar-mlp": 616_610,
@@ -31,7 +31,7 @@ SIZES = {  # algorithms.md §0; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (
     "mlp": 159_010,
     "mnist-cnn": 1_663_370,
 }
-SIZES_OF_CLASSES = [  # algorithms.md §0; lstm-tiny and char-gru-small by its formula and by hand
+SIZES_OF_CLASSES = [  # docs/design/algorithms.md §2; lstm-tiny and char-gru-small by its formula and by hand
     ("mnist-cnn", 62, 1_690_046),
     ("char-gru", 80, 4_040_784),
     ("char-gru", 86, 4_048_470),

@@ -26,7 +26,7 @@ def test_the_exponential_schedule_is_torchs() -> None:
 
 @pytest.mark.slow  # the first import of the schedulers takes seconds
 def test_the_cosine_is_torchs() -> None:
-    """FedCL's authors go from 5e-3 to 1e-4 in 500 rounds (algorithms.md §2, e); here in 50."""
+    """FedCL's authors go from 5e-3 to 1e-4 in 500 rounds; here in 50."""
     training = Training(lr=5e-3, lr_schedule="cosine", lr_end=1e-4, lr_rounds=50)
     expected = rates("CosineAnnealingLR", 5e-3, 51, T_max=50, eta_min=1e-4)
     assert [training.rate(t) for t in range(51)] == pytest.approx(expected, rel=1e-9)

@@ -194,7 +194,7 @@ def test_the_server_steps_against_the_mean_by_examples() -> None:
     }
     state = algorithm.combine({"weights": weights}, replies, server)
     a, b = (replies[name].upload["gradient"] for name in ("a", "b"))
-    for name, value in weights.items():  # a number is not decayed (row 27)
+    for name, value in weights.items():  # a number is not decayed (reading 27)
         torch.testing.assert_close(state["weights"][name], value - 0.2 * (10 * a[name] + 3 * b[name]) / 13)
     backwards = dict(reversed(replies.items()))
     assert same_bits(algorithm.combine({"weights": weights}, backwards, server)["weights"], state["weights"])
@@ -314,7 +314,7 @@ def test_the_memory_is_that_of_the_formula() -> None:
 
 
 def test_the_benchmark_is_about_the_network_of_the_design() -> None:
-    assert sum(p.numel() for p in benchmark.network().parameters()) == 28_874  # algorithms.md §10
+    assert sum(p.numel() for p in benchmark.network().parameters()) == 28_874  # docs/design/algorithms.md §14
 
 
 def test_checkpoints_that_take_a_tenth_of_the_unrolled_graph_miss_the_bar() -> None:

@@ -67,7 +67,7 @@ def test_mcmahans_200_shards_of_mnist_have_300_examples_and_two_to_a_device():
 
 
 def test_fedcurvs_blocks_of_mnist_have_306_examples_and_58752_are_used():
-    # algorithms.md §3: 193 whole blocks of 306, of which 192 are dealt to 96 devices: 58,752 of 60,000
+    # docs/design/algorithms.md §5: 193 whole blocks of 306, of which 192 are dealt to 96 devices: 58,752 of 60,000
     assert sum(count // 306 for count in np.bincount(MNIST)) == 193
     parts = shards.labelled(MNIST, 96, rng(), homogeneous=True)
     assert_apart(parts, 612)

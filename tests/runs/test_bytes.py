@@ -20,9 +20,9 @@ def plain(play):
     ("algorithm", "ratio"),
     [
         ({"fedprox": {"mu": 0.1}}, 1.0),
-        ({"fedcl": {"interval": 1}}, 1.5),  # 1 + 1/(2N), algorithms.md §2
+        ({"fedcl": {"interval": 1}}, 1.5),  # 1 + 1/(2N), docs/design/algorithms.md §4
         ({"fedcl": {"interval": 10}}, 1.05),
-        ({"fedcurv": {}}, 3 - 1 / 10),  # 3 - 1/T: the first download is 1x, algorithms.md §3
+        ({"fedcurv": {}}, 3 - 1 / 10),  # 3 - 1/T: the first download is 1x, docs/design/algorithms.md §5
     ],
 )
 def test_bytes_over_ten_rounds_are_in_the_ratio_of_the_paper(play, plain, algorithm, ratio):

@@ -254,7 +254,7 @@ def test_the_outbox_forgets_nothing_and_adds_what_it_missed() -> None:
 @pytest.mark.parametrize("fisher", ["int8", "int8-sqrt", "bfloat16", "top-0.1"])
 @pytest.mark.parametrize("upload", ["paper", "lean"])
 def test_a_lossy_fisher_never_makes_the_penalty_concave(run: Any, fisher: str, upload: str) -> None:
-    """u - u_own may round below 0; it is clamped there, and the report says how often (algorithms.md §7b)."""
+    """u - u_own may round below 0; it is clamped there, and the report says how often."""
     up = {"weights": "float16", "fisher": fisher, **({"fisher_theta": fisher} if upload == "paper" else {})}
     played = run({"fedcurv": {"upload": upload, "encoding": {"up": up}}})
     clamped = [row["numbers"]["clamped"] for row in played.rounds[1:]]

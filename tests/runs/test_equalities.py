@@ -39,7 +39,7 @@ def test_fedcl_whose_only_importance_is_0_is_fedavg_unless_1_stands_for_the_next
 
 
 def test_fedcurv_on_a_fleet_of_one_is_fedavg_bit_for_bit(play):
-    """Its own term is all there is, and it is subtracted (algorithms.md §9 F)."""
+    """Its own term is all there is, and it is subtracted."""
     alone = {
         "fleet": [{"profile": "pi-4", "count": 1, "link": {"up_mbit_s": 8, "down_mbit_s": 8}}],
         "rounds": {"max": 3},

@@ -133,7 +133,7 @@ def test_a_replay_on_its_own_links_is_the_run_byte_for_byte(play, traced, name, 
 
 
 def test_seeds_see_other_places_of_a_recording_and_algorithms_the_same(play, traced):
-    """Replays start at a random offset per device and seed (network.md §4)."""
+    """Replays start at a random offset per device and seed."""
     raw = scenario({"trace": {"down": "walk.csv"}}, ON_WIFI).model_dump(
         mode="json", exclude={"algorithms", "seeds", "name", "small"}
     )

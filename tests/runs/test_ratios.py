@@ -1,7 +1,7 @@
 """Bytes on the links against FedAvg's, of every algorithm that comes with fedlapse: the papers' payload ratios.
 
-Tensors only, frames left out.  algorithms.md §1 to §6 say what travels; T is the number of rounds, |θ| the size of
-the model.
+Tensors only, frames left out.  docs/design/algorithms.md §3 to §6 say what travels; T is the number of rounds, |θ| the
+size of the model.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ STEPS = (EPOCHS - 1) * -(-EXAMPLES // BATCH)  # keep-trace steps T
 
 
 def test_uga_needs_the_weights_of_every_step_beside(run: Any) -> None:
-    """algorithms.md §10: T |θ|, and two more on the way back; the gradient goes up beside the weights; and what a
+    """Kept: T |θ|, and two more on the way back; the gradient goes up beside the weights; and what a
     batch leaves behind is more where a gradient is differentiated again, but at most twice as much."""
     plain = needed(run, "fedavg")
     more, activations = needed(run, UGA) - plain, plain - 3 * SIZE

@@ -1,4 +1,4 @@
-"""Flows of 20 and 100 ms share a link by their round trips and its full queue: finishes by hand (network.md §1).
+"""Flows of 20 and 100 ms share a link by their round trips and its full queue: finishes by hand.
 
 Each message is 1000 segments, 1.5 MB on the wire, and the shared link carries 1 MB/s.  A window of as many segments
 leaves no slow start, and each begins so much before 0.3 s that its first byte flows then.  With shares of x and 1 - x

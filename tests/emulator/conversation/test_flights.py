@@ -1,4 +1,4 @@
-"""What TCP, recordings and shared links make of transfers, in virtual time; every figure by hand (network.md §1).
+"""What TCP, recordings and shared links make of transfers, in virtual time; every figure by hand.
 
 One link serves most tests: 8 Mbit/s, 40 ms to the device and 10 ms to the server, so a round trip takes 0.1 s and holds
 100 kB.  A message of 144800 bytes is 100 segments, 150000 bytes on the wire.  From a window of 10 segments its first
@@ -451,7 +451,7 @@ def test_links_behind_links_are_all_shared(tmp_path: Path) -> None:
 
 
 def test_simgrids_documented_transfer_takes_its_time_from_a_scenario_on(tmp_path: Path) -> None:
-    """100 kB over 10 ms and 1 Mbit/s: 0.01 x 13.01 + 8e5/(0.97e6/1.05) = 0.996079 s (network.md §2)."""
+    """100 kB over 10 ms and 1 Mbit/s: 0.01 x 13.01 + 8e5/(0.97e6/1.05) = 0.996079 s."""
     scenario = build(
         {
             "name": "simgrid",

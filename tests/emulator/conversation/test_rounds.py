@@ -1,4 +1,4 @@
-"""Who counts in a round (architecture §3): all in, K in, or the deadline; and what becomes of the others."""
+"""Who counts in a round: all in, K in, or the deadline; and what becomes of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded cell or backhaul that devices share: seconds by hand.  network.md §4: `capacity: cell` traces."""
+"""A recorded cell or backhaul that devices share: seconds by hand (`capacity: cell`)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ async def sent(
 
 @pytest.mark.parametrize("way", ["down", "up"])
 def test_a_megabyte_at_8_mbit_s_takes_one_second(tmp_path: Path, way: str) -> None:
-    """A byte has 8 bits, and a megabyte a million bytes; field.md names three projects that have it otherwise."""
+    """A byte has 8 bits, and a megabyte a million bytes."""
     links = {"a": Link.of(up_mbit_s=8, down_mbit_s=8, latency_ms=0)}
     assert played(tmp_path, WIDE, links, lambda world, traffic: sent(world, traffic, "a", MB, way)) == 1.0
     assert [line["t"] for line in lines(tmp_path, f"{way}.end")] == [1.0]

@@ -1,4 +1,4 @@
-"""Laws of slow start as a cap (network.md §1), and of what else bounds a rate."""
+"""Laws of slow start as a cap (docs/design/network.md §1), and of what else bounds a rate."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Steps:
 
 
 def closed_sum(rate: float, rtt: float, initial: int, growth: float, nbytes: float) -> float:
-    """t_slowstart of network.md §1, literally."""
+    """t_slowstart of docs/design/network.md §1, literally."""
     waited, window, left = 0.0, float(initial * SEGMENT), float(nbytes - initial * SEGMENT)
     while window / rate < rtt and left > 0:
         waited += rtt - window / rate

@@ -1,4 +1,4 @@
-"""Facts about what TCP makes of a transfer (network.md §1), and parity with SimGrid's models (§2)."""
+"""Facts about what TCP makes of a transfer (docs/design/network.md §1), and parity with SimGrid's models (§2)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_each_segment_has_its_headers(nbytes: int, wire: int, framed: int) -> No
     assert Tcp(ethernet=True).wire(nbytes) == framed
 
 
-# --- what was measured on kernel TCP (network.md §1) --------------------------------------------------------
+# --- what was measured on kernel TCP --------------------------------------------------------
 
 
 def test_5_mb_through_a_shaper_of_8_mbit() -> None:
@@ -86,7 +86,7 @@ def test_5_mb_through_a_shaper_of_8_mbit() -> None:
 def test_100_kb_at_8_mbit_and_50_ms() -> None:
     """By hand: connection and request 2 * 50 ms, windows of 15 and 30 kB wait 35 and 20 ms, 103640 bytes at 1 MB/s.
 
-    network.md §1 measured a time of which latency + size/bandwidth, 25 + 100 ms, is 55 % short: 278 ms; SimGrid's
+    On kernel TCP a time was measured of which latency + size/bandwidth, 25 + 100 ms, is 55 % short: 278 ms; SimGrid's
     LV08, 13.01 * 25 + 108.2 ms, is 55 % more: 280 ms; the formula is 7 % short (in whole percents).  docs/fidelity.md
     measured 264 to 268 ms.
     """
@@ -146,7 +146,7 @@ def test_who_is_asked_at_once_after_an_upload_has_yet_to_poll() -> None:
 
 
 def test_what_was_achieved_before_contains_all_but_the_round_trips() -> None:
-    """Throughput of finished downloads: network.md §1 has slow start and headers off."""
+    """Throughput of finished downloads has slow start and headers in it already."""
     link = Constant(50 * MBIT)
     flight = passage(Tcp(), Way(0.1, loss=0.01, achieved=True), link, "down", MB, 0.0)
 
@@ -225,7 +225,7 @@ def test_without_keep_alive_nothing_is_remembered() -> None:
     [(1e-2, 12, 12), (1e-3, 38, 38), (1e-4, 120, 187), (1e-5, 379, 1054), (1e-6, 1200, 5926), (1e-8, 12000, 187400)],
 )
 def test_losses_bound_windows_as_rfc_9438_tabulates(loss: float, reno: float, cubic: float) -> None:
-    """Its table 1: mean windows at an RTT of 0.1 s and C = 0.4; it takes 1.2 where network.md takes 1.22."""
+    """Its table 1: mean windows at an RTT of 0.1 s and C = 0.4; it takes 1.2 where tcp.py takes 1.22."""
     for congestion, segments in (("reno", reno), ("cubic", cubic)):
         tcp = Tcp(congestion=congestion, window=2**40)  # type: ignore[arg-type]
         assert tcp.ceiling(Way(0.1, loss)) * 0.1 / 1500 == pytest.approx(segments, rel=0.035)
@@ -321,7 +321,7 @@ def test_lv08_gives_the_example_of_simgrids_documentation() -> None:
     ("latency", "seconds", "fine"), [(1e-5, 1.00001, 1e-9), (1e-3, 4.77, 5e-3), (0.1, 476.94, 5e-3)]
 )
 def test_cm02_is_bound_by_its_window(latency: float, seconds: float, fine: float) -> None:
-    """1e10 bytes over 1e10 bytes/s; gamma/(2 latency) is 2.1e9 bytes/s at 1 ms (network.md §2, issue 6 D.1)."""
+    """1e10 bytes over 1e10 bytes/s; gamma/(2 latency) is 2.1e9 bytes/s at 1 ms."""
     flight = passage(Tcp(model="cm02"), Way(2 * latency), Constant(1e10), "down", 10**10, 0.0)
 
     assert alone(flight) == pytest.approx(seconds, abs=fine)
@@ -334,7 +334,7 @@ def test_lv08_shares_by_latency_and_bandwidth() -> None:
 
 
 def test_lv08_shares_a_server_that_is_full_as_simgrid_would() -> None:
-    """By hand (network.md §2): devices at 10 Mbit/s and 10 and 100 ms, a server of 1 Mbit/s, 125 kB for each.
+    """By hand: devices at 10 Mbit/s and 10 and 100 ms, a server of 1 Mbit/s, 125 kB for each.
 
     The server carries 0.97/1.05 * 125000 = 115476 bytes/s; penalties are 0.01 and 0.1 s + 20537/1.25e6 + 20537/125000.
     Bytes begin after 13.01 times the latency, at 0.1301 and 1.301 s.  Until then the near device has all of the server,

@@ -1,4 +1,4 @@
-"""Laws of max-min sharing (network.md §3), and a second, exact implementation to agree with."""
+"""Laws of max-min sharing (docs/design/network.md §3), and a second, exact implementation to agree with."""
 
 from __future__ import annotations
 

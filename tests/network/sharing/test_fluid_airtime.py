@@ -45,7 +45,7 @@ def test_airtime_that_a_slow_line_leaves_goes_to_others() -> None:
 
 
 def test_a_radios_scheduler_knows_no_weights() -> None:
-    """0.8 s of sending in a second, half for each: radios of 10 and 40 bytes/s run at 4 and 16 (network.md §1)."""
+    """0.8 s of sending in a second, half for each: radios of 10 and 40 bytes/s run at 4 and 16."""
     fluid = Fluid(1e12, {"wifi": Shared(0.8, airtime=True)})
     fluid.open(0.0, "a", 10.0, 10.0, weight=3.0, via="wifi")
     fluid.open(0.0, "b", 10.0, 40.0, via="wifi")

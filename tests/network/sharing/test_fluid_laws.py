@@ -1,4 +1,4 @@
-"""Laws of sharing on trees (network.md §3), and a second, exact implementation to agree with."""
+"""Laws of sharing on trees (docs/design/network.md §3), and a second, exact implementation to agree with."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_server_whose_rate_varies_is_shared_at_each_instant() -> None:
 
 @pytest.mark.parametrize("shared", [{}, {"cell": Shared(10.0), "mast": Shared(11.0, "cell")}])
 def test_slow_start_leaves_its_share_to_others_and_waits_for_nothing(shared: dict[str, Shared]) -> None:
-    """By hand (network.md §1): windows of 1, 2, 4 ... bytes every half second are 2, 4, 8 ... bytes/s.
+    """By hand (docs/design/network.md §1): windows of 1, 2, 4 ... bytes every half second are 2, 4, 8 ... bytes/s.
 
     Of 10 bytes/s the other has 8, then 6, and from the third round trip on both have 5.  12 bytes end at 2 s, by when
     the slow one has carried 1 + 2 + 5; its last 10 have the link alone.  Round trips above 5 bytes/s are no events.

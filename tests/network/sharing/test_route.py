@@ -1,4 +1,4 @@
-"""What shared links on the way add to a round trip when their buffers are full: buffer/C by hand (network.md §1)."""
+"""What shared links on the way add to a round trip when their buffers are full: buffer/C by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_link_that_carries_hardly_anything_has_a_queue_of_finite_seconds() -> 
 
 
 def test_bandwidths_are_known_where_the_servers_link_is_simgrids() -> None:
-    """From the root on, airtime left out (network.md §2)."""
+    """From the root on, airtime left out."""
     shared = {"wifi": Shared(1.0, "line", airtime=True), "line": Shared(1e6)}
     lv08 = replace(SERVER, tcp=Tcp(model="lv08"))
     assert routes(lv08, {"down": shared})["down", "wifi"].bandwidths == (4e6, 1e6)

@@ -87,7 +87,7 @@ def test_a_device_keeps_what_it_drew_when_others_join():
 
 
 def test_tcp_is_what_there_is_unless_something_else_is_said():
-    """The defaults that network.md names: cubic, a window of ten segments at first, TLS 1.3, kept alive, idle reset."""
+    """The defaults: cubic, a window of ten segments at first, TLS 1.3, kept alive, idle reset."""
     (link,) = links()
     assert link.tcp == Tcp("tcp", "cubic", 1448, 10, 2.0, 3 * 2**20, 1, True, True, False)
 
@@ -209,7 +209,7 @@ LOGS = {
 
 @pytest.mark.parametrize("log", LOGS)
 def test_a_log_of_downloads_is_no_uplink(here, log):
-    """network.md §4: no downlink file is used as an uplink in silence."""
+    """No downlink file is used as an uplink in silence."""
     here(log=LOGS[log], walk_csv=DOWN)
     assert "log of downloads: it says nothing about an uplink" in refused({"trace": {"down": "walk.csv", "up": "log"}})
     assert "log: is a downlink only" in refused({"trace": {"down": "log"}})
@@ -479,7 +479,7 @@ def test_who_is_behind_a_station_that_there_is_not_is_told_so_without_any():
 
 
 def test_a_recording_of_one_phone_is_not_put_behind_a_cell_again(here):
-    """network.md §4: a per-phone trace already contains its share."""
+    """A per-phone trace already contains its share."""
     here(walk_csv=BOTH)
     said = told(
         "name: t\ntopology: {cell: {up_mbit_s: 9, down_mbit_s: 9}}\n"
