@@ -21,7 +21,8 @@ from algorithms.local import STRONGEST, Quadratic, fit, forms
 
 @dataclass(frozen=True)
 class AgentImportance(FedAvg):
-    """Local loss L_k(θ) + (λ/2) Σ F_t (θ - θ_t)², and a mean of models in which each coordinate counts by F^k.
+    """Devices add the penalty (λ/2) Σ F_t (θ - θ_t)² to their loss, and the server averages models coordinate by
+    coordinate, weighted by each device's importance F^k (Kim et al. 2020).
 
     F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example,
     mean); it returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4).  The server sends F_{t+1}, their mean, and
@@ -42,25 +43,31 @@ class AgentImportance(FedAvg):
     squares: ClassVar[Collection[str]] = ("fisher",)
 
     strength: float = 10.0
-    """λ, the weight of the penalty, with ½ before it; 0: no penalty. The paper: 10 for the CNN, 1e5 for the MLP."""
+    """Weight of the penalty, λ, with ½ before it; 0 means no penalty. The paper takes 10 for the CNN and 1e5 for the
+    MLP."""
     ewc: bool = True
     """Whether devices are held to the broadcast model by importance (the paper's EWC)."""
     weighted: bool = True
-    """Whether the server weighs each coordinate by importance (the paper's weighted average), or models by examples."""
+    """Whether the server weights each coordinate by importance (the paper's weighted average) instead of whole models
+    by examples."""
     gamma: float = 0.9
-    """γ, how much of the last round's importance stays in the next."""
+    """Decay γ of importance: the share of the last round's importance that stays in the next round's."""
     importance: Literal["ewc", "rwalk"] = "ewc"
-    """What importance is: the Fisher diagonal (ewc), or that and path scores added up in training (rwalk)."""
+    """Kind of importance: the Fisher diagonal (ewc), or the Fisher diagonal plus path scores collected during
+    training (rwalk)."""
     weigh_by: Literal["ema", "raw"] = "ema"
-    """What the server weighs by: importance that is mixed with the last round's (ema), or the device's own (raw)."""
+    """Importance by which the server weights models: mixed with the last round's (ema), or the device's own (raw)."""
     threshold: float = 0.0
-    """Importance below this fraction of the largest in its layer is not sent, either way, and counts as 0; 0: all."""
+    """Importance below this fraction of the largest value in its layer is not sent in either direction and counts as
+    0; with 0 all of it is sent."""
     window: int = 10
-    """Δt of rwalk: steps after which a path is scored."""
+    """Steps Δt after which rwalk scores a path."""
     damping: float = 1.0
-    """ξ of rwalk: the smaller, the larger the scores. RWalk's own 0.001 asks for a strength 1000 times smaller."""
+    """Damping ξ of rwalk's scores; the smaller it is, the larger the scores. RWalk's own 0.001 needs a strength 1000
+    times smaller."""
     normalise: bool = False
-    """Whether rwalk divides importance and scores by their largest value before it adds them (λ is then 0.1 to 100)."""
+    """Whether rwalk divides importance and scores by their largest values before adding them; strength is then 0.1 to
+    100."""
 
     def __post_init__(self) -> None:
         shares = dict.fromkeys(("gamma", "threshold"), (0, 1))

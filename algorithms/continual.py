@@ -23,7 +23,8 @@ KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
 
 @dataclass(frozen=True)
 class Continual(FedAvg):
-    """FedAvg through cycles of drifting data, then retraining on each device (An Bian 2018, Algorithms 0 to 2).
+    """FedAvg runs through cycles of drifting data, and each device may retrain at the end of a cycle (An Bian 2018,
+    Algorithms 0 to 2).
 
     A cycle is the `per_cycle` rounds on one time slice.  Its last round asks the whole fleet: the model that FedAvg
     ended with goes down to all, each device retrains (Alg. 0 all parameters, Alg. 1 and 2 only the personal ones,
@@ -44,19 +45,25 @@ class Continual(FedAvg):
     """
 
     variant: Variant = "baseline"
-    """FedAvg alone (baseline), or with retraining of all (alg0) or of the personal parameters (alg1, alg2)."""
+    """What happens at the end of a cycle: nothing but FedAvg (baseline), retraining of all parameters (alg0), or
+    retraining of the personal parameters (alg1, alg2)."""
     personal: str = "softmax.*"
-    """Names of the personal parameters, with * and spaces between: the final layer, softmax.* in models of texts."""
+    """Names of the personal parameters, as patterns with * separated by spaces. In the text models softmax.* is the
+    final layer."""
     inner: int = 1
-    """m, for alg2: alternations of FedAvg and retraining in a cycle, of `per_cycle` / m rounds, from cycle 1 on."""
+    """Number m of alternations of FedAvg and retraining in a cycle of alg2, each of `per_cycle` / m rounds, from
+    cycle 1 on."""
     retrain_epochs: int = 1
     """Passes over a device's examples when it retrains."""
     upload: Literal["minimal", "literal"] = "minimal"
-    """What all devices send after retraining: what the server does not know yet (minimal), or the text's (literal)."""
+    """What every device sends after retraining: only what the server does not know yet (minimal), or what the paper's
+    text says (literal)."""
     pretrain: int = 0
-    """Epochs of SGD on the server's proxy set before round 0, on whose pooled data all devices then begin; 0: none."""
+    """Epochs of SGD on the server's proxy set before round 0; all devices start from the result. With 0 there is no
+    pretraining."""
     average: bool = False
-    """For baseline: the last round of a cycle asks the whole fleet, whose mean the next one begins with."""
+    """Whether, in the baseline, the last round of a cycle asks the whole fleet, so that the next cycle starts from
+    the mean of all devices."""
 
     def __post_init__(self) -> None:
         options.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))

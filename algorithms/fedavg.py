@@ -18,7 +18,8 @@ from algorithms.local import Penalty, fit, forms
 
 @dataclass(frozen=True)
 class FedAvg:
-    """Devices train the broadcast model; the server takes the mean by examples (McMahan et al. 2017, Alg. 1).
+    """Devices train the broadcast model, and the server averages their models by examples (McMahan et al. 2017, Alg.
+    1).
 
     Down |θ|, up |θ|.  Siblings override `penalty`, and what goes down or up.
     """

@@ -17,16 +17,17 @@ MOVED = 7.0  # floats per parameter: θ and mean read, θ written (3); the momen
 
 @dataclass(frozen=True)
 class FedAvgM(FedAvg):
-    """v ← β v + Δ, θ ← θ + η v, with Δ how far the mean of the devices' models is from θ (Hsu et al. 2019, §4.3).
+    """The server adds momentum to FedAvg: v ← β v + Δ, θ ← θ + η v, where Δ is the distance from θ to the mean of the
+    devices' models (Hsu et al. 2019, §4.3).
 
     v is float64 and never leaves the server: bytes as FedAvg.  Buffers come from the mean.
     Raises ValueError if a field is out of its range.
     """
 
     beta: float = 0.9
-    """β, how much of the server's last move is kept; 0 with server_lr 1 is FedAvg."""
+    """Momentum β: how much of the server's last move is kept. With 0 and server_lr 1 the algorithm is FedAvg."""
     server_lr: float = 1.0
-    """η, how much of a move is made."""
+    """Learning rate of the server, η: how much of a move it makes."""
 
     def __post_init__(self) -> None:
         options.check(self, beta=(0, 1), server_lr=(0, inf))

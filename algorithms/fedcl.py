@@ -28,7 +28,8 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class FedCL(FedAvg):
-    """Local loss L_k(θ) + λ Σ Ω (θ - θ_t)², with Ω from a proxy set on the server (Yao and Sun 2020, Eq. 1-3).
+    """Devices add the penalty λ Σ Ω (θ - θ_t)² to their loss; the server estimates the importance Ω of each weight on
+    a proxy set (Yao and Sun 2020, Eq. 1-3).
 
     Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  Ω, reading 1 of docs/design/algorithms.md §9: mean over
     the proxy examples of |g| (`abs`) or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter
@@ -52,20 +53,25 @@ class FedCL(FedAvg):
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
     importance: fedcl_omega.Importance = "abs"
-    """How much a weight matters: mean |gradient|, its mean square, one number a tensor, label-free, or by its path."""
+    """How the importance of a weight is estimated: mean absolute gradient (abs), mean squared gradient (sq), one
+    number per tensor (tensor_scalar), without labels (mas), or from the weight's path (si)."""
     interval: int = 1
-    """N: importance is estimated and sent in every N-th round."""
+    """Rounds between two estimates of importance, N: it is estimated and sent in every N-th round."""
     fallback: fedcl_omega.Fallback = "identity"
-    """What a device uses in the rounds between: 1, its last, the current one (sent if it lacks it), its own, none."""
+    """Importance that a device uses in the rounds between: 1 for all weights (identity, which is FedProx with μ =
+    2λ), its last one (keep_last), the server's current one, sent to devices that lack it (catch_up), its own estimate
+    (local_estimate), or none."""
     first: fedcl_omega.First = "none"
-    """What keep_last does on a device that never had one: no penalty, 1 for all weights, or the server sends one."""
+    """What keep_last does on a device that has not received importance yet: no penalty (none), 1 for all weights
+    (identity), or the server sends it one (send)."""
     strength: float = 0.5
-    """λ, the weight of the penalty; 0 is FedAvg."""
+    """Weight of the penalty, λ; 0 makes it FedAvg."""
     damping: float = 0.001
-    """ξ of si: what keeps the importance of a weight that has hardly moved finite."""
+    """Damping ξ of si, which keeps the importance of a weight that has hardly moved finite."""
     preset: Literal["none", "paper_text", "author_code"] = "none"
-    """abs and identity, lr 0.005 decayed by 0.99 (paper_text); or as the authors' code: tensor_scalar, local_estimate,
-    momentum 0.9, weight decay 1e-4, a cosine from lr 0.005 to 0.0001 in 500 rounds (author_code)."""
+    """Settings of the paper's text (paper_text: abs, identity, lr 0.005 decayed by 0.99) or of its authors' code
+    (author_code: tensor_scalar, local_estimate, momentum 0.9, weight decay 1e-4, a cosine from lr 0.005 to 0.0001 in
+    500 rounds)."""
 
     def __post_init__(self) -> None:
         options.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))

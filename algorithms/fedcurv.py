@@ -25,8 +25,9 @@ FISHERS: dict[str, Kind] = {"empirical": "sq", "true": "true", "sampled": "sampl
 
 @dataclass(frozen=True)
 class FedCurv(FedAvg):
-    """Local loss L_s(θ) + λ Σ_{j≠s} (θ - θ̂_j)ᵀ diag(Î_j) (θ - θ̂_j), Î_j the Fisher diagonal of device j's data
-    at its own trained θ̂_j (Shoham et al. 2019, Eq. 3; §3.1 for the sums that travel).
+    """Devices add the penalty λ Σ_{j≠s} (θ - θ̂_j)ᵀ diag(Î_j) (θ - θ̂_j) to their loss, where Î_j is the Fisher
+    diagonal of device j's data at its own trained model θ̂_j (Shoham et al. 2019, Eq. 3; §3.1 for the sums that
+    travel).
 
     Down and up 3 |θ|; down |θ| until a reply has been counted.  The server keeps only U = Σ Î_j and
     V = Σ Î_j⊙θ̂_j over the last counted upload of every device, lost or late ones leave no trace: up go
@@ -55,19 +56,24 @@ class FedCurv(FedAvg):
     squares: ClassVar[Collection[str]] = SUMS
 
     strength: float = 1.0
-    """λ, the weight of the penalty; 0 is FedAvg."""
+    """Weight of the penalty, λ; 0 makes it FedAvg."""
     upload: Literal["paper", "lean"] = "paper"
-    """What goes up: θ̂, Î and Î⊙θ̂ (paper); or θ̂ and Î, which the server multiplies, as it sees each device's (lean)."""
+    """What a device uploads: θ̂, Î and their product Î⊙θ̂ (paper), or only θ̂ and Î (lean), which the server
+    multiplies, so that it has to see each upload."""
     fisher: Literal["empirical", "true", "sampled", "batch_squared"] = "empirical"
-    """Î, squared gradients: of the examples' labels, expected over the model's labels, of drawn ones, or of batches."""
+    """How the Fisher diagonal Î is estimated from squared gradients: with the examples' labels (empirical), expected
+    over the model's labels (true), with labels drawn from the model (sampled), or of whole batches (batch_squared)."""
     participation: Literal["counted", "last_round"] = "counted"
-    """Who is in the sums: all devices, each with its last counted upload, or only those of the last round."""
+    """Devices whose curvature enters the sums: all devices, each with its last counted upload (counted), or only
+    those of the last round (last_round)."""
     centred: bool | Literal["auto"] = "auto"
-    """Send Î⊙(θ̂ - broadcast θ) instead of Î⊙θ̂, of which few bits leave more; auto: where an upload's encoding loses."""
+    """Whether devices send Î⊙(θ̂ - broadcast θ) instead of Î⊙θ̂, which loses less in a low-precision encoding; auto
+    does so where an upload's encoding is lossy."""
     keep: float = 1.0
-    """The share of coordinates, those of the largest Î of the whole model, that a device sends of Î and Î⊙θ̂."""
+    """Share of coordinates of Î and Î⊙θ̂ that a device sends: those with the largest Î of the whole model."""
     max_age: int = 0
-    """Rounds after which the part of a device that has not been counted again is dropped (lean); 0: never."""
+    """Rounds after which the lean server drops the curvature of a device that has not been counted again; with 0 it
+    never does."""
 
     def __post_init__(self) -> None:
         options.check(self, strength=(0, STRONGEST), keep=(1e-9, 1), max_age=(0, inf))

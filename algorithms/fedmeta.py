@@ -19,8 +19,9 @@ from algorithms.uga import UGA, check_rate, descended
 
 @dataclass(frozen=True)
 class FedMeta(FedAvg):
-    """ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1}; D_meta) after aggregation, and ω^meta is broadcast and evaluated next
-    (Yao et al. 2019, Alg. 2 and Eq. 20).  D_meta is the server's proxy set: its choice is the scenario's.
+    """After aggregation the server takes a step on examples of its own, ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1};
+    D_meta), and broadcasts and evaluates ω^meta (Yao et al. 2019, Alg. 2 and Eq. 20). D_meta is the scenario's proxy
+    set.
 
     Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
     with UGA's options.  Bytes are theirs.  By docs/design/algorithms.md §9: reading 27 η_meta = η_t, decayed; reading
@@ -33,23 +34,27 @@ class FedMeta(FedAvg):
     uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
 
     clients: Literal["fedavg", "uga"] = "fedavg"
-    """What devices do: FedAvg's local training, or UGA's keep-trace gradient."""
+    """Local training on the devices: FedAvg's (fedavg), or UGA's keep-trace gradient (uga)."""
     meta: Literal["one_step", "epoch", "E_epochs", "sum"] = "one_step"
-    """The server's training: one step with the mean or the sum of the losses, or one or E epochs in batches."""
+    """Training on the server: one step with the mean of the losses (one_step), one step with their sum (sum), or one
+    epoch (epoch) or E epochs (E_epochs) in batches."""
     eta_meta: Literal["matched"] | float = "matched"
-    """η_meta, the rate of it: a number, the same in all rounds, or the devices' rate of the round (matched)."""
+    """Learning rate η_meta of the server's training: a number, constant over all rounds, or the devices' learning
+    rate of the round (matched)."""
     eta_g: Literal["matched"] | float = "matched"
-    """η_g with UGA's clients: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
+    """Step size η_g of the server with UGA's clients: a number, constant over all rounds, or what FedAvg's local
+    steps add up to (matched)."""
     loss: Literal["mean", "sum", "batch_accumulate"] = "mean"
-    """With UGA's clients: of what gradients are, a device's mean loss, its sum, or the sum of its batches' means."""
+    """Loss that UGA's clients differentiate: the mean over a device's examples (mean), their sum (sum), or the sum of
+    the batches' means (batch_accumulate)."""
     first_order: bool = False
-    """With UGA's clients: leave the Hessians out."""
+    """Whether UGA's clients leave out second derivatives."""
     budget_mb: float = 256.0
-    """With UGA's clients: memory for the weights along the way, in MB."""
+    """Memory in MB that UGA's clients use for the intermediate weights."""
     clip_norm: float = 0.0
-    """With UGA's clients: the most that a device's gradient may measure; 0: no limit."""
+    """Largest norm that the gradient of one of UGA's clients may have; 0 means no limit."""
     mu: float = 0.0
-    """With UGA's clients: μ, a spring to the broadcast model in the local loss; 0: none."""
+    """Weight μ of FedProx's penalty in the local loss of UGA's clients; 0 means none."""
 
     def __post_init__(self) -> None:
         options.check(self)

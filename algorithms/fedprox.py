@@ -12,14 +12,15 @@ from algorithms.local import STRONGEST, Quadratic
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """Local loss L_k(θ) + (μ/2) ‖θ - θ_t‖², so the added gradient is μ (θ - θ_t) (Li et al. 2020, Eq. 2).
+    """Devices add the penalty (μ/2) ‖θ - θ_t‖² to their loss, so that the gradient μ (θ - θ_t) pulls them back to the
+    broadcast model (Li et al. 2020, Eq. 2).
 
     Exact work only: γ-inexactness is not used here (docs/design/algorithms.md §3).  Bytes as FedAvg.
     Raises ValueError if μ is negative.
     """
 
     mu: float = 0.1
-    """μ, how strongly a device is held to the broadcast model; 0 is FedAvg."""
+    """Weight of the penalty, μ: how strongly a device is held to the broadcast model; 0 makes it FedAvg."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.mu <= STRONGEST:

@@ -20,7 +20,8 @@ LEVELS = 256  # that a byte tells apart
 
 @dataclass(frozen=True)
 class FedShare(FedAvg):
-    """FedAvg on D_k ∪ D_share, D_share being the server's proxy set (Zhao et al. 2018, §4.1; Yao et al. 2019, §4).
+    """Devices train as in FedAvg on their own examples and on a set that the server shares with them, its proxy set
+    (Zhao et al. 2018, §4.1; Yao et al. 2019, §4).
 
     Down |θ|, and once D_share: to whoever is not known to have it, that is until an upload of his has been counted.
     Images go down as a byte a pixel where that loses nothing, as it does for those that came from bytes: 1.5 MB for
@@ -32,7 +33,8 @@ class FedShare(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", "share")
 
     split: Literal["whole", "per_client", "per_round"] = "whole"
-    """Each device gets the whole set, its part of it, or in each round a part among those asked, sent anew."""
+    """What each device gets of the shared set: all of it (whole), its own part (per_client), or in each round a new
+    part, divided among the devices asked (per_round)."""
 
     def __post_init__(self) -> None:
         options.check(self)

@@ -12,7 +12,8 @@ from algorithms.pseudogradient import Adaptive
 
 @dataclass(frozen=True)
 class FedYogi(Adaptive, FedAvg):
-    """m ← β₁ m + (1 - β₁) Δ, v ← v - (1 - β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
+    """The server takes a Yogi step along the mean change Δ of the devices' models: m ← β₁ m + (1 - β₁) Δ, v ← v - (1
+    - β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
 
     Unlike FedAdam's, v goes down by no more than the changes measure: where they become small, it stays, and steps
     become small too.  Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.
@@ -20,7 +21,7 @@ class FedYogi(Adaptive, FedAvg):
     """
 
     beta2: float = 0.99
-    """β₂: v moves by 1 - β₂ times the square of a change, towards it."""
+    """Rate β₂ of the squared changes: v moves towards a squared change by 1 - β₂ times that square."""
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
         """A step towards the square, as long as the square itself allows."""

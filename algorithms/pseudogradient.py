@@ -42,13 +42,14 @@ class Adaptive:
     """
 
     server_lr: float = 0.01
-    """η, the server's learning rate: about how far a weight moves in a round."""
+    """Learning rate of the server, η: roughly how far a weight moves in a round."""
     beta1: float = 0.9
-    """β₁, how much of the mean of the changes is kept."""
+    """Decay β₁ of the running mean of the changes; the larger it is, the longer the memory."""
     beta2: float = 0.99
-    """β₂, how much of the mean of their squares is kept."""
+    """Decay β₂ of the running mean of the squared changes; the larger it is, the longer the memory."""
     tau: float = 0.001
-    """τ, which keeps steps small where all changes are: the larger, the less adaptive."""
+    """Adaptivity τ, which keeps steps small where all changes are small; the larger it is, the less adaptive the
+    server."""
 
     def __post_init__(self) -> None:
         options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))

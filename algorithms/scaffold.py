@@ -23,7 +23,8 @@ MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's con
 
 @dataclass(frozen=True)
 class SCAFFOLD(FedAvg):
-    """Local steps y ← y - η (g - c_i + c): c_i the device's gradients, c their mean (Karimireddy et al. 2020, Alg. 1).
+    """Devices correct each local step, y ← y - η (g - c_i + c), where c_i is the mean gradient of the device and c
+    the mean over all devices (Karimireddy et al. 2020, Alg. 1).
 
     After training c_i ← c_i - c + (θ - y) / (K η), the mean of its corrected gradients over K steps, without the
     correction (option II); with momentum, the mean weighted as momentum weighs them.  Down and up 2 |θ|, θ and c,
@@ -39,7 +40,7 @@ class SCAFFOLD(FedAvg):
     uploads: ClassVar[Collection[str]] = ("weights", "control")
 
     server_lr: float = 1.0
-    """η_g, how much of the way to the mean of the models the server goes."""
+    """Learning rate of the server, η_g: how much of the way to the mean of the models it goes."""
 
     def __post_init__(self) -> None:
         options.check(self, server_lr=(0, inf))

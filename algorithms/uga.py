@@ -19,7 +19,8 @@ from algorithms.local import STRONGEST, Quadratic, forms
 
 @dataclass(frozen=True)
 class UGA(FedAvg):
-    """Up goes g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), ω^(T) trained from ω_t for E - 1 epochs (Yao et al. 2019, Eq. 11-13).
+    """Devices upload g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), the gradient with respect to the broadcast model through E - 1
+    epochs of local training, and the server steps along their mean (Yao et al. 2019, Eq. 11-13).
 
     The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
     any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  By
@@ -34,17 +35,21 @@ class UGA(FedAvg):
     uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
 
     eta_g: Literal["matched"] | float = "matched"
-    """η_g, the server's step: a number, the same in all rounds, or what FedAvg's steps add up to (matched)."""
+    """Step size of the server, η_g: a number, constant over all rounds, or what FedAvg's local steps add up to
+    (matched)."""
     loss: Literal["mean", "sum", "batch_accumulate"] = "mean"
-    """Of what gradients are: a device's mean loss, its sum (the text, literally), or the sum of its batches' means."""
+    """Loss whose gradient is taken: the mean over a device's examples (mean), their sum, as the paper's text says
+    literally (sum), or the sum of the batches' means (batch_accumulate)."""
     first_order: bool = False
-    """Leave the Hessians out: the gradient at the trained model, as if it were that at the first one."""
+    """Whether to leave out second derivatives, so that the gradient at the trained model stands for that at the
+    broadcast model."""
     budget_mb: float = 256.0
-    """Memory for the weights along the way, in MB; if it does not hold those of all steps, every √T-th is kept."""
+    """Memory in MB for the intermediate weights; if those of all T steps do not fit, every √T-th is kept and the
+    others are recomputed."""
     clip_norm: float = 0.0
-    """The most that a device's gradient may measure (of the mean loss, or its batches' mean); 0: no limit."""
+    """Largest norm that a device's gradient may have (of the mean loss, or of its batches' mean); 0 means no limit."""
     mu: float = 0.0
-    """μ, a spring to the broadcast model in the local loss, as FedProx has it; 0: none."""
+    """Weight μ of FedProx's penalty in the local loss; 0 means none."""
 
     def __post_init__(self) -> None:
         check_rate("eta_g", self.eta_g)

@@ -1,107 +1,159 @@
-"""The JSON schema of a scenario file: what editors complete and check while one types.  Draft 7."""
+"""The JSON schema of a scenario file, which editors use to complete and check keys and values.  Draft 7."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from typing import Any
 
+from pydantic import BaseModel
+
+from algorithms.models import MODELS
+from devices.device import profiles
+from network.links.synth import presets
+from network.traces.read import FORMATS
 from scenarios.build import plugins
+from scenarios.build.sets import SETS
 from scenarios.schema.scenario import Encoding, Scenario, Training
 
 URL = "http://json-schema.org/draft-07/schema#"
+OWN = {"type": "string", "pattern": ":"}  # package.module:name
+TEXT = {"type": "string"}
+WIDTH = 120  # characters of a line of the file; what fits stands on one line
+
+
+def text(own: bool = True) -> str:
+    """The schema as a JSON file."""
+    return _wrapped(json_schema(own), 0)
+
+
+def _wrapped(node: Any, indent: int, before: int = 0) -> str:
+    line = json.dumps(node)
+    if not isinstance(node, (dict, list)) or indent + before + len(line) < WIDTH:
+        return line
+    keys = [f"{json.dumps(key)}: " for key in node] if isinstance(node, dict) else [""] * len(node)
+    values = node.values() if isinstance(node, dict) else node
+    inner = [key + _wrapped(value, indent + 1, len(key)) for key, value in zip(keys, values, strict=True)]
+    lines = f",\n{' ' * (indent + 1)}".join(inner)
+    return f"{line[0]}\n{' ' * (indent + 1)}{lines}\n{' ' * indent}{line[-1]}"
 
 
 def json_schema(own: bool = True) -> dict[str, Any]:
-    """The schema, with the options of each algorithm that has a name; `own`: of installed ones too."""
+    """The schema, with the options of every algorithm that has a name; with `own`, of installed plug-ins too."""
     schema = _draft7(Scenario.model_json_schema())
     definitions = schema.pop("definitions")
-    definitions["Entry"] = _entry(own)
+    known = {name: kind for name, kind in plugins.kinds().items() if own or kind.__module__.startswith("algorithms.")}
+    definitions["Entry"] = _entry(known)
+    definitions["Label"] = {**TEXT, "description": "Name of the algorithm in results.", "examples": ["mine"]}
+    definitions["Encoding"] = _definition(Encoding)
+    definitions["OwnTraining"] = _without_defaults(_definition(Training))
+    definitions |= {name: _options(kind) for name, kind in known.items()}
+    _offer_names(schema["properties"], definitions)
     schema["properties"] = {"name": schema["properties"].pop("name"), **schema["properties"]}
     return {"$schema": URL, **schema, "definitions": dict(sorted(definitions.items()))}
 
 
-def _entry(own: bool) -> dict[str, Any]:
+def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Lists the names that come with fedlapse where a key takes a name, so that editors can complete them."""
+    _offer(top["model"], MODELS, OWN)
+    _offer(definitions["Data"]["properties"]["set"], SETS, OWN)
+    for part in ("Group", "Server"):
+        _offer(definitions[part]["properties"]["profile"], profiles(), TEXT)  # or one of the scenario's own
+    for part in ("Link", "Links", "Shared"):
+        _offer(definitions[part]["properties"]["radio"], presets())
+    for part in ("Recorded", "Traces"):
+        _offer(definitions[part]["properties"]["format"], FORMATS)
+
+
+def _offer(key: dict[str, Any], names: Collection[str], *others: dict[str, Any]) -> None:
+    none = [form for form in key.pop("anyOf", []) if form == {"type": "null"}]
+    key.pop("type", None)
+    key["anyOf"] = [{"enum": sorted(names)}, *others, *none]
+
+
+def _entry(known: Collection[str]) -> dict[str, Any]:
     """An item of `algorithms:`, in each of its short forms."""
-    known = {name: kind for name, kind in plugins.kinds().items() if own or kind.__module__.startswith("algorithms.")}
-    title = {"description": "What results call it.", "examples": ["mine"], "type": "string"}
-    path = {"type": "string", "pattern": ":", "description": "Your own, as package.module:Class."}
+    label = _reference("Label")
+    path = {**OWN, "description": "Your own algorithm, as package.module:Class.", "examples": ["my_package.mine:Mine"]}
+    options = {"type": "object", "description": "Options of your own algorithm.", "examples": [{"strength": 0.5}]}
     forms: list[dict[str, Any]] = [
         {"enum": list(known), "description": "An algorithm with its default options."},
-        {**path, "examples": ["my_package.mine:Mine"]},
-        {
-            "type": "object",
-            "required": ["algorithm"],
-            "additionalProperties": False,
-            "properties": {
-                "algorithm": {
-                    "type": "string",
-                    "description": "Its name or path.",
-                    "examples": ["my_package.mine:Mine"],
-                },
-                "options": {"type": "object", "description": "Its options.", "examples": [{"strength": 0.5}]},
-                "name": title,
-            },
-        },
-    ]
-    forms += [_with_options(name, kind, title) for name, kind in known.items()]
-    forms.append(
+        path,
+        _object({"algorithm": path, "options": options, "name": label}, required=["algorithm"]),
+        *(_object({name: _reference(name), "name": label}, required=[name]) for name in known),
         {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 2,
             "propertyNames": {"pattern": "^name$|:"},
-            "properties": {"name": title},
-        }
-    )
-    return {"title": "Entry", "description": "An algorithm to run.", "anyOf": forms, "examples": ["fedavg"]}
+            "properties": {"name": label},
+        },
+    ]
+    return {"description": "An algorithm to run, with or without options.", "anyOf": forms, "examples": ["fedavg"]}
 
 
-def _with_options(name: str, kind: type[Any], title: dict[str, Any]) -> dict[str, Any]:
-    """`{fedcl: {strength: 0.5}, name: mine}`"""
+def _options(kind: type[Any]) -> dict[str, Any]:
+    """The options of an algorithm, `{strength: 0.5}`."""
     options = _draft7(plugins.options(kind))
-    options.pop("definitions", None)
-    says = (kind.__doc__ or "").strip().split("\n\n")[0]
     properties = {key: _with_example(key, value) for key, value in options["properties"].items() if key != "training"}
-    training = {field: {**spec} for field, spec in _draft7(Training.model_json_schema())["properties"].items()}
     properties["training"] = {
-        "type": "object",
-        "description": "Values that differ from the scenario's `training:`.",
+        "allOf": [_reference("OwnTraining")],
+        "description": "Values in which this algorithm's training differs from the scenario's `training:`.",
         "examples": [{"lr": 0.1}],
-        "additionalProperties": False,
-        "properties": {field: {k: v for k, v in spec.items() if k != "default"} for field, spec in training.items()},
     }
-    properties["encoding"] = {**_draft7(Encoding.model_json_schema()), "examples": [{"up": {"weights": "int8"}}]}
-    inner = {
-        "type": ["object", "null"],
-        "description": " ".join(says.split()),
-        "additionalProperties": False,
-        "properties": properties,
-        "examples": [{}],
+    properties["encoding"] = {
+        "allOf": [_reference("Encoding")],
+        "description": "Encodings of this algorithm's tensors on the network.",
+        "examples": [{"up": {"weights": "int8"}}],
     }
-    return {
-        "type": "object",
-        "required": [name],
-        "additionalProperties": False,
-        "properties": {name: inner, "name": title},
-    }
+    first = (kind.__doc__ or "").strip().split("\n\n")[0]
+    described = {"description": " ".join(first.split()), "examples": [{}]}
+    return {**_object(properties), "type": ["object", "null"], **described}
+
+
+def _object(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "object", **more, "additionalProperties": False, "properties": properties}
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _definition(part: type[BaseModel]) -> dict[str, Any]:
+    found: dict[str, Any] = _draft7(part.model_json_schema())
+    return found
+
+
+def _without_defaults(part: dict[str, Any]) -> dict[str, Any]:
+    """The part of a scenario with nothing assumed for what is left out."""
+    bare = {key: {k: v for k, v in spec.items() if k != "default"} for key, spec in part["properties"].items()}
+    return {**part, "properties": bare}
 
 
 def _with_example(name: str, option: dict[str, Any]) -> dict[str, Any]:
-    """Its description is the docstring under the field; its default is an example of it."""
-    told = {"description": f"Option `{name}`; its class says what it does.", **option}
+    """An option's description is the docstring under its field; its default serves as an example."""
+    told = {"description": f"Option `{name}` of this algorithm; its class describes it.", **option}
     return {**told, "examples": told.get("examples", [option["default"]] if "default" in option else [])}
 
 
 def _draft7(node: Any) -> Any:
-    """pydantic writes draft 2020-12; editors read draft 7 best.
+    """Rewrites pydantic's draft 2020-12 as draft 7, which more editors read.
 
-    `$defs` is `definitions`, a tuple's `prefixItems` are `items`, and beside a `$ref` nothing counts, so it is
-    wrapped.
+    Drops titles, which repeat the keys, and null as a default.
+    `$defs` becomes `definitions`, and a tuple's `prefixItems` become `items`.  Draft 7 ignores what stands beside a
+    `$ref`, so such a reference is wrapped in `allOf`.
     """
     if isinstance(node, list):
         return [_draft7(item) for item in node]
     if not isinstance(node, dict):
         return node
     done = {("definitions" if key == "$defs" else key): _draft7(value) for key, value in node.items()}
+    if isinstance(done.get("title"), str):
+        del done["title"]
+    if done.get("default", 0) is None:
+        del done["default"]
+    if isinstance(done.get("description"), str):
+        done["description"] = " ".join(done["description"].split())
     if "prefixItems" in done:
         done |= {"items": done.pop("prefixItems"), "additionalItems": False}
     if isinstance(done.get("$ref"), str):

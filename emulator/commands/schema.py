@@ -1,4 +1,4 @@
-"""`fedlapse schema`: what a scenario file may say, as JSON schema."""
+"""`fedlapse schema`: the keys and values of a scenario file, as a JSON schema."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ def schema() -> None:
 
     The first line of each scenario names it: # yaml-language-server: $schema=...
     """
-    import json
-
     import typer
 
-    from scenarios.describe import json_schema
+    from scenarios.describe import text
 
-    typer.echo(json.dumps(json_schema(), indent=1))
+    typer.echo(text())

@@ -12,17 +12,19 @@ from scenarios.schema.keys import NotNegative, Part, Rate, says
 class Lognormal(Part):
     """A distribution of positive values with a long upper tail."""
 
-    median: Rate = says("Half of the devices have less.", 2.0)
+    median: Rate = says("Median of the distribution: half of the devices have less.", 2.0)
     sigma: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = says(
-        "Standard deviation of the logarithm; 0.5: two thirds lie within a factor of 1.65 of the median.", 0.5
+        "Standard deviation of the logarithm. With 0.5 two thirds of the devices lie within a factor of 1.65 of "
+        "the median.",
+        0.5,
     )
 
 
 class Uniform(Part):
-    """All values from `low` to `high` are equally likely."""
+    """A distribution in which all values from `low` to `high` are equally likely."""
 
-    low: NotNegative = says("The least value.", 1.0)
-    high: NotNegative = says("The largest value.", 4.0)
+    low: NotNegative = says("Lower end of the range.", 1.0)
+    high: NotNegative = says("Upper end of the range.", 4.0)
 
     @model_validator(mode="after")
     def _in_order(self) -> Uniform:
@@ -32,12 +34,12 @@ class Uniform(Part):
 
 
 class Draw(Part):
-    """One value for each device of a group, drawn once for all seeds (see `fleet_seed`)."""
+    """A distribution from which each device of a group draws one value, the same for all seeds (see `fleet_seed`)."""
 
-    lognormal: Lognormal | None = says("A lognormal distribution.", {"median": 2, "sigma": 0.5}, default=None)
-    uniform: Uniform | None = says("A uniform distribution.", {"low": 1, "high": 4}, default=None)
+    lognormal: Lognormal | None = says("Draw from a lognormal distribution.", {"median": 2, "sigma": 0.5}, default=None)
+    uniform: Uniform | None = says("Draw from a uniform distribution.", {"low": 1, "high": 4}, default=None)
     choice: Annotated[tuple[NotNegative, ...], Field(min_length=1)] | None = says(
-        "One of these values, each equally likely; repeat a value to make it likelier.", [1, 2, 2, 8], default=None
+        "Draw one of these values, each equally likely; repeat a value to make it likelier.", [1, 2, 2, 8], default=None
     )
 
     @model_validator(mode="after")

@@ -12,11 +12,15 @@ from scenarios.schema.links import Link, Links, Path
 
 
 class Server(Part):
-    """The computer that combines, and its link, which all transfers share."""
+    """The computer that combines the devices' models, and its link, which all transfers share."""
 
-    profile: str = says("A name that `fedlapse devices` lists.", "workstation", default="workstation")
+    profile: str = says(
+        "Hardware of the server: a profile that `fedlapse devices` lists, or one under `profiles:`.",
+        "workstation",
+        default="workstation",
+    )
     link: Link = says(
-        "Its own link; `down` is what devices upload into.",
+        "Link of the server. Devices upload into its `down` rate and download from its `up` rate.",
         {"up_mbit_s": 100, "down_mbit_s": 100, "latency_ms": 5},
         default=Link(up_mbit_s=100, down_mbit_s=100, latency_ms=5),
     )
@@ -27,19 +31,27 @@ Need = Literal["charging", "locked", "wifi"]
 
 
 class Renewal(Part):
-    """Sessions on and off line that follow each other, each lognormal."""
+    """Alternating online and offline sessions whose lengths are drawn from lognormal distributions."""
 
-    mean_on_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of a session on line.", 1800)
-    mean_off_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an absence.", 3600)
-    cv_on: Annotated[float, Field(ge=0, le=10)] = says("Coefficient of variation; 0: all alike.", 1.5, default=1.0)
-    cv_off: Annotated[float, Field(ge=0, le=10)] = says("The same of absences.", 1.5, default=1.0)
+    mean_on_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an online session, in seconds.", 1800)
+    mean_off_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an absence, in seconds.", 3600)
+    cv_on: Annotated[float, Field(ge=0, le=10)] = says(
+        "Coefficient of variation of online sessions; with 0 all have the same length.", 1.5, default=1.0
+    )
+    cv_off: Annotated[float, Field(ge=0, le=10)] = says(
+        "Coefficient of variation of absences; with 0 all have the same length.", 1.5, default=1.0
+    )
 
 
 class Diurnal(Part):
-    """Comings and goings at rates that depend on the hour of the device's day."""
+    """Devices come and go at rates that depend on the hour of the device's day."""
 
-    arrive: Rates = says("In each of 24 hours: changes per hour of one who is off line.", [0.5] * 24)
-    leave: Rates = says("And of one who is on line.", [0.5] * 24)
+    arrive: Rates = says(
+        "Rates at which an offline device comes online, per hour, one for each of the 24 hours.", [0.5] * 24
+    )
+    leave: Rates = says(
+        "Rates at which an online device goes offline, per hour, one for each of the 24 hours.", [0.5] * 24
+    )
 
     @model_validator(mode="after")
     def _something_changes(self) -> Diurnal:
@@ -49,36 +61,44 @@ class Diurnal(Part):
 
 
 class Presence(Part):
-    """When devices are on line; of several that are given, while all of them allow it."""
+    """When devices are online. If several rules are given, a device is online while all of them allow it."""
 
     off: tuple[tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...] = says(
-        "Stretches [from, to] in seconds since the run began; .inf for never back.", [[60, 90], [300, 330]], default=()
+        "Absences as [from, to] in seconds since the start of the run; .inf as the end means that the device "
+        "never comes back.",
+        [[60, 90], [300, 330]],
+        default=(),
     )
 
     trace: Path | None = says(
-        "A log of others' phones, FedScale's behaviour trace or FLASH's states: each device is one of them, from a "
-        "place of its own on; logs repeat.",
+        "File with a log of real phones: FedScale's behaviour trace or FLASH's states. Each device follows one "
+        "phone from a random place in its log; logs repeat.",
         "client_behave_trace",
         default=None,
     )
     needs: Annotated[tuple[Need, ...], Field(max_length=3)] = says(
-        "FLASH's states: a phone is eligible while it is all of these.",
+        "States that a phone of a FLASH trace must all have to be online.",
         ["charging", "wifi"],
         default=("charging", "locked", "wifi"),
     )
     renewal: Renewal | None = says(
-        "Sessions that are drawn.", {"mean_on_s": 1800, "mean_off_s": 3600, "cv_on": 1.5}, default=None
+        "Online sessions and absences of random length.",
+        {"mean_on_s": 1800, "mean_off_s": 3600, "cv_on": 1.5},
+        default=None,
     )
     night: bool = says(
-        "Mostly on line from 22 to 7 o'clock, as who charges and has wifi then; assumed rates.", True, default=False
+        "Mostly online between 22 and 7 o'clock, when phones charge and have Wi-Fi; the rates are assumed, not "
+        "measured.",
+        True,
+        default=False,
     )
     diurnal: Diurnal | None = says(
-        "The same with rates of your own.",
+        "Rates of coming online and going offline for each hour of the day.",
         {"arrive": [1] * 7 + [0.1] * 17, "leave": [0.1] * 7 + [1] * 17},
         default=None,
     )
     hour: Annotated[float, Field(ge=0, lt=24)] | None = says(
-        "The hour of the devices' day at which the run begins. Default: each has its own, which is drawn.",
+        "Hour of the devices' day at which the run begins. By default each device draws its own.",
         22,
         default=None,
     )
@@ -98,28 +118,51 @@ Ratio = Annotated[float, Field(ge=0, le=2)]
 
 
 class Board(Part):
-    """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; what is left out acts not."""
+    """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; a key that is left out
+    disables that effect."""
 
-    speed_gflop_s: Rate = says("Effective in training.", 4)
-    speed_conv_gflop_s: Rate | None = says("The same of convolutions alone.", 5, default=None)
-    speed_dense_gflop_s: Rate | None = says("Of other matrix products.", 3, default=None)
-    speed_recurrent_gflop_s: Rate | None = says("Of matrix products in recurrent layers.", 3, default=None)
-    memory_bandwidth_gb_s: Rate = says("Of its memory.", 3)
-    overhead_ms: NotNegative = says("Fixed time of each training step.", 2)
-    overhead_operator_ms: NotNegative | None = says(
-        "More, for each operator that a step starts beyond the first ten.", 0.02, default=None
+    speed_gflop_s: Rate = says("Effective speed in training, in GFLOP/s.", 4)
+    speed_conv_gflop_s: Rate | None = says(
+        "Speed of convolutions, in GFLOP/s. By default `speed_gflop_s`.", 5, default=None
     )
-    overhead_conv_ms: NotNegative | None = says("More, for each convolution that it starts.", 0.3, default=None)
-    memory_mb: Rate = says("What fits into it.", 4000)
-    power_idle_w: NotNegative | None = says("What it draws while it idles.", 2.7, default=None)
-    power_compute_w: NotNegative | None = says("While it computes.", 6, default=None)
-    power_radio_w: NotNegative | None = says("While it sends or receives.", 3.2, default=None)
-    wakeup_s: NotNegative | None = says("Of a radio that was idle for 10 s (`wakeup: true`).", 0.1, default=None)
-    sustained: Share | None = says("Of the full speed, under endless load (`throttling: true`).", 0.7, default=None)
-    heating_s: Positive | None = says("How soon it comes to that: the time constant.", 300, default=None)
-    jitter: Ratio | None = says("Coefficient of variation of a batch's seconds (`jitter: true`).", 0.02, default=None)
+    speed_dense_gflop_s: Rate | None = says(
+        "Speed of dense matrix products, in GFLOP/s. By default `speed_gflop_s`.", 3, default=None
+    )
+    speed_recurrent_gflop_s: Rate | None = says(
+        "Speed of matrix products in recurrent layers, in GFLOP/s. By default `speed_gflop_s`.", 3, default=None
+    )
+    memory_bandwidth_gb_s: Rate = says("Bandwidth of the memory, in GB/s.", 3)
+    overhead_ms: NotNegative = says("Fixed time of each training step, in ms.", 2)
+    overhead_operator_ms: NotNegative | None = says(
+        "Extra time for each operator that a step starts beyond the first ten, in ms.", 0.02, default=None
+    )
+    overhead_conv_ms: NotNegative | None = says(
+        "Extra time for each convolution that a step starts, in ms.", 0.3, default=None
+    )
+    memory_mb: Rate = says("Memory available for training, in MB.", 4000)
+    power_idle_w: NotNegative | None = says("Power draw while idle, in W.", 2.7, default=None)
+    power_compute_w: NotNegative | None = says("Power draw while computing, in W.", 6, default=None)
+    power_radio_w: NotNegative | None = says("Power draw while sending or receiving, in W.", 3.2, default=None)
+    wakeup_s: NotNegative | None = says(
+        "Seconds that a radio needs to wake up after 10 s of silence; a group uses it with `wakeup: true`.",
+        0.1,
+        default=None,
+    )
+    sustained: Share | None = says(
+        "Share of the full speed that remains under endless load; a group uses it with `throttling: true`.",
+        0.7,
+        default=None,
+    )
+    heating_s: Positive | None = says(
+        "Time constant of heating up under load, in seconds; a group uses it with `throttling: true`.",
+        300,
+        default=None,
+    )
+    jitter: Ratio | None = says(
+        "Coefficient of variation of the time of a batch; a group uses it with `jitter: true`.", 0.02, default=None
+    )
     source: Annotated[str, Field(max_length=20_000)] = says(
-        "Who measured it.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"
+        "Where these numbers come from.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"
     )
 
 
@@ -143,35 +186,51 @@ Jitter = Annotated[
 
 
 class Group(Part):
-    """So many devices of a kind.  What is drawn differs from device to device."""
+    """A number of devices of one kind. A value given as a distribution is drawn for each device."""
 
-    name: Name | None = says("Their names are this and a number. Default: the profile.", "field-phones", default=None)
-    profile: str = says("A name that `fedlapse devices` lists, or that `profiles:` has.", "phone-mid")
-    count: Count = says("How many.", 30, default=1)
-    link: Links = says("How they are connected.", {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40})
-    presence: Presence = says("When they are off line.", {"off": [[60, 90]]}, default=Presence())
+    name: Name | None = says(
+        "Prefix of the devices' names, to which a number is added. By default the profile's name.",
+        "field-phones",
+        default=None,
+    )
+    profile: str = says(
+        "Hardware of the devices: a profile that `fedlapse devices` lists, or one under `profiles:`.", "phone-mid"
+    )
+    count: Count = says("Number of devices in this group.", 30, default=1)
+    link: Links = says(
+        "Links that connect the devices of this group.", {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40}
+    )
+    presence: Presence = says(
+        "When devices of this group are online; by default always.", {"off": [[60, 90]]}, default=Presence()
+    )
     speed_gflop_s: DrawnRate | None = says(
-        "Effective speed in training, instead of the profile's.",
+        "Effective speed in training, in GFLOP/s, in place of the profile's.",
         {"lognormal": {"median": 2, "sigma": 0.5}},
         default=None,
     )
-    memory_bandwidth_gb_s: DrawnRate | None = says("Instead of the profile's.", 6, default=None)
-    overhead_ms: DrawnAmount | None = says(
-        "Fixed time of each training step, instead of the profile's.", 3, default=None
+    memory_bandwidth_gb_s: DrawnRate | None = says(
+        "Bandwidth of the memory, in GB/s, in place of the profile's.", 6, default=None
     )
-    memory_mb: DrawnRate | None = says("Instead of the profile's.", 4000, default=None)
+    overhead_ms: DrawnAmount | None = says(
+        "Fixed time of each training step, in ms, in place of the profile's.", 3, default=None
+    )
+    memory_mb: DrawnRate | None = says(
+        "Memory available for training, in MB, in place of the profile's.", 4000, default=None
+    )
     jitter: Jitter | None = says(
-        "No two batches take the same seconds: true, as the profile says, or their coefficient of variation. Measured "
-        "phones: 0.01-0.06, at worst 0.18. Default: none.",
+        "Random variation of the time of each batch: true for the profile's, or its coefficient of variation. "
+        "Phones measured 0.01 to 0.06, at worst 0.18. By default there is none.",
         True,
         0.06,
         default=None,
     )
     throttling: bool = says(
-        "A device that computes for minutes slows down, as its profile says, and recovers while it rests.",
+        "Whether a device slows down when it computes for minutes, as its profile says, and recovers while it rests.",
         True,
         default=False,
     )
     wakeup: bool = says(
-        "A radio that was idle for 10 s takes the profile's wake-up time before a transfer.", True, default=False
+        "Whether a radio that was silent for 10 s needs the profile's `wakeup_s` before a transfer.",
+        True,
+        default=False,
     )

@@ -30,39 +30,54 @@ def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 class Transport(Part):
-    """How bytes travel on links: by TCP, or by plain arithmetic."""
+    """How bytes travel on all links: by TCP, or by a simpler model."""
 
     model: Model = says(
-        "tcp: round trips, slow start, windows, losses and headers. ideal: latency, then size over rate. lv08: "
-        "SimGrid's default model.",
+        "Network model. tcp: round trips, slow start, windows, losses and headers. ideal: latency, then size "
+        "divided by rate. lv08: SimGrid's default model.",
         "ideal",
         default="tcp",
     )
-    congestion: Literal["cubic", "reno", "bbr"] = says("Congestion control of all senders.", "bbr", default="cubic")
-    tls: Literal[0, 1, 2] = says("Round trips of TLS: 1.3 takes 1, 1.2 takes 2, none or resumed 0.", 2, default=1)
-    initial_window: Count = says("Segments of the first round trip of slow start.", 10, default=10)
-    window_mb: Annotated[float, Field(ge=0.001, le=10_000)] = says(
-        "What a receiver lets be in flight; a Linux of 2025 or later: 4.", 4, default=3 * 2**20 / 1e6
+    congestion: Literal["cubic", "reno", "bbr"] = says("Congestion control of all TCP senders.", "bbr", default="cubic")
+    tls: Literal[0, 1, 2] = says(
+        "Round trips of a TLS handshake: 1 for TLS 1.3, 2 for TLS 1.2, 0 for no TLS or a resumed session.", 2, default=1
     )
-    keep_alive: bool = says("A device's connection stays open between its messages.", False, default=True)
-    idle_reset: bool = says("A sender that was silent for longer starts slowly anew.", False, default=True)
-    ethernet: bool = says("Rates count the 14 bytes of Ethernet's headers too.", True, default=False)
+    initial_window: Count = says(
+        "Segments that a TCP sender sends in the first round trip of slow start.", 10, default=10
+    )
+    window_mb: Annotated[float, Field(ge=0.001, le=10_000)] = says(
+        "Receive window in MB: how much data may be in flight. Linux since 2025 allows 4.", 4, default=3 * 2**20 / 1e6
+    )
+    keep_alive: bool = says("Whether a device's connection stays open between its messages.", False, default=True)
+    idle_reset: bool = says(
+        "Whether a TCP sender that was silent for longer than its timeout goes back to slow start.", False, default=True
+    )
+    ethernet: bool = says("Whether rates also count the 14 bytes of each Ethernet header.", True, default=False)
 
 
 class Recorded(Part):
-    """Recorded rates that are replayed, again and again, in each seed from another place on."""
+    """Recorded rates that are replayed in a loop; each seed starts at another place in the recording."""
 
     down: Files = says(
-        "Files or folders; formats are told from content: own CSV, Mahimahi, Pensieve, HSDPA, FCC, Oboe, UCC 5G ...",
+        "Files or folders with recorded downlinks. The format is recognised from the content: fedlapse's CSV, "
+        "Mahimahi, Pensieve, HSDPA, FCC, Oboe, UCC 5G and others.",
         ["traces/walk.csv"],
     )
-    up: Files | None = says("Recorded uplinks; else one of the two below.", ["traces/walk.up"], default=None)
-    up_ratio: Positive | None = says("Uplinks are such a part of the downlink, an assumption.", 0.2, default=None)
-    up_source: Annotated[str, Field(min_length=1, max_length=200)] | None = says(
-        "Where up_ratio is from, told with it.", "Ookla, LTE: 34 of 167 Mbit/s", default=None
+    up: Files | None = says(
+        "Files or folders with recorded uplinks; alternatives are `up_ratio` and `symmetric`.",
+        ["traces/walk.up"],
+        default=None,
     )
-    symmetric: bool = says("Uplinks are as the downlink, an assumption.", True, default=False)
-    format: str | None = says("The files' format, where content leaves it open.", "sigcomm21", default=None)
+    up_ratio: Positive | None = says(
+        "Uplink rate as a fraction of the recorded downlink, an assumption.", 0.2, default=None
+    )
+    up_source: Annotated[str, Field(min_length=1, max_length=200)] | None = says(
+        "Source of `up_ratio`, which results quote.", "Ookla, LTE: 34 of 167 Mbit/s", default=None
+    )
+    symmetric: bool = says(
+        "Whether the uplink has the rates of the recorded downlink, an assumption.", True, default=False
+    )
+    format: str | None = says("Format of the files, where the content does not decide it.", "sigcomm21", default=None)
 
     @model_validator(mode="after")
     def _one_uplink(self) -> Self:
@@ -75,32 +90,35 @@ class Recorded(Part):
 
 
 class Traces(Recorded):
-    """Recordings that devices replay: each has one file of the list, and in each seed its place in it."""
+    """Recordings that devices replay: each device takes one file of the list and, in each seed, a place in it to
+    start."""
 
     capacity: Literal["device", "cell"] = says(
-        "device: what one phone got. cell: what its whole cell could carry, so that each device has as much, from a "
-        "place of its own; only then may it be behind a shared link. Who share a recorded cell are behind a link of "
-        "`topology:` that has the trace.",
+        "What was recorded. device: the rate of one phone. cell: the capacity of a whole cell; each device gets "
+        "all of it, at a place of its own in the recording, and may be behind a shared link. For devices that "
+        "share one recorded cell, put the trace into a link of `topology:` and the devices behind it.",
         "cell",
         default="device",
     )
 
 
-RADIO = "Generated rates, a sequence of its own for each {}: `fedlapse trace synth` lists the kinds."
+RADIO = (
+    "Kind of radio whose generated rates each {} has, each with its own sequence; `fedlapse trace synth` lists them."
+)
 BUFFER = (
-    "What may wait for it, each way. Flows of cubic and reno share by their round trips, to which this queue, while it "
-    "is full, adds its time. Default: nothing waits."
+    "Size in kB of the queue in front of the link, in each direction. A full queue adds its delay to the round trips "
+    "by which flows of cubic and reno share the link. By default nothing queues."
 )
 
 
 class Link(Part):
-    """The server's link: numbers, recordings, or a kind of radio."""
+    """The server's link, given as constant rates, as recordings, or as a kind of radio."""
 
-    up_mbit_s: Rate | None = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 100, default=None)
-    down_mbit_s: Rate | None = says("Download rate.", 100, default=None)
-    latency_ms: NotNegative = says("One way.", 5, default=0.0)
+    up_mbit_s: Rate | None = says("Upload rate in Mbit/s; at 8 Mbit/s 1 MB takes a second.", 100, default=None)
+    down_mbit_s: Rate | None = says("Download rate in Mbit/s; at 8 Mbit/s 1 MB takes a second.", 100, default=None)
+    latency_ms: NotNegative = says("Latency in one direction, in ms.", 5, default=0.0)
     trace: Recorded | None = says(
-        "Recorded capacities instead of numbers.", {"down": ["backhaul.csv"], "up_ratio": 0.2}, default=None
+        "Recorded rates in place of constant ones.", {"down": ["backhaul.csv"], "up_ratio": 0.2}, default=None
     )
     radio: str | None = says(RADIO.format("server"), "satellite-leo", default=None)
     buffer_kb: Positive | None = says(BUFFER, 250, default=None)
@@ -112,22 +130,31 @@ class Link(Part):
 
 
 class Links(Part):
-    """The links of a group of devices: numbers, what they are drawn from, recordings, or a kind of radio."""
+    """The links of a group of devices, given as rates or distributions of rates, as recordings, or as a kind of
+    radio."""
 
-    up_mbit_s: DrawnRate | None = says("Upload rate; 1 MB at 8 Mbit/s takes a second.", 2, default=None)
+    up_mbit_s: DrawnRate | None = says("Upload rate in Mbit/s; at 8 Mbit/s 1 MB takes a second.", 2, default=None)
     down_mbit_s: DrawnRate | None = says(
-        "Download rate.", 10, {"lognormal": {"median": 10, "sigma": 0.5}}, default=None
+        "Download rate in Mbit/s; at 8 Mbit/s 1 MB takes a second.",
+        10,
+        {"lognormal": {"median": 10, "sigma": 0.5}},
+        default=None,
     )
-    latency_ms: DrawnAmount | None = says("One way.", 40, {"uniform": {"low": 20, "high": 80}}, default=None)
-    loss: BelowOne = says("Probability that a segment is lost; bounds what TCP carries.", 0.001, default=0.0)
+    latency_ms: DrawnAmount | None = says(
+        "Latency in one direction, in ms.", 40, {"uniform": {"low": 20, "high": 80}}, default=None
+    )
+    loss: BelowOne = says("Probability that a segment is lost, which limits the throughput of TCP.", 0.001, default=0.0)
     trace: Traces | None = says(
-        "Recorded rates instead of numbers.", {"down": ["traces"], "up_ratio": 0.2}, default=None
+        "Recorded rates in place of constant ones.", {"down": ["traces"], "up_ratio": 0.2}, default=None
     )
     radio: str | None = says(RADIO.format("device"), "lte-driving", default=None)
     via: Via | None = says(
-        "Behind which access point or cell of `topology:`; several are dealt in turn.", "home-wifi", default=None
+        "Access point or cell of `topology:` that the devices are behind. If there are several, devices are assigned "
+        "to them in turn.",
+        "home-wifi",
+        default=None,
     )
-    model: Model | None = says("Instead of that of `network:`.", "ideal", default=None)
+    model: Model | None = says("Network model of these links, in place of that of `network:`.", "ideal", default=None)
 
     @model_validator(mode="after")
     def _rates_come_from_somewhere(self) -> Self:
@@ -152,22 +179,25 @@ def check_source(said: Link | Links | Shared) -> None:
 
 
 class Shared(Part):
-    """An access point, a cell or a backhaul, which all devices behind it share."""
+    """An access point, a cell or a backhaul that all devices behind it share."""
 
-    up_mbit_s: Rate | None = says("What all uploads share.", 50, default=None)
-    down_mbit_s: Rate | None = says("What all downloads share.", 150, default=None)
+    up_mbit_s: Rate | None = says("Rate in Mbit/s that all uploads share.", 50, default=None)
+    down_mbit_s: Rate | None = says("Rate in Mbit/s that all downloads share.", 150, default=None)
     trace: Recorded | None = says(
-        "What a whole cell or backhaul was recorded to carry, shared by all behind it.",
+        "Recorded capacity of a whole cell or backhaul, shared by all devices behind it.",
         {"down": ["cell.csv"], "up_ratio": 0.2},
         default=None,
     )
     radio: str | None = says(RADIO.format("link"), "lte-driving", default=None)
     airtime: bool = says(
-        "Wi-Fi: devices share its time instead, both ways together; each sends at the rate of its own link meanwhile.",
+        "Whether devices share airtime instead of a rate, as on Wi-Fi, with both directions together. Each device "
+        "sends at the rate of its own link while it has the channel.",
         True,
         default=False,
     )
-    behind: Name | None = says("The next one towards the server. Default: the server's link.", "backhaul", default=None)
+    behind: Name | None = says(
+        "Next shared link on the way to the server. By default the server's own link.", "backhaul", default=None
+    )
     buffer_kb: Positive | None = says(BUFFER, 250, default=None)
 
     @model_validator(mode="after")

@@ -14,20 +14,31 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 
 class Split(Part):
-    """How the training set is divided among the devices, in equal shares."""
+    """How the training set is divided among the devices, in equal shares unless the data have owners."""
 
     kind: Literal["iid", "dirichlet", "shards", "natural", "draw"] = says(
-        "iid: drawn blindly. dirichlet: each device draws its class shares from Dir(alpha, ..., alpha). shards: sorted "
-        "by label, cut, and dealt (McMahan et al. 2017). natural: each device is one of the data's owners, a writer "
-        "say. draw: each device draws its examples anew, so that devices share some.",
+        "Rule of the split. iid: at random. dirichlet: each device draws its class shares from Dir(alpha, ..., "
+        "alpha). shards: sorted by label, cut, and dealt (McMahan et al. 2017). natural: each device is one of "
+        "the data's owners, such as a writer. draw: each device draws its examples independently, so that devices "
+        "share some.",
         "dirichlet",
         default="iid",
     )
-    alpha: Positive | None = says("dirichlet: 0.1 is very uneven, 100 nearly even.", 0.5, default=None)
-    each: Count | None = says("shards: so many for a device (2). draw: so many examples for a device.", 2, default=None)
-    pure: bool | None = says("shards: none of them has two labels, as FedCurv's blocks.", True, default=None)
-    owners: str | None = says("natural: only owners whose names this glob matches.", "census-*", default=None)
-    least: Count | None = says("natural: only owners with so many training examples (10).", 20, default=None)
+    alpha: Positive | None = says(
+        "Concentration of a dirichlet split: 0.1 is very uneven, 100 nearly even.", 0.5, default=None
+    )
+    each: Count | None = says(
+        "Shards per device in a shards split (2 by default), or examples per device in a draw split.", 2, default=None
+    )
+    pure: bool | None = says(
+        "Whether each shard of a shards split has a single label, as FedCurv's blocks have.", True, default=None
+    )
+    owners: str | None = says(
+        "Owners that a natural split uses, as a pattern with * for their names.", "census-*", default=None
+    )
+    least: Count | None = says(
+        "Fewest training examples that an owner of a natural split must have (10 by default).", 20, default=None
+    )
 
     @model_validator(mode="after")
     def _keys_go_with_the_kind(self) -> Split:
@@ -43,56 +54,68 @@ class Split(Part):
 
 
 class Proxy(Part):
-    """The server's own examples, on which FedCL estimates importance."""
+    """The server's own examples, on which FedCL estimates which weights matter."""
 
-    fraction: Share = says("Share of the training set; at least 64 examples are taken.", 0.05, default=0.05)
-    overlap: bool = says("Whether devices may hold them too.", True, default=True)
+    fraction: Share = says(
+        "Share of the training set that the server has; it takes at least 64 examples.", 0.05, default=0.05
+    )
+    overlap: bool = says("Whether devices may hold the server's examples too.", True, default=True)
     owners: Count | None = says(
-        "natural splits: they are examples of so many owners, and the test set is these owners'. Default: of all.",
+        "Number of owners whose examples the server has, for natural splits; the test set is then theirs. By "
+        "default all owners.",
         100,
         default=None,
     )
     shared_owners: Annotated[float, Field(ge=0, le=1)] = says(
-        "owners: such a share of them are devices; the others are owners whom no device is.", 0.5, default=1.0
+        "Share of the server's owners that are also devices.", 0.5, default=1.0
     )
 
 
 class Data(Part):
-    """What is learnt, and who holds which part of it."""
+    """The data set, and which device holds which part of it."""
 
     set: str = says(
-        "digits (8 x 8) and babble (generated text that drifts) come with fedlapse; mnist, fashion-mnist, cifar10, "
-        "qmnist (by writer), femnist, shakespeare, leaf-shakespeare, reddit and leaf-reddit are read from files; or "
-        "your own as package.module:function.",
+        "Name of the data set. digits (8 x 8 images) and babble (generated text that drifts) come with fedlapse; "
+        "mnist, fashion-mnist, cifar10, qmnist (by writer), femnist, shakespeare, leaf-shakespeare, reddit and "
+        "leaf-reddit are read from files. Your own is package.module:function.",
         "digits",
         "mnist",
         "my_package.data:readings",
         default="digits",
     )
-    options: dict[str, Any] = says("Of the set: what its reader takes.", {"batches": 1}, default={})
-    root: str | None = says("Where the files lie; else $FEDLAPSE_DATA, else ./data.", "~/data", default=None)
-    download: bool = says("Fetch what is missing into root.", False, default=False)
-    split: Split = says("How it is divided.", {"kind": "dirichlet", "alpha": 0.5}, default=Split())
-    proxy: Proxy = says("The server's own examples.", {"fraction": 0.05}, default=Proxy())
-    validation: BelowOne = says("Share of each device's examples that is held out, for choices.", 0.1, default=0.1)
+    options: dict[str, Any] = says("Options that the reader of the data set takes.", {"batches": 1}, default={})
+    root: str | None = says(
+        "Folder with the files of the data set. By default $FEDLAPSE_DATA, or else ./data.", "~/data", default=None
+    )
+    download: bool = says("Whether to download missing files into `root`.", False, default=False)
+    split: Split = says(
+        "How the training set is divided among the devices.", {"kind": "dirichlet", "alpha": 0.5}, default=Split()
+    )
+    proxy: Proxy = says("Examples that the server itself has.", {"fraction": 0.05}, default=Proxy())
+    validation: BelowOne = says(
+        "Share of each device's examples that is held out for decisions such as stopping.", 0.1, default=0.1
+    )
 
 
 class Training(Part):
-    """Local training by SGD.  An algorithm may override any of these in its own `training:`."""
+    """Local training by SGD. An algorithm may override any of these values in its own `training:`."""
 
     epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=5)
-    batch: Count = says("Examples in a step (B).", 10, 64, default=10)
-    lr: Positive = says("Learning rate of the first round.", 0.05, default=0.05)
-    lr_decay: Share = says("Factor by which it shrinks each round.", 0.99, default=1.0)
+    batch: Count = says("Number of examples in a step (B).", 10, 64, default=10)
+    lr: Positive = says("Learning rate in the first round.", 0.05, default=0.05)
+    lr_decay: Share = says("Factor by which the learning rate shrinks each round.", 0.99, default=1.0)
     lr_schedule: Literal["exponential", "cosine"] = says(
-        "exponential: by lr_decay. cosine: half a wave from lr to lr_end, in lr_rounds.",
+        "Schedule of the learning rate. exponential: multiplied by `lr_decay` each round. cosine: half a cosine "
+        "from `lr` to `lr_end` in `lr_rounds` rounds.",
         "cosine",
         default="exponential",
     )
-    lr_end: NotNegative = says("cosine: the learning rate that it ends with.", 0.0001, default=0.0)
-    lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says("cosine: rounds until then.", 500, default=0)
-    momentum: BelowOne = says("Of SGD, within a round.", 0.9, default=0.0)
-    weight_decay: NotNegative = says("Of SGD.", 0.0001, default=0.0)
+    lr_end: NotNegative = says("Learning rate at the end of a cosine schedule.", 0.0001, default=0.0)
+    lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Length of a cosine schedule, in rounds.", 500, default=0
+    )
+    momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=0.0)
+    weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=0.0)
 
     @model_validator(mode="after")
     def _a_cosine_takes_rounds(self) -> Training:
@@ -102,56 +125,74 @@ class Training(Part):
 
 
 class Target(Part):
-    """A value that a metric shall reach; the time until then is the result."""
+    """A value that a metric has to reach; the time, rounds and bytes until then are the result."""
 
-    metric: Metric = says("What is looked at, after each evaluated round.", "accuracy", default="accuracy")
-    value: Share = says("From 0 to 1.", 0.9)
-    hold: Count = says("In so many evaluated rounds in a row.", 3, default=1)
+    metric: Metric = says(
+        "Metric that is compared with the value after each evaluated round.", "accuracy", default="accuracy"
+    )
+    value: Share = says("Value to reach, between 0 and 1.", 0.9)
+    hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
 
 
 class Stop(Target):
     """A target at which a run ends."""
 
-    metric: Metric = says("A choice, so it is made on held-out examples.", "validation", default="validation")
+    metric: Metric = says(
+        "Metric that stops the run. Stopping is a decision, so by default it uses held-out examples.",
+        "validation",
+        default="validation",
+    )
 
 
 class Rounds(Part):
-    """How rounds are played, and until when."""
+    """How rounds are played, and when a run ends."""
 
-    max: Count = says("A run ends after so many rounds.", 60, default=60)
+    max: Count = says("Number of rounds after which a run ends.", 60, default=60)
     per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Data that drift: so many rounds on each time slice of them, as on a month; 0: all slices at once.",
+        "Rounds on each time slice of data that drift, such as a month; with 0 all slices are used at once.",
         20,
         default=0,
     )
     cycle_s: Seconds | None = says(
-        "Data that drift: a new time slice comes every so many seconds, and the clock jumps there. Default: as soon as "
-        "it is wanted.",
+        "Seconds between two time slices of data that drift; the clock jumps there. By default a slice arrives as "
+        "soon as it is needed.",
         3600,
         default=None,
     )
-    fraction: Share = says("Of the fleet: so many replies close a round.", 0.3, default=0.3)
+    fraction: Share = says("Share of the fleet whose replies close a round.", 0.3, default=0.3)
     ask: Count | None = says(
-        "Devices asked in a round; more than the fraction is over-selection. Default: just as many.", 8, default=None
+        "Devices asked in a round; more than `fraction` of the fleet is over-selection. By default as many as "
+        "close a round.",
+        8,
+        default=None,
     )
-    deadline_s: Seconds | None = says("A round closes so long after it opened.", 120, default=None)
-    min_replies: Count = says("With fewer replies the model stays as it was.", 2, default=1)
+    deadline_s: Seconds | None = says(
+        "Seconds after which a round closes, whoever has replied. By default a round has no deadline.",
+        120,
+        default=None,
+    )
+    min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
     stragglers: Literal["stop", "finish"] = says(
-        "What becomes of devices that are still at it when a round closes.", "finish", default="stop"
+        "What devices do that are still working when a round closes: they stop, or they finish.",
+        "finish",
+        default="stop",
     )
     when_off: Literal["lose", "pause", "restart"] = says(
-        "What becomes of computing when its device goes off line: it is lost, or goes on when the device is back, or "
-        "starts again then.",
+        "What happens to computing when its device goes offline: it is lost, it pauses until the device is back, "
+        "or it restarts then.",
         "pause",
         default="lose",
     )
     transfers: Literal["lose", "restart", "resume"] = says(
-        "The same of a transfer; resume: from the byte that was reached.", "resume", default="lose"
+        "What happens to a transfer when its device goes offline: it is lost, it restarts when the device is "
+        "back, or it resumes from the last byte.",
+        "resume",
+        default="lose",
     )
     targets: tuple[Target, ...] = says(
-        "Time, rounds and bytes until these are reported.", [{"metric": "accuracy", "value": 0.9}], default=()
+        "Targets for which results report time, rounds and bytes.", [{"metric": "accuracy", "value": 0.9}], default=()
     )
-    stop_at: Stop | None = says("Ends a run early.", {"value": 0.95, "hold": 3}, default=None)
+    stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
 
 
 def _word_or_number(value: Any) -> str:
@@ -165,11 +206,14 @@ PersonaliseEvery = Annotated[
 
 
 class Evaluate(Part):
-    """When models are evaluated; it costs no virtual time."""
+    """When models are evaluated; evaluation costs no virtual time."""
 
-    every: Annotated[int, Field(ge=0, le=1_000_000)] = says("Rounds; 0: never.", 1, default=1)
+    every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Rounds between two evaluations of the global model; with 0 it is never evaluated.", 1, default=1
+    )
     personalise_every: PersonaliseEvery = says(
-        "Rounds; 0: at the end only; never. Trains every device once more, so it takes real time.",
+        "Rounds between two evaluations of the models that devices have after local training; 0 for the end only, "
+        "or never. Every device trains once more for it, which takes real time.",
         10,
         "never",
         default=0,
@@ -201,11 +245,15 @@ def name_of(key: Any) -> Any:
 
 
 class Entry(Part):
-    """An algorithm to run: `fedavg`, or `{fedcl: {strength: 0.5}, name: mine}`."""
+    """An algorithm to run, as `fedavg` or `{fedcl: {strength: 0.5}, name: mine}`."""
 
-    key: str = says("One that `fedlapse algorithms` lists, or package.module:Class.", "fedcl", "my_package.mine:Mine")
-    options: dict[str, Any] = says("Its options.", {"strength": 0.5}, default={})
-    name: Name = says("What results call it. Default: the algorithm's name.", "fedcl-n10")
+    key: str = says(
+        "Name that `fedlapse algorithms` lists, or your own class as package.module:Class.",
+        "fedcl",
+        "my_package.mine:Mine",
+    )
+    options: dict[str, Any] = says("Options of the algorithm.", {"strength": 0.5}, default={})
+    name: Name = says("Name of the algorithm in results. By default the algorithm's own name.", "fedcl-n10")
 
     @model_validator(mode="before")
     @classmethod
@@ -214,25 +262,31 @@ class Entry(Part):
 
 
 class Encoding(Part):
-    """How an algorithm's tensors travel, kind by kind, where not as they are: float16, bfloat16, int8, int8-sqrt,
-    sparse, or top-0.01 for the largest hundredth.  What is lost is lost: the other side gets what it decodes."""
+    """How an algorithm's tensors are encoded on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
+    sparse, or top-0.01 for the largest hundredth. The receiver works with the decoded values. Kinds that are left out
+    travel as float32."""
 
-    up: dict[str, str] = says("Of uploads.", {"weights": "int8", "fisher": "bfloat16"}, default={})
-    down: dict[str, str] = says("Of downloads.", {"weights": "float16"}, default={})
+    up: dict[str, str] = says(
+        "Encodings of uploads, by kind of tensor.", {"weights": "int8", "fisher": "bfloat16"}, default={}
+    )
+    down: dict[str, str] = says("Encodings of downloads, by kind of tensor.", {"weights": "float16"}, default={})
 
 
 class Published(Part):
-    """A number that a paper states for a setting like this; it is shown beside ours and never judged."""
+    """A number that a paper states for a setting like this one. Results show it beside the measured number; it never
+    fails a run."""
 
-    label: str = says("The name of one of the algorithms.", "fedavg")
-    metric: Metric = says("What is looked at.", "accuracy", default="accuracy")
-    final: Share | None = says("Its value at the end ...", 0.81, default=None)
-    value: Share | None = says("... or a value, ...", 0.9, default=None)
-    rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says("... reached in so many rounds ...", 30, default=None)
-    ratio: Annotated[float, Field(gt=0, le=1e6)] | None = says(
-        "... or in such a part of the rounds of the first algorithm.", 0.528, default=None
+    label: str = says("Name of one of the algorithms.", "fedavg")
+    metric: Metric = says("Metric that the published number is about.", "accuracy", default="accuracy")
+    final: Share | None = says("Value of the metric at the end of the run.", 0.81, default=None)
+    value: Share | None = says("Value of the metric that was reached after `rounds` or `ratio`.", 0.9, default=None)
+    rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says(
+        "Rounds after which `value` was reached.", 30, default=None
     )
-    source: str = says("Where it stands.", "Table 1", default="")
+    ratio: Annotated[float, Field(gt=0, le=1e6)] | None = says(
+        "Rounds after which `value` was reached, as a multiple of the first algorithm's.", 0.528, default=None
+    )
+    source: str = says("Place in the paper where the number stands.", "Table 1", default="")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Published:
@@ -243,18 +297,22 @@ class Published(Part):
 
 
 class Expect(Part):
-    """What must come out of it, as the median over seeds; else the exit code is 3."""
+    """A result that must come out, as the median over seeds; otherwise the exit code is 3."""
 
-    label: str = says("The name of one of the algorithms.", "fedavg")
-    metric: Metric = says("What is looked at.", "accuracy", default="accuracy")
-    reach: Share | None = says("A value that it must get to; without a limit, in every seed ...", 0.9, default=None)
-    hold: Count = says("... in so many evaluated rounds in a row,", 1, default=1)
-    time_s: Seconds | None = says("... within so many virtual seconds,", 60, default=None)
-    rounds: Count | None = says("... or rounds,", 20, default=None)
-    mb: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = says(
-        "... or MB both ways.", 50, default=None
+    label: str = says("Name of one of the algorithms.", "fedavg")
+    metric: Metric = says("Metric that the expectation is about.", "accuracy", default="accuracy")
+    reach: Share | None = says(
+        "Value that the metric must reach. Without a limit on time, rounds or MB, every seed must reach it.",
+        0.9,
+        default=None,
     )
-    final: Share | None = says("The least value at the end.", 0.93, default=None)
+    hold: Count = says("Consecutive evaluated rounds in which `reach` must hold.", 1, default=1)
+    time_s: Seconds | None = says("Virtual seconds within which `reach` must be reached.", 60, default=None)
+    rounds: Count | None = says("Rounds within which `reach` must be reached.", 20, default=None)
+    mb: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = says(
+        "MB, both directions together, within which `reach` must be reached.", 50, default=None
+    )
+    final: Share | None = says("Least value that the metric must have at the end.", 0.93, default=None)
 
     @model_validator(mode="after")
     def _says_something(self) -> Expect:
@@ -267,58 +325,65 @@ class Expect(Part):
 
 
 class Scenario(Part):
-    """What is run: a fleet, data, a model, and the algorithms that are compared."""
+    """A fleet, data, a model, and the algorithms to compare on them."""
 
-    name: Name = says("Names the folder of results.", "campus")
+    name: Name = says("Name of the scenario, which also names the folder of results.", "campus")
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = says(
-        "Each is one run of every algorithm; from 5 on, ratios come with an interval.", [1, 2, 3, 4, 5], default=(1,)
+        "Random seeds. Every algorithm is run once with each; with 5 or more, ratios come with an interval.",
+        [1, 2, 3, 4, 5],
+        default=(1,),
     )
-    data: Data = says("What is learnt.", {"set": "digits"}, default=Data())
+    data: Data = says("Data set, and how it is divided among the devices.", {"set": "digits"}, default=Data())
     model: str = says(
-        "digits-cnn, mlp, mnist-cnn, or your own as package.module:function.",
+        "Neural network to train: digits-cnn, mlp, mnist-cnn or another that comes with fedlapse, or your own as "
+        "package.module:function.",
         "digits-cnn",
         "my_package.nets:tiny",
         default="digits-cnn",
     )
-    training: Training = says("How devices train.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training())
-    rounds: Rounds = says("How rounds are played.", {"max": 30, "fraction": 0.3}, default=Rounds())
-    evaluate: Evaluate = says("When models are evaluated.", {"every": 1}, default=Evaluate())
+    training: Training = says("How devices train locally.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training())
+    rounds: Rounds = says("Number of rounds, and how each is played.", {"max": 30, "fraction": 0.3}, default=Rounds())
+    evaluate: Evaluate = says("How often models are evaluated.", {"every": 1}, default=Evaluate())
     network: Transport = says("How bytes travel on all links.", {"model": "ideal"}, default=Transport())
     topology: dict[Name, Shared] = says(
-        "Access points, cells and backhauls that devices share, by name; without any each device has a way of its own "
-        "to the server's link.",
+        "Access points, cells and backhauls that devices share, by name. Without any, each device is connected "
+        "directly to the server's link.",
         {"home-wifi": {"airtime": True, "behind": "dsl"}, "dsl": {"up_mbit_s": 10, "down_mbit_s": 50}},
         default={},
     )
     profiles: Boards = says(
-        "Kinds of hardware of your own: a file as `fedlapse calibrate` prints it, or their numbers.",
+        "Hardware profiles of your own: a file that `fedlapse calibrate` wrote, or the numbers themselves.",
         "mine.csv",
         {"my-board": {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000}},
         default={},
     )
-    server: Server = says("The server and its link.", {"profile": "workstation"}, default=Server())
+    server: Server = says("Hardware and link of the server.", {"profile": "workstation"}, default=Server())
     fleet: Annotated[tuple[Group, ...], Field(min_length=1, max_length=1000)] = says(
-        "Groups of devices.",
+        "Groups of devices that take part.",
         [{"profile": "phone-mid", "count": 6, "link": {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40}}],
     )
-    fleet_seed: Seed = says("Of what groups draw: the same fleet for all seeds and algorithms.", 0, default=0)
+    fleet_seed: Seed = says(
+        "Random seed of the values that groups of devices draw; the fleet is the same for all seeds and algorithms.",
+        0,
+        default=0,
+    )
     algorithms: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=100)] = says(
-        "What is compared; the first is the baseline.",
+        "Algorithms to compare; the first is the baseline.",
         ["fedavg", {"fedcl": {"strength": 0.5, "interval": 10}, "name": "fedcl-n10"}],
         default=(Entry(key="fedavg", options={}, name="fedavg"),),
     )
     published: tuple[Published, ...] = says(
-        "What a paper states, to be shown beside ours.",
+        "Numbers that a paper states, shown beside the results.",
         [{"label": "fedcl", "metric": "initial", "final": 0.8405, "source": "Table 1"}],
         default=(),
     )
     small: dict[str, Any] = says(
-        "Changes that make it quick, PATH: VALUE as on the command line; `--small` makes them.",
+        "Changes that make a quick version of the scenario, as PATH: VALUE; the option `--small` applies them.",
         {"rounds.max": 8, "data.set": "digits"},
         default={},
     )
     expect: tuple[Expect, ...] = says(
-        "What must come out of it, else the exit code is 3.",
+        "Results that must come out; otherwise the exit code is 3.",
         [{"label": "fedavg", "reach": 0.9, "time_s": 60}],
         default=(),
     )

@@ -7,15 +7,16 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from scenarios.describe import json_schema
+from scenarios.describe import json_schema, text
 from scenarios.load import build, shipped
 from scenarios.schema import links
+from scenarios.schema.scenario import Encoding, Training
 
 SCHEMA = json_schema(own=False)
 
 
-def valid(text):
-    return jsonschema.Draft7Validator(SCHEMA).is_valid(YAML(typ="safe", pure=True).load(text))
+def valid(yaml):
+    return jsonschema.Draft7Validator(SCHEMA).is_valid(YAML(typ="safe", pure=True).load(yaml))
 
 
 def test_it_is_a_draft_7_schema():
@@ -27,7 +28,19 @@ def test_it_is_a_draft_7_schema():
 def test_the_committed_copy_is_fresh():
     copy = resources.files("scenarios").joinpath("scenario.schema.json").read_text(encoding="utf-8")
     hint = "write it anew: python -m emulator schema > scenarios/scenario.schema.json"
-    assert copy == json.dumps(SCHEMA, indent=1) + "\n", hint
+    assert copy == text(own=False) + "\n", hint
+
+
+def test_the_file_holds_the_schema_in_lines_that_fit_on_a_screen():
+    assert json.loads(text(own=False)) == SCHEMA
+    assert len(text(own=False).splitlines()) < 2500
+
+
+def test_training_and_encoding_are_written_once():
+    """Every algorithm refers to them."""
+    described = [spec["description"] for _, spec in fields(SCHEMA)]
+    assert described.count(Training.model_fields["epochs"].description) == 2  # the scenario's, and an algorithm's own
+    assert described.count(Encoding.model_fields["up"].description) == 1
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -54,6 +67,15 @@ LINK = "{up_mbit_s: 1, down_mbit_s: {uniform: {low: 1, high: 2}}}"
         ("algorithms: [{fedcl: {training: {lrr: 0.1}}}]", False),
         ("rounds: {max: 0}", False),
         ("unknown: 1", False),
+        ("model: mlp", True),
+        ("model: my.nets:tiny", True),
+        ("model: mlpp", False),
+        ("data: {set: mnist}", True),
+        ("data: {set: mnits}", False),
+        ("server: {profile: of-my-own}", True),
+        ("algorithms: [{fedcl: }]", True),
+        ("algorithms: [{fedcl: {encoding: {up: {weights: int8}}}}]", True),
+        ("algorithms: [{fedcl: {encoding: {upp: {}}}}]", False),
         ("expect: [{label: fedavg, reach: 0.9, time_s: 3}]", True),
         ("fleet_seed: -1", False),
     ],
@@ -62,12 +84,16 @@ def test_it_takes_what_the_scenario_takes(rest, right):
     assert valid(f"name: x\nfleet: [{{profile: pi-4, link: {LINK}}}]\n{rest}") is right
 
 
+def followed(spec):
+    return SCHEMA["definitions"][spec["$ref"].rpartition("/")[2]] if "$ref" in spec else spec
+
+
 def fields(node, path=()):
     """Every described key: (path, its schema)."""
     if isinstance(node, dict):
         properties = node.get("properties")
         if isinstance(properties, dict):
-            yield from ((".".join(map(str, (*path, key))), spec) for key, spec in properties.items())
+            yield from ((".".join(map(str, (*path, key))), followed(spec)) for key, spec in properties.items())
         for key, inner in node.items():
             yield from fields(inner, (*path, key))
     elif isinstance(node, list):
@@ -78,7 +104,28 @@ def fields(node, path=()):
 def test_every_field_has_a_description_and_an_example():
     bare = [path for path, spec in fields(SCHEMA) if not spec.get("description") or not spec.get("examples")]
     assert bare == []
-    assert "its class says what it does" not in json.dumps(SCHEMA)  # each option of ours has its line
+    assert "its class describes it" not in json.dumps(SCHEMA)  # each option of ours has its line
+
+
+def descriptions(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("description"), str):
+            yield node["description"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from descriptions(inner)
+
+
+def test_every_description_is_a_sentence_that_stands_alone():
+    """Editors show one at a time, so none may go on from that of another key."""
+    leaning = ("And ", "Of ", "The same ", "Or ", "Likewise", "More,", "While ")
+    for description in descriptions(SCHEMA):
+        assert description[0].isupper(), description
+        assert len(description.split()) >= 4, description
+        assert description.endswith((".", ")")), description
+        assert not description.startswith(leaning), description
+        assert "..." not in description.replace("Dir(alpha, ..., alpha)", ""), description
 
 
 FLEET = [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]
