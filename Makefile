@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench mutants clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -22,6 +22,10 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.fleet --scale $(SCALE)
 	$(BIN)/python -m benchmarks.training --scale $(SCALE)
 	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
+
+# Plants each fault of tests/mutants.py and sees that the tests beside it notice; minutes.
+mutants: .venv/tested
+	$(BIN)/python -m tests.mutants
 
 # Editable, so that a change of the code needs no new install; pyproject.toml decides when one is needed.
 .venv/installed: pyproject.toml

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devices.device import Device, profiles
+from devices.presence import Presence
 from emulator.conversation.traffic import Traffic
 from emulator.record.call import Call
 from emulator.worlds.interface import Lost
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
+from network.links.tcp import Tcp
 from network.sharing import fluid
 from network.sharing.bottleneck import Bottleneck
 from network.sharing.flow import Shared
@@ -271,3 +274,65 @@ def test_to_see_how_far_a_message_is_copies_nothing(tmp_path: Path, monkeypatch:
         return flight.carried()
 
     assert played(tmp_path, WIDE, {"a": Link(1e6, 1e6, 0.0)}, main) == 250_000
+
+
+# --- absences ---------------------------------------------------------------------------------------------------
+
+US = 1e-6  # s: a byte at 8 Mbit/s
+
+
+@pytest.mark.parametrize(("at", "whole"), [(10.0, 10), (10.5, 10), (10.999, 10), (0.5, 0)])
+def test_of_a_cut_transfer_only_whole_bytes_count(tmp_path: Path, at: float, whole: int) -> None:
+    async def main(world: VirtualWorld, traffic: Traffic) -> None:
+        world.call_at(at * US + 1e-12, lambda: traffic.lose("a"))
+        with pytest.raises(Lost):
+            await sent(world, traffic, "a", {"frame": 100})
+
+    played(tmp_path, WIDE, {"a": Link(1e6, 1e6, 0.0)}, main)
+    assert [line["bytes"] for line in lines(tmp_path, "down.cut")] == [whole]
+
+
+@pytest.mark.parametrize(("policy", "since", "end"), [("resume", 40, 160.0), ("restart", None, 200.0)])
+def test_a_transfer_that_restarts_begins_with_its_first_byte_again(
+    tmp_path: Path, policy: str, since: int | None, end: float
+) -> None:
+    """100 bytes, away from 40 to 100 µs: 60 are left, or all."""
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> float:
+        world.call_at(40 * US, lambda: traffic.suspend("a"))
+        world.call_at(100 * US, lambda: traffic.go_on("a"))
+        return await sent(world, traffic, "a", {"frame": 100})
+
+    ended = played(tmp_path, WIDE, {"a": Link(1e6, 1e6, 0.0)}, main, when_off=policy)
+    assert ended == pytest.approx(end * US, rel=1e-9)
+    assert [line.get("from") for line in lines(tmp_path, "down.start")] == [None, since]
+
+
+@pytest.mark.parametrize(("absence", "kept"), [(2.0, True), (1.5, False)])
+def test_a_connection_is_closed_by_an_absence_before_a_message_and_not_by_one_that_begins_with_it(
+    tmp_path: Path, absence: float, kept: bool
+) -> None:
+    """The first message opens a connection; the second, at 2 s, needs no hand-shake if that is still there."""
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> None:
+        await sent(world, traffic, "a", {"frame": 100})
+        await world.sleep(2.0 - world.now())
+        await sent(world, traffic, "a", {"frame": 100})
+
+    links = {"a": Link(1e6, 1e6, 0.05, tcp=Tcp())}
+    away = {"a": Device("a", profiles()["pi-4"], Presence(((absence, 1e6),)))}
+    played(tmp_path, WIDE, links, main, fleet=away)
+    first, second = (line.get("setup", 0.0) for line in lines(tmp_path, "down.start"))
+    assert first >= 0.1  # a round trip at the least
+    assert (second < 0.1) is kept
+
+
+def test_transfers_that_end_at_one_instant_end_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    names = ["c", "a", "b"]
+
+    async def main(world: VirtualWorld, traffic: Traffic) -> None:
+        await world.together(sent(world, traffic, name, MB) for name in names)
+
+    played(tmp_path, Link(1e6, 1e6, 0.0), dict.fromkeys(names, WIDE), main)
+    ends = lines(tmp_path, "down.end")
+    assert [(line["device"], line["t"]) for line in ends] == [(name, 3.0) for name in names]

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from devices.device import profiles
+from devices.device import SPEEDS, profiles
 from emulator.pricing.costs import Costs
 from emulator.study.build import study_of
 from scenarios.load import build
@@ -72,3 +72,19 @@ def test_each_kind_of_layer_is_priced_at_its_own_speed(kind: str) -> None:
 @pytest.mark.slow
 def test_a_model_without_recurrent_layers_takes_no_recurrent_time() -> None:
     assert priced_on("digits-cnn", "recurrent")[0] < 1e-12
+
+
+@pytest.mark.slow
+def test_the_same_work_takes_twice_as_long_on_a_machine_of_half_the_speed() -> None:
+    """One price list serves a whole fleet: the machines must not share a price."""
+    link = {"up_mbit_s": 8, "down_mbit_s": 8}
+    one = {"profile": "pi-4", "count": 1, "link": link}
+    study = study_of(build(merged(SMALL, {"fleet": [{**one, "name": "fast"}, {**one, "name": "slow"}]})))
+    plain = replace(profiles()["pi-4"], **dict.fromkeys(SPEEDS), memory_bytes_per_s=FAST, overhead_s=0.0, jitter=0.0)
+    half = replace(plain, name="half", flops_per_s=plain.flops_per_s / 2)
+    machines = {"fast-0": plain, "slow-0": half}
+    fleet = {name: replace(study.fleet[name], profile=machine) for name, machine in machines.items()}
+    costs = Costs(replace(study, fleet=fleet), "fedavg", 1)
+    prices = {name: costs.device(name, 0, ("weights",), ()) for name in fleet}
+    each = {name: bill.total_seconds / bill.total_flops for name, bill in prices.items()}
+    assert each["slow-0"] == pytest.approx(2 * each["fast-0"], rel=1e-9)

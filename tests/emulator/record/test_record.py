@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.record.call import Call
-from emulator.record.record import Record, encode, read_lines, replace_file, run_folders, without_digests
-from emulator.record.tally import Bill
+from emulator.record.record import FILES, Record, encode, read_lines, replace_file, run_folders, without_digests
+from emulator.record.tally import Bill, bytes_by_kind
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 A = Call("a", 0)
@@ -198,3 +198,59 @@ def test_golden_timelines_hold_no_digest() -> None:
         {"event": "compute.end", "update": "abc", "device": "a"},
     ]
     assert list(without_digests(lines)) == [{"t": 1.0, "event": "open"}, {"event": "compute.end", "device": "a"}]
+
+
+# --- on the disk ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What was in a file each time that one was synced: all of it, as far as it was handed to the system."""
+    found: list[bytes] = []
+
+    def sync(file: int) -> None:
+        found.append(Path(f"/proc/self/fd/{file}").read_bytes())
+
+    monkeypatch.setattr("os.fsync", sync)
+    return found
+
+
+def test_at_the_end_of_a_run_each_of_its_files_is_on_the_disk_whole(tmp_path: Path, synced: list[bytes]) -> None:
+    record = Record(tmp_path, Clock())
+    record.open(0, ["a"], "m")
+    record.row({"round": 0})
+    record.close(0, "all", [])
+    record.shut()
+    assert sorted(synced) == sorted((tmp_path / name).read_bytes() for name in FILES)
+    assert len(synced) == 3
+    assert max(map(len, synced)) > 0
+
+
+def test_a_file_is_replaced_by_one_that_is_on_the_disk_whole(
+    tmp_path: Path, synced: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash of the machine could leave an empty file under the new name."""
+    order: list[str] = []
+    rename = Path.replace
+
+    def replace(draft: Path, target: Path) -> Path:
+        order.append(f"renamed after {len(synced)}")
+        return rename(draft, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    replace_file(tmp_path / "x.json", "{}")
+    assert (order, synced) == (["renamed after 1"], [b"{}"])
+
+
+def test_bytes_of_a_transfer_that_goes_on_are_counted_once(tmp_path: Path) -> None:
+    """100 bytes: 40, an absence, and the other 60."""
+    clock = Clock()
+    record = Record(tmp_path, clock)
+    record.open(0, ["a"], "m")
+    record.start("down", A, {"weights": 90, "frame": 10}, None)
+    record.cut("down", A, "off", 40, "resume")
+    record.start("down", A, {"weights": 90, "frame": 10}, None, since=40)
+    record.end("down", A)
+    trip = record.trips[A]
+    assert trip.nbytes == 100
+    assert bytes_by_kind([trip])["down"] == {"weights": 90, "frame": 10}

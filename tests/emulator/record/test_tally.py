@@ -157,3 +157,14 @@ def test_seconds_are_told_of_each_device_and_summed() -> None:
     b = Trip(down=Transfer(0.0, {}, 0.5))
     told = told_of({"a": a.usage(True, 0.0, 4.0), "b": b.usage(False, 0.0, 4.0)})
     assert told == {"useful": 3.0, "wasted": 0.5, "idle": 4.5, "devices": {"a": [3.0, 0.0, 1.0], "b": [0.0, 0.5, 3.5]}}
+
+
+@pytest.mark.parametrize(("kept", "cut"), [(True, 0), (False, 40)])
+def test_bytes_that_a_later_transfer_goes_on_from_are_of_the_message_s_kinds(kept: bool, cut: int) -> None:
+    """Of 100 bytes 40 arrived before an absence: they are the message's own, unless it was sent once more."""
+    sizes = {"weights": 90, "frame": 10}
+    before = Transfer(0.0, sizes, 1.0, 40, kept=kept, vain=not kept)
+    rest = Transfer(2.0, sizes, 3.0, 60 if kept else 100, whole=True, since=40 if kept else 0)
+    trip = Trip(down=rest, earlier=[("down", before)])
+    assert dict(trip.by_kind("down")) == {**sizes, **({CUT: cut} if cut else {})}
+    assert trip.nbytes == 100 + cut

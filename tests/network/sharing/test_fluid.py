@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from network.links.rate import Constant
 from network.sharing.bottleneck import Bottleneck
+from network.sharing.flow import Flow
 from network.sharing.fluid import Fluid
 
 MB = 1e6  # bytes
@@ -423,3 +425,15 @@ def test_every_question_brings_it_forward_even_where_an_instant_is_coarse(
             assert ended
             reported += ended
     assert sorted(reported, key=str) == [*range(len(openings))]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_flows_whose_own_links_just_fill_a_shared_one_are_bounded_by_their_own(n: int) -> None:
+    """Each has a cap of just its share.  It makes no difference to rates, but a flow that its own link bounds needs no
+    look when another one comes or goes."""
+    shared = Bottleneck(Constant(n * MB), 0.0)
+    flows = [Flow(number, number, MB, Constant(MB), 1.0, None, (), MB) for number in range(n)]
+    for flow in flows:
+        shared.enter(flow, 0.0)
+    assert set(shared.rates(0.0).values()) == {MB}
+    assert all(flow.capped for flow in flows)

@@ -434,3 +434,10 @@ def test_mutated_envelopes_are_refused_or_pack_to_the_same_bytes() -> None:
         accepted += 1
         assert pack(header, body) == strange
     assert 0 < accepted < 3000
+
+
+@pytest.mark.parametrize("data", [b"\x82\xa1w\x80\xa1w\x80", b"\x81\xa1w\x82\xa1b\x80\xa1b\x80"])
+def test_a_name_that_comes_twice_is_named_in_the_refusal(data: bytes) -> None:
+    """Of kinds and of arrays; a map that kept the last of two would decode to less than was sent."""
+    with pytest.raises(Refused, match="^the name '[wb]' comes twice"):
+        decode(data)

@@ -1,0 +1,62 @@
+"""What jobs are given: each device and each round draws on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from algorithms.algorithm import Message, Party, Reply
+from algorithms.fedavg import FedAvg
+from emulator.study.build import study_of
+from emulator.study.jobs import Run, request, start, train
+from emulator.study.study import Study
+from network.wire.payload import NOTHING
+from scenarios.load import build
+from tests.conftest import SMALL
+
+RUN = Run("fedavg", 1)
+SEEDS: list[int] = []
+
+
+@dataclass(frozen=True)
+class Listening(FedAvg):
+    """FedAvg that notes the seed of whoever trains."""
+
+    def train(self, download: Message, device: Party) -> Reply:
+        SEEDS.append(device.seed)
+        return super().train(download, device)
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return study_of(build(SMALL))
+
+
+@pytest.fixture
+def listening(study: Study) -> Study:
+    SEEDS.clear()
+    training = study.algorithms["fedavg"].training
+    return replace(study, algorithms={"fedavg": Listening(training)})
+
+
+def upload(study: Study, device: str, round: int) -> str:
+    weights = request(study, RUN, 0, start(study, RUN).message, (device,)).download
+    return train(study, RUN, device, round, weights, NOTHING, False).update
+
+
+@pytest.mark.slow
+def test_each_device_and_each_round_has_a_seed_of_its_own_and_always_the_same(listening: Study) -> None:
+    cases = [(name, round) for name in sorted(listening.fleet)[:2] for round in (0, 1)]
+    for name, round in [*cases, *cases]:
+        upload(listening, name, round)
+    assert len(set(SEEDS)) == len(cases)
+    assert SEEDS[: len(cases)] == SEEDS[len(cases) :]
+
+
+@pytest.mark.slow
+def test_the_order_of_the_batches_is_another_one_in_another_round(study: Study) -> None:
+    name = min(study.fleet)
+    updates: list[Any] = [upload(study, name, round) for round in (0, 1, 0)]
+    assert updates[0] == updates[2] != updates[1]

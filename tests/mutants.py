@@ -1,0 +1,223 @@
+"""Faults planted on purpose, each of which a test beside the file must notice.
+
+`make mutants` copies the repository, plants one fault after the other, and runs the tests that are named with it: they
+must fail.  A fault that they let pass is printed, and the exit code is 1.  `python -m tests.mutants PATTERN` plants
+only those whose description or file contains the pattern.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("algorithms", "devices", "emulator", "network", "scenarios", "tests", "pyproject.toml")
+LIMIT = 300  # s that the tests of one fault may take: one that makes them hang is noticed too
+
+
+class Mutant(NamedTuple):
+    """One fault: in `file`, `before` stands once and becomes `after`; `tests` must notice."""
+
+    what: str
+    file: str
+    before: str
+    after: str
+    tests: str  # paths for pytest, separated by spaces
+
+
+MUTANTS = [
+    Mutant(
+        "a lost upload's memory is committed",
+        "emulator/conversation/device.py",
+        "self.memory = done.kept\n",
+        "self.memory = done.kept if done.kept_if_counted is None else done.kept_if_counted\n",
+        "tests/emulator/conversation/test_device.py",
+    ),
+    Mutant(
+        "the job of a vanished device is not dropped",
+        "emulator/conversation/device.py",
+        'if self.bench.cut("off"):\n            self.drop()',
+        'self.bench.cut("off")',
+        "tests/emulator/conversation/test_device.py",
+    ),
+    Mutant(
+        "an answer to an old request lets the device rest",
+        "emulator/conversation/channel.py",
+        '        if parcel.header["round"] == self.asked:\n            self.rests()',
+        "        self.rests()",
+        "tests/emulator/conversation/test_channel.py",
+    ),
+    Mutant(
+        "the last byte may arrive at the instant of going off",
+        "emulator/conversation/channel.py",
+        "if self.attendant.off:",
+        "if False:",
+        "tests/emulator/conversation/test_channel.py",
+    ),
+    Mutant(
+        "bytes of a cut transfer are rounded up",
+        "emulator/conversation/traffic.py",
+        "return math.floor(wire)",
+        "return math.ceil(wire)",
+        "tests/emulator/conversation/test_traffic.py",
+    ),
+    Mutant(
+        "a restarted transfer keeps its bytes",
+        "emulator/conversation/traffic.py",
+        'self.reached += moved if then == "resume" else 0',
+        "self.reached += moved",
+        "tests/emulator/conversation/test_traffic.py",
+    ),
+    Mutant(
+        "a connection closes by an absence that begins now",
+        "emulator/conversation/traffic.py",
+        "presence.next_off(self.silent[device]) < now",
+        "presence.next_off(self.silent[device]) <= now",
+        "tests/emulator/conversation/test_traffic.py",
+    ),
+    Mutant(
+        "transfers that end at one instant end in reverse order",
+        "emulator/conversation/traffic.py",
+        "for number in self.fluid.advance(now):",
+        "for number in reversed(list(self.fluid.advance(now))):",
+        "tests/emulator/conversation/test_traffic.py",
+    ),
+    Mutant(
+        "results of one instant are in reverse order",
+        "emulator/worlds/virtual.py",
+        "return [task.process.value for task in tasks]",
+        "return [task.process.value for task in reversed(tasks)]",
+        "tests/emulator/worlds/test_virtual.py tests/contracts/test_worlds.py",
+    ),
+    Mutant(
+        "resumed bytes are counted twice",
+        "emulator/record/record.py",
+        "transfer.moved = sum(transfer.sizes.values()) - transfer.since",
+        "transfer.moved = sum(transfer.sizes.values())",
+        "tests/emulator/record/test_record.py",
+    ),
+    Mutant(
+        "the files of a run are not synced at its end",
+        "emulator/record/record.py",
+        "                os.fsync(file.fileno())\n                file.close()",
+        "                file.close()",
+        "tests/emulator/record/test_record.py",
+    ),
+    Mutant(
+        "a file is replaced by one that is not synced",
+        "emulator/record/record.py",
+        "        file.flush()\n        os.fsync(file.fileno())\n    draft.replace(path)",
+        "        file.flush()\n    draft.replace(path)",
+        "tests/emulator/record/test_record.py",
+    ),
+    Mutant(
+        "bytes that were kept are counted as cut too",
+        "emulator/record/tally.py",
+        "if not piece.whole and not (arrived and piece.kept)",
+        "if not piece.whole",
+        "tests/emulator/record/test_tally.py",
+    ),
+    Mutant(
+        "the work of a failed round is useful",
+        "emulator/play/rows.py",
+        "useful = () if round.failed else play.replies",
+        "useful = play.replies",
+        "tests/emulator/play/test_rows.py",
+    ),
+    Mutant(
+        "all machines cost the same",
+        "emulator/pricing/costs.py",
+        "key = (device.profile.name, work)",
+        'key = ("", work)',
+        "tests/emulator/pricing/test_costs.py",
+    ),
+    Mutant(
+        "the same batches in every round",
+        "emulator/study/jobs.py",
+        "seed=derive(run.seed, purpose, name, round),",
+        "seed=derive(run.seed, purpose, name),",
+        "tests/emulator/study/test_jobs.py",
+    ),
+    Mutant(
+        "the same seed on all devices",
+        "emulator/study/jobs.py",
+        "seed=derive(run.seed, purpose, name, round),",
+        "seed=derive(run.seed, purpose, round),",
+        "tests/emulator/study/test_jobs.py",
+    ),
+    Mutant(
+        "a radio sleeps at 10 s sharp",
+        "devices/device.py",
+        "if idle > RADIO_SLEEPS else",
+        "if idle >= RADIO_SLEEPS else",
+        "tests/devices",
+    ),
+    Mutant(
+        "a name may come twice in a message",
+        "network/wire/payload.py",
+        "name <= last",
+        "name < last",
+        "tests/network/wire/test_payload.py",
+    ),
+    Mutant(
+        "a cap that equals the share is not capped",
+        "network/sharing/bottleneck.py",
+        "return flow.wide * rest <= ",
+        "return flow.wide * rest < ",
+        "tests/network/sharing/test_fluid.py",
+    ),
+]
+
+
+def planted(mutant: Mutant) -> str:
+    """The file's text with the fault in it.  Raises ValueError unless `before` stands there once."""
+    text = (ROOT / mutant.file).read_text(encoding="utf-8")
+    if (times := text.count(mutant.before)) != 1:
+        raise ValueError(f"{mutant.what}: its text stands in {mutant.file} {times} times; it must stand there once")
+    return text.replace(mutant.before, mutant.after)
+
+
+def passes(tests: set[str], copy: Path) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *sorted(tests)]
+    try:
+        return subprocess.run(command, cwd=copy, capture_output=True, timeout=LIMIT, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def noticed(mutant: Mutant, copy: Path) -> bool:
+    """Whether the tests fail in a copy of the repository with this fault."""
+    path = copy / mutant.file
+    sound = path.read_text(encoding="utf-8")
+    path.write_text(planted(mutant), encoding="utf-8")
+    try:
+        return not passes(set(mutant.tests.split()), copy)
+    finally:
+        path.write_text(sound, encoding="utf-8")
+
+
+def main(pattern: str = "") -> int:
+    chosen = [mutant for mutant in MUTANTS if pattern in mutant.what or pattern in mutant.file]
+    survived = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / name)
+        if not passes({test for mutant in chosen for test in mutant.tests.split()}, copy):
+            print("the tests fail without any fault")
+            return 2
+        for mutant in chosen:
+            caught = noticed(mutant, copy)
+            print(f"{'caught' if caught else 'PASSED'}  {mutant.what}  ({mutant.file})", flush=True)
+            survived += [] if caught else [mutant.what]
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2]))
