@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from emulator.record.targets import Target
+from emulator.record.targets import Target, reached
 from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
 from emulator.results.summary import Spread, spread, to_target
 
 ALL = "all rounds"  # beside the targets: what a run takes to its end
 UNKNOWN = "not known"
+GUESS = "~"
+ASSUMPTION = (
+    "after a decision that differs, the model is taken to be as good as the recorded one after equally many rounds "
+    "with enough replies"
+)
 TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
 TIED = "tie"
 
@@ -31,6 +36,7 @@ class Times:
     """Seconds to a target, by seed: inf is never, None is not known, as the replay ended before."""
 
     seeds: Mapping[int, float | None]
+    assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
 
     @property
     def known(self) -> bool:
@@ -50,12 +56,20 @@ class Times:
 
 def time_to(replayed: Replayed, target: Target | None, rounds: int) -> float | None:
     """When a run of so many rounds reached it, without one when it had played them all; see Times."""
-    found = to_target(replayed.rows, target) if target is not None else None
+    ended = replayed.failure is not None or len(replayed.rows) < rounds
+    if target is None:
+        return None if ended or not replayed.rows else float(replayed.rows[-1]["time_s"])
+    found = to_target(replayed.rows[: replayed.unknown], target)
     if found is not None:
         return found["time_s"]
-    if replayed.failure is not None or len(replayed.rows) < rounds:
-        return None
-    return math.inf if target is not None or not replayed.rows else float(replayed.rows[-1]["time_s"])
+    return None if ended or replayed.unknown is not None else math.inf
+
+
+def assumed(replayed: Replayed, target: Target | None) -> bool:
+    """Whether its time to the target, if it is known, rests on accuracies from after the parting."""
+    if target is None or replayed.parting is None:
+        return False
+    return reached(replayed.rows[: replayed.parting.round], target) is None
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ class Result:
     assumed: int
     failure: str | None
     loops: int = 0  # of the recording that was repeated most
+    guesses: frozenset[str] = frozenset()  # targets to which the time, if known, rests on assumed accuracies
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Result:
@@ -84,6 +99,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Res
         replayed.assumed,
         replayed.failure,
         replayed.loops,
+        frozenset(target.name for target in targets if assumed(replayed, target)),
     )
 
 
@@ -151,6 +167,10 @@ class Finding:
             },
             "order": {target: self.order(target) for target in self.times},
             "first": {target: self.first(target) for target in self.times},
+            "accuracies_assumed": {
+                target: [label for label, times in of.items() if times.known and times.assumed]
+                for target, of in self.times.items()
+            },
             "not_exact": list(map(str, self.partings)),
             "failures": list(map(str, self.failures)),
             "assumed": self.assumed,
@@ -165,13 +185,18 @@ def _plain(value: float | None) -> float | str | None:
 def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
     """Sums up the replays of all runs in one setting."""
     times: dict[str, dict[str, dict[int, float | None]]] = {}
+    guessed: set[tuple[str, str]] = set()  # target and label
     for each in replays:
+        guessed |= {(target, each.label) for target in each.guesses}
         for target, at in each.times.items():
             times.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
     return Finding(
         name,
         assumptions,
-        {target: {label: Times(seeds) for label, seeds in of.items()} for target, of in times.items()},
+        {
+            target: {label: Times(seeds, (target, label) in guessed) for label, seeds in of.items()}
+            for target, of in times.items()
+        },
         [Note(r.label, r.seed, f"from round {r.parting.round} on: {r.parting.why}") for r in replays if r.parting],
         [Note(r.label, r.seed, f"ends: {_short(r, r.failure)}") for r in replays if r.failure],
         sum(each.assumed for each in replays),
@@ -205,5 +230,8 @@ def flips(findings: Sequence[Finding], target: str) -> list[str]:
 
 
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
-    """The times of one row of a table, as text."""
-    return [units.spread(times.spread, unit) if times.known else UNKNOWN for times in each.times[target].values()]
+    """The times of one row of a table, as text; ~ for those that rest on assumed accuracies."""
+    return [
+        f"{GUESS * times.assumed}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
+        for times in each.times[target].values()
+    ]

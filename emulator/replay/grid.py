@@ -55,8 +55,9 @@ class Cell:
     ratio: float | None  # the runner-up's time over the winner's; None: it never gets there
     agree: bool  # whether each seed by itself has this winner
     times: Mapping[str, float | None]  # medians in s by label; None: never, or not known
-    exact: bool  # whether all of them are known
-    why: str = ""  # where a replay of this point stops being exact, or ends
+    known: bool  # whether all of them are known
+    assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
+    why: str = ""  # if it is not known: where a replay of this point ends; else where one stops being exact
 
     @property
     def tie(self) -> bool:
@@ -98,17 +99,19 @@ def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterat
 def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
     """Who wins at a point: by the median over seeds, and by how much."""
     times = found.times[target]
-    exact = all(each.known for each in times.values())
-    why = next((str(note) for note in (*found.partings, *found.failures)), "")
+    known = all(each.known for each in times.values())
+    assumed = known and any(each.assumed for each in times.values())
+    notes = found.partings if known else (*found.failures, *found.partings)
+    why = next(map(str, notes), "")
     medians = {label: each.median if each.known else math.inf for label, each in times.items()}
     order = found.order(target)
-    known = {label: None if value == math.inf else value for label, value in medians.items()}
+    shown = {label: None if value == math.inf else value for label, value in medians.items()}
     if order is None:
-        return Cell(place, None, None, None, True, known, exact, why)
+        return Cell(place, None, None, None, True, shown, known, assumed, why)
     winner, second = order[0], order[1] if len(order) > 1 else None
     lead = ratio(medians[winner], medians[second]) if second else None
     agree = all(_first(found, target, seed) in (None, winner) for seed in times[winner].seeds)
-    return Cell(place, winner, second, lead, agree, known, exact, why)
+    return Cell(place, winner, second, lead, agree, shown, known, assumed, why)
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:

@@ -19,7 +19,7 @@ NO_PART = Part()
 
 
 class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
-    """The record does not say what a replay needs; the message says what."""
+    """The record does not say what a replay needs; the message says what, to follow "the record does not say"."""
 
 
 class Prices:
@@ -40,7 +40,7 @@ class Prices:
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
-        """As recorded; else as in the nearest round in which the device had such phases to compute."""
+        """As recorded; else as in the nearest round with the same phases, else as another device's in this round."""
         return self._duty(name, round)
 
     def _duty(self, name: str, round: int) -> Duty | None:
@@ -53,12 +53,20 @@ class Prices:
         return self.borrowed[name, round]
 
     def _like(self, name: str, written: Written) -> Duty | None:
+        """Its own in the nearest round with the same phases, else that of the device with most nearly its examples."""
         phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
-        for part in self._nearest(name, written.number):
-            if part.duty and phases in (None, part.duty.phases):
-                self.assumed.add(("work", name, written.number))
-                return part.duty
-        return None
+        own = (part.duty for part in self._nearest(name, written.number) if part.duty)
+        found = next((duty for duty in own if phases in (None, duty.phases)), None) or self._of_another(name, written)
+        if found:
+            self.assumed.add(("work", name, written.number))
+        return found
+
+    def _of_another(self, name: str, written: Written) -> Duty | None:
+        held = self.script.examples
+        others = {other: part.duty for other, part in written.parts.items() if part.duty and other in held}
+        if name not in held or not others:
+            return None
+        return others[min(others, key=lambda other: abs(held[other] - held[name]))]
 
     def _nearest(self, name: str, round: int) -> Iterator[Part]:
         """What the device did in other rounds, the nearest first."""
@@ -83,7 +91,7 @@ class Prices:
             return said
         duty = self._duty(name, round)
         if duty is None:
-            raise Unsaid(f"what {name} computes: it did so in no round of the record")
+            raise Unsaid(f"what {name} computes, as it took part in no round")
         device = self.study.fleet[name]
         key = device.profile.name, duty.pieces
         if key not in self.bills:
@@ -112,7 +120,7 @@ class Prices:
         """The round, among those with the same work if there are any, whose replies were most nearly as many."""
         done = [each for each in self.script.rounds if "combine" in each.server]
         if not done:
-            raise Unsaid("what the server computes: it closed no round of the record")
+            raise Unsaid("what the server computes, as no round had enough replies")
         own = written.server.get("combine")
 
         def unlike(each: Written) -> tuple[bool, int, int]:
@@ -126,7 +134,7 @@ class Prices:
 
     def _priced(self, pieces: Pieces, device: Device) -> Bill:
         if (device.profile.operator_s or device.profile.convolution_s) and not self.script.tells_starts:
-            raise Unsaid(f"how many operators {device.name} starts: it is of an older fedlapse; play the run again")
+            raise Unsaid(f"how many operators {device.name} starts, as an older fedlapse wrote it; play the run again")
         return priced(pieces, device)
 
     def down(self, name: str, round: int) -> Sizes:
@@ -150,7 +158,7 @@ class Prices:
         nearest = (sizes for part in self._nearest(name, round) if (sizes := _sent(part, way)))
         found = next(nearest, None)
         if found is None:
-            raise Unsaid(f"what {name} {'receives' if way == 'down' else 'sends'}: the record has nothing like it")
+            raise Unsaid(f"what {name} {'receives' if way == 'down' else 'sends'}, nor anything like it")
         return found
 
 

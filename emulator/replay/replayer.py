@@ -31,7 +31,7 @@ from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.replay.bare import Setting, algorithms_of, bare, keeps
 from emulator.replay.prices import Prices, Unsaid
-from emulator.replay.script import Script
+from emulator.replay.script import Script, Written
 from emulator.study.jobs import Opening, Run, State, Trained, combine, request, start, train
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
@@ -58,12 +58,13 @@ class Replayed:
 
     label: str
     seed: int
-    # As in rounds.jsonl, accuracies as recorded; up to the parting, unless it went on.  No repr: asyncio makes two.
+    # As in rounds.jsonl; up to the parting, unless it went on.  No repr: asyncio makes two.
     rows: Sequence[Row] = field(repr=False)
     parting: Parting | None
     assumed: int  # messages and pieces of work that the record lacks, taken to be as their like
     failure: str | None  # why the conversation could not go on
     loops: int = 0  # how often the recording that was repeated most has started over
+    unknown: int | None = None  # the first round of which not even --anyway tells an accuracy; it may be yet to come
 
 
 class Stopped(RunFailed):
@@ -82,8 +83,9 @@ class Replayer:
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """One run in one setting; its timeline and rounds go to `folder`.
 
-        `anyway`: it goes on where a decision comes out otherwise.  Raises ValueError for other hardware if the record
-        does not say what work is.
+        `anyway`: it goes on where a decision comes out otherwise.  From there on a model is taken to be as good as the
+        recorded one after equally many rounds with enough replies; a round without leaves it as it is.  Raises
+        ValueError for other hardware if the record does not say what work is.
         """
         return asyncio.run(self._replay(script, setting, folder, anyway))
 
@@ -109,16 +111,20 @@ class Replayer:
         try:
             await world.run(server.serve(after))
             diary.write_settled()
-        except (Stopped, Unsaid) as end:
-            check.part(check.number, str(end), stop=False)
+        except Stopped:
+            pass  # `check` knows where and why
+        except Unsaid as end:
+            outcome.failure = f"in round {check.number} the record does not say {end}"
         except (RunFailed, Undrawn) as failed:
-            if len(outcome.rows) < len(script.rounds):  # else it failed as the run did
+            if check.parting or len(outcome.rows) < len(script.rounds):  # else it failed as the run did
                 outcome.give_up(failed)
         finally:
             record.shut()
         looped, _ = stage.traffic.placed.loops.most(outcome.length)
-        assumed = len(prices.assumed)
-        return Replayed(script.label, script.seed, outcome.rows, check.parting, assumed, outcome.failure, looped)
+        if check.parting and check.unknown is None and len(script.rounds) < self.conduct.rules.max:
+            check.unknown = len(script.rounds)  # a run would have gone on
+        ended = check.parting, len(prices.assumed), outcome.failure
+        return Replayed(script.label, script.seed, outcome.rows, *ended, looped, check.unknown)
 
 
 class Check:
@@ -128,12 +134,14 @@ class Check:
         self.script, self.keeps, self.anyway = script, keeps, anyway
         self.parting: Parting | None = None
         self.number = 0  # of the round under way
+        self.steps: list[int] = []  # by round: how many up to and with it had enough replies, so that the model moved
+        self.unknown: int | None = None  # the first round whose model is like none of the record
         self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: who came to the end of it
 
-    def part(self, round: int, why: str, stop: bool = True) -> None:
+    def part(self, round: int, why: str) -> None:
         """Notes the first parting.  Raises Stopped unless the replay is to go on."""
         self.parting = self.parting or Parting(round, why)
-        if stop and not self.anyway:
+        if not self.anyway:
             raise Stopped(why)
 
     def asked(self, number: int, names: Sequence[str]) -> None:
@@ -141,23 +149,43 @@ class Check:
         if tuple(names) != said:
             self.part(number, f"asks {_others(names, said)}: other devices are on line and idle")
 
+    @property
+    def model(self) -> int:
+        """Which model is the present one: how many rounds have had enough replies."""
+        return self.steps[-1] if self.steps else 0
+
     def closed(self, round: Round) -> None:
+        """Looks at a round that has just closed."""
         written = self.script.rounds[round.number]
+        self.steps.append(self.model + (not round.failed))
         if set(round.counted) != set(written.counted):
             self.part(written.number, f"counts {_others(round.counted, written.counted)}")
 
     def row(self, made: Row) -> Row:
         """Looks at a round whose last straggler has ended; its row, with the accuracies of the record."""
         self._ended(made["round"])
-        said = self.script.rounds[made["round"]].row
-        learnt = {key: said[key] for key in LEARNT if key in said}
-        return {**made, **learnt, "numbers": {**said["numbers"], **made["numbers"]}}
+        like = self._like(made["round"])
+        if like is None:
+            return made
+        learnt = {key: like.row[key] for key in LEARNT if key in like.row}
+        if made["failed"] and not like.failed:  # the model is the one of `like`, but nobody's training moved it
+            return {**made, **learnt, "leverage": {}}
+        return {**made, **learnt, "numbers": {**like.row["numbers"], **made["numbers"]}}
 
     def _ended(self, number: int) -> None:
         parts = self.script.rounds[number].parts
         said = {name for name, part in parts.items() if part.update is not None}
         if self.keeps and self.trained[number] != said:
             self.part(number, f"trains {_others(self.trained[number], said)}, and devices keep what they trained")
+
+    def _like(self, number: int) -> Written | None:
+        """The recorded round after which the model was the one after this round, or is taken to have been."""
+        if self.parting is None or number < self.parting.round:
+            return self.script.rounds[number]
+        found = self.script.after(self.steps[number], number)
+        if found is None and self.steps[number] and self.unknown is None:
+            self.unknown = number
+        return found
 
 
 def _others(now: Collection[str], before: Collection[str]) -> str:
@@ -200,11 +228,13 @@ class ReplayRecord(Record):
 
     def open(self, round: int, asked: Sequence[str], model: str) -> float:
         self.check.asked(round, asked)
-        return super().open(round, asked, self.script.rounds[round].model or model)
+        return super().open(round, asked, self._digest(self.check.model) or model)
 
     def server_end(self, round: int, what: str, model: str) -> float:
-        said = self.script.rounds[round].server.get(what)
-        return super().server_end(round, what, said.model if said else model)
+        return super().server_end(round, what, self._digest(self.check.model + (what == "combine")) or model)
+
+    def _digest(self, steps: int) -> str:
+        return self.script.models[steps] if steps < len(self.script.models) else ""
 
     def compute_end(self, call: Call, update: str) -> None:
         self.check.trained[call.round].add(call.device)

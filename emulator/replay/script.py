@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,6 +48,17 @@ class Written:
     parts: dict[str, Part] = field(default_factory=dict)  # by device
     row: Line = field(default_factory=dict)  # of rounds.jsonl
 
+    @property
+    def failed(self) -> bool:
+        """Whether it had too few replies, so that the model stayed as it was."""
+        return bool(self.row.get("failed"))
+
+    @property
+    def cycle(self) -> int | None:
+        """The time slice of its data, where they drift."""
+        cycle: int | None = self.row.get("numbers", {}).get("cycle")
+        return cycle
+
 
 @dataclass(frozen=True)
 class Script:
@@ -56,6 +68,7 @@ class Script:
     seed: int
     rounds: Sequence[Written]
     tells_starts: bool = True  # whether its work says how many operators it starts
+    examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
 
     @property
     def name(self) -> str:
@@ -66,10 +79,33 @@ class Script:
         """Whether it says what work is, and not only what it took."""
         return any(part.duty for written in self.rounds for part in written.parts.values())
 
+    @cached_property
+    def models(self) -> Sequence[str]:
+        """Digests of the first model, and of those that rounds with enough replies led to, in their order."""
+        after = [each.model for each in self.rounds[1:]]
+        after += [served.model for each in self.rounds[-1:] if (served := each.server.get("combine"))]
+        made = [model for each, model in zip(self.rounds, after, strict=False) if not each.failed]
+        return [*(each.model for each in self.rounds[:1]), *made]
+
+    def after(self, steps: int, round: int) -> Written | None:
+        """The round after which the model was the one that `steps` rounds with enough replies lead to.
+
+        This `round` if it is one of them, else the last; None if there is none, or if the data of this round are of
+        another time slice, on which that model was not measured.
+        """
+        done, found = 0, None
+        for each in self.rounds:
+            done += not each.failed
+            if done == steps and each.cycle == self.rounds[round].cycle:
+                if each.number == round:
+                    return each
+                found = each
+        return found
+
     @property
     def cycles(self) -> bool:
         """Whether its data drift."""
-        return any("cycle" in written.row.get("numbers", {}) for written in self.rounds)
+        return any(written.cycle is not None for written in self.rounds)
 
 
 def read_script(folder: Path) -> Script:
@@ -87,7 +123,19 @@ def read_script(folder: Path) -> Script:
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
-    return Script(label, int(seed), rounds[: len(rows)], works.tells_starts)
+    return Script(label, int(seed), rounds[: len(rows)], works.tells_starts, _examples(folder.resolve().parent, seed))
+
+
+def _examples(out: Path, seed: str) -> dict[str, int]:
+    """How many training examples each device holds, by split.json; of a large fleet only of some."""
+    path = out / "split.json"
+    if not path.is_file():
+        return {}
+    try:
+        devices = json.loads(path.read_bytes())["seeds"][seed]["devices"]
+        return {name: sum(counts) for name, counts in devices.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path} is not as `fedlapse run` writes it") from None
 
 
 class _Reader:

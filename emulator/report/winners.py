@@ -198,7 +198,7 @@ def _value(axis: Axis | None, number: int) -> str:
 
 
 def _winner(each: Cell) -> str:
-    return each.first or (NOBODY if each.exact else UNKNOWN)
+    return each.first or (NOBODY if each.known else UNKNOWN)
 
 
 def _ratio(each: Cell) -> str:

@@ -52,7 +52,12 @@ From = Annotated[
     typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
 ]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Go on where a decision comes out otherwise; accuracies stay as recorded.")
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are assumed: "
+        "those recorded after equally many rounds with enough replies. What the record cannot tell stays not known.",
+    ),
 ]
 ServerRate = Annotated[
     str | None, typer.Option(metavar="RATE", help="The server's link, both ways, as 100Mbit/s. Default: as it was.")

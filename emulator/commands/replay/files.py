@@ -12,7 +12,7 @@ from typing import Any
 from emulator.record.record import replace_file
 from emulator.replay.batch import REPLAY, Batch
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import Finding, flips
+from emulator.replay.findings import ASSUMPTION, Finding, flips
 from emulator.results.caveats import LOOPED
 
 COPIED = ("scenario.yaml", "split.json")
@@ -84,7 +84,7 @@ def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> No
     """summary.json and host.json, as far as `report` must know that these are replays."""
     named = f"the runs in {batch.source.path}, played again without training on “{finding.name}”"
     said: dict[str, Any] = {
-        "sentence": f"Replays, no runs: {named}. Accuracies are those of the record.",
+        "sentence": f"Replays, no runs: {named}. {_accuracies(finding)}",
         "failures": {label: list(_ends(finding, label)) for label in batch.labels},
         "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
         "interrupted": not whole,
@@ -92,6 +92,12 @@ def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> No
     replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
     host = {"command": ["fedlapse", *sys.argv[1:]], "world": "replay"}
     replace_file(folder / "host.json", json.dumps(host, indent=1) + "\n")
+
+
+def _accuracies(finding: Finding) -> str:
+    if any(times.assumed for of in finding.times.values() for times in of.values()):
+        return f"Accuracies are assumed: {ASSUMPTION}."
+    return "Accuracies are those of the record."
 
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ def map_(
         cells = list(_cells(batch, grid, played, goal))
         if cells:
             fallen = _fallen_back(batch, goal, target)
-            notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid), anyway)]
+            notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
             with uninterrupted():
                 written = _draw(batch, cells, axes, goal, folder, notes)
             typer.echo(written if format is Format.json else _text(batch, cells, len(grid), folder, goal, fallen))
@@ -150,13 +150,22 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     return [*said, *([batch.match] if batch.match else [])]
 
 
-def _open(cells: Sequence[Cell], total: int, anyway: bool) -> Iterator[str]:
+def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
     """What is not as it should be, for whoever looks at the map."""
+    from emulator.replay.findings import ASSUMPTION, UNKNOWN
+
     if len(cells) < total:
         yield f"stopped after {len(cells)} of {total} cells"
-    beyond = sum(bool(each.why) for each in cells)
-    if beyond and anyway:
-        yield f"in {beyond} cells decisions come out otherwise, and the replay went on with accuracies as recorded"
+    if unknown := [each.why for each in cells if not each.known]:
+        why, _ = Counter(unknown).most_common(1)[0]
+        often = "most often: " if len(set(unknown)) > 1 else ""
+        yield f"{UNKNOWN} in {_cells_of(len(unknown))} ({often}{why})"
+    if assumed := sum(each.assumed for each in cells):
+        yield f"assumed in {_cells_of(assumed)}: {ASSUMPTION}"
+
+
+def _cells_of(number: int) -> str:
+    return f"{number} cell{'s' * (number > 1)}"
 
 
 def _draw(
@@ -195,27 +204,37 @@ def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: st
         ratios = [each.ratio for each in won if each.ratio is not None]
         most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
         lines.append(f"  {label}: {len(won)}{most}")
-    split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.exact for each in cells)
-    nobody, ties = sum(each.winner is None and each.exact for each in cells), sum(each.tie for each in cells)
+    split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.known for each in cells)
+    nobody, ties = sum(each.winner is None and each.known for each in cells), sum(each.tie for each in cells)
+    assumed = sum(each.assumed for each in cells)
     if ties:
         lines.append(f"  tie: {ties}, the first two less than 1 % apart")
-    for number, what in ((split, "the seeds disagree"), (nobody, "nobody gets there"), (open_, "it is not known")):
+    for number, what in (
+        (split, "the seeds disagree"),
+        (nobody, "nobody gets there"),
+        (open_, "it is not known"),
+        (assumed, "accuracies are assumed"),
+    ):
         if number:
             lines.append(f"  {what} in {number}")
     return "\n".join([*lines, *_unknown(cells, batch.source.anyway), f"map: {out / 'map.html'}"])
 
 
 def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
-    """Why cells are not exact, the most frequent reasons first."""
+    """Why cells are not known, or not exact, the most frequent reasons first."""
+    from emulator.replay.findings import ASSUMPTION
+
     reasons = Counter(each.why for each in cells if each.why)
     for why, number in reasons.most_common(REASONS):
-        yield f"    not exact in {number}: {why}"
+        yield f"    in {number}: {why}"
     if len(reasons) > REASONS:
         yield f"    and {len(reasons) - REASONS} other reasons in map.json"
     if reasons:
         yield "    rounds are counted from 0, as in the record and the report"
+    if any(each.assumed for each in cells):
+        yield f"    assumed: {ASSUMPTION}"
     if reasons and not anyway:
-        yield "    --anyway goes on where a decision comes out otherwise, with accuracies as recorded"
+        yield f"    --anyway goes on where a decision differs; {ASSUMPTION}"
 
 
 def _end(played: Played, done: int, total: int) -> None:

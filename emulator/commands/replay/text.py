@@ -13,7 +13,7 @@ from rich.table import Table
 from emulator.commands.plan_text import columns
 from emulator.commands.replay.files import repeated
 from emulator.replay.batch import Batch
-from emulator.replay.findings import ALL, Finding, cells, flips, goals, missed
+from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
 from emulator.results import units
 
 TOLD = 6  # lines of a kind; more are summed up
@@ -100,12 +100,13 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names[:NAMED])}{more})"
     if lacking := sum(each.assumed for each in findings):
-        yield f"{lacking} messages and pieces of work that the record cut short are taken to be as their like"
+        yield f"{lacking} messages and pieces of work that the record does not have are taken to be like others in it"
     for each in findings:
         yield from (f"{each.name}: {said}" for said in repeated(each))
 
 
 def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
+    """Where replays stop being exact, where they end, and what --anyway does or did."""
     said = [f"{each.name}: not exact: {parting}" for each in findings for parting in each.partings]
     said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
     yield from said[:TOLD]
@@ -113,5 +114,7 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
         yield f"and {len(said) - TOLD} more in replay.json"
     if any(each.partings for each in findings):
         yield "rounds are counted from 0, as in the record and the report"
-        if not anyway:
-            yield "replays stop where they are no longer exact; --anyway goes on, with accuracies as recorded"
+        if anyway:
+            yield f"{GUESS} assumed: {ASSUMPTION}"
+        else:
+            yield f"replays stop where they are no longer exact; --anyway goes on: {ASSUMPTION}"

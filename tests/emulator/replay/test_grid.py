@@ -68,9 +68,9 @@ def test_a_lead_below_a_hundredth_is_a_tie():
     assert (clear.first, clear.tie) == ("x", False)
 
 
-def test_a_cell_that_is_not_exact_has_no_winner():
+def test_a_cell_of_which_not_all_is_known_has_no_winner():
     made = cell({}, found(x=[None], y=[6.0]), "t")
-    assert (made.winner, made.exact) == (None, False)
+    assert (made.winner, made.known) == (None, False)
 
 
 def test_a_cell_knows_why_it_is_not_exact():
@@ -78,6 +78,17 @@ def test_a_cell_knows_why_it_is_not_exact():
     beyond = Finding("here", (), {"t": {"x": Times({2: None})}}, (note,), (), 0, 0)
     assert cell({}, beyond, "t").why == "x-s2 from round 3 on: counts not a"
     assert cell({}, found(x=[2.0], y=[6.0]), "t").why == ""
+
+
+def test_a_cell_that_is_not_known_says_what_ended_it_and_one_that_is_assumed_what_differed():
+    parted, ended = Note("x", 2, "from round 3 on: counts not a"), Note("x", 2, "ends: 3 rounds in a row")
+    open_, assumed = (
+        Finding("here", (), {"t": {"x": times}}, (parted,), notes, 0, 0)
+        for times, notes in ((Times({2: None}), (ended,)), (Times({2: 5.0}, assumed=True), ()))
+    )
+    assert cell({}, open_, "t").why == str(ended)
+    made = cell({}, assumed, "t")
+    assert (made.known, made.assumed, made.why) == (True, True, str(parted))
 
 
 def test_the_frontier_runs_between_different_winners_only():

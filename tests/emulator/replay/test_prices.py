@@ -90,8 +90,19 @@ def test_work_is_that_of_the_nearest_round_with_such_phases() -> None:
 
 
 def test_what_a_device_never_did_nobody_knows() -> None:
-    with pytest.raises(Unsaid, match="what b computes: it did so in no round"):
+    with pytest.raises(Unsaid, match="what b computes, as it took part in no round"):
         prices(combined(0, 1, a=trained())).device("b", 0, (), ())
+
+
+def test_a_device_that_never_took_part_computes_what_the_one_with_most_nearly_its_examples_does() -> None:
+    """c holds 19 examples: nearer to b's 20 than to a's 9."""
+    longer = Duty((Piece("train", 1300.0, 7),), 20, 500)
+    script = Script("x", 1, [combined(0, 1, a=trained(), b=trained(longer))], examples={"a": 9, "b": 20, "c": 19})
+    machines = {name: Device(name, WAS) for name in "abc"}
+    own: Any = SimpleNamespace(fleet=machines, server=Device("server", WAS))
+    made = Prices(own, script, own)
+    assert made.device("c", 0, (), ()).seconds == {"train": 13.0}
+    assert made.assumed == {("work", "c", 0)}
 
 
 def test_other_replies_are_combined_as_where_there_were_as_many() -> None:
@@ -108,7 +119,7 @@ def test_and_with_the_same_work_if_there_is_such_a_round() -> None:
     assert made.combine(0, 2).seconds == {"combine": 3.0}
     failed = Written(0, (), "", closed=True)
     assert prices(failed, combined(1, 2)).combine(0, 3).seconds == {"combine": 2.0}
-    with pytest.raises(Unsaid, match="it closed no round"):
+    with pytest.raises(Unsaid, match="no round had enough replies"):
         prices(failed).combine(0, 1)
 
 

@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import replace
 
@@ -5,12 +6,13 @@ import pytest
 
 from devices.device import Device, profiles
 from emulator.commands.replay.text import ranked
+from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
 from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_to
 from emulator.replay.replayer import Parting, Replayed
-from emulator.replay.script import read_script
+from emulator.replay.script import Script, Served, Written, read_script
 from emulator.results.quantities import RATE, SECONDS, SIZE, SPEED
 from network.links.link import Link
 from network.links.tcp import Tcp
@@ -102,6 +104,70 @@ def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_i
 
 def test_a_replay_that_went_on_after_its_parting_is_whole():
     assert time_to(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), None, 2) == 7.0
+
+
+@pytest.mark.parametrize(("beyond", "time"), [(None, 7.0), (2, 7.0), (1, None)])
+def test_a_target_that_may_have_been_reached_in_a_round_of_unknown_accuracy_has_no_time(beyond, time):
+    rows = replayed((3.0, 0.4), (7.0, 0.6), parting=Parting(0, ""))
+    assert time_to(replace(rows, unknown=beyond), GOAL, 2) == time
+
+
+def test_a_run_that_would_have_gone_on_may_yet_reach_its_target():
+    rows = replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, ""))
+    assert time_to(replace(rows, unknown=2), GOAL, 2) is None
+    assert time_to(rows, GOAL, 2) == math.inf
+
+
+def test_a_time_is_assumed_if_the_target_is_reached_after_the_parting():
+    """Of a time before it, --anyway assumes nothing."""
+    assert not result_of(replayed((3.0, 0.6), (7.0, 0.7), parting=Parting(1, "")), [GOAL], 2).guesses
+    assert result_of(replayed((3.0, 0.4), (7.0, 0.7), parting=Parting(1, "")), [GOAL], 2).guesses == {GOAL.name}
+
+
+def script(*failed: bool, cycles=None) -> Script:
+    """A record in which these rounds failed; models are numbered by the rounds that moved them."""
+    rounds, model = [], 0
+    for number, fails in enumerate(failed):
+        row = {"failed": fails, "numbers": {"cycle": cycles[number]} if cycles else {}}
+        model_before, model = model, model + (not fails)
+        served = {} if fails else {"combine": Served(Bill(), f"m{model}")}
+        rounds.append(Written(number, (), f"m{model_before}", (), True, served, row=row))
+    return Script("x", 1, rounds)
+
+
+def test_how_many_examples_devices_hold_is_read_from_the_split_of_the_seed(tmp_path):
+    """As `compare` writes it: counts of each class, under each seed."""
+    folder = tmp_path / "fedavg-s7"
+    folder.mkdir()
+    opened = {"asked": ["a"], "event": "open", "model": "", "round": 0, "t": 0.0}
+    closed = {"counted": [], "event": "close", "reason": "", "round": 0, "t": 1.0}
+    (folder / "events.jsonl").write_text(f"{json.dumps(opened)}\n{json.dumps(closed)}\n")
+    (folder / "rounds.jsonl").write_text('{"round": 0}\n')
+    assert read_script(folder).examples == {}
+    seeds = {"1": {"devices": {"a": [1, 1]}}, "7": {"devices": {"a": [3, 4], "b": [0, 2]}, "of": 9}}
+    (tmp_path / "split.json").write_text(json.dumps({"classes": 2, "seeds": seeds}))
+    assert read_script(folder).examples == {"a": 7, "b": 2}
+    (tmp_path / "split.json").write_text("[]")
+    with pytest.raises(ValueError, match="split.json is not as"):
+        read_script(folder)
+
+
+def test_a_record_has_a_model_for_each_round_that_moved_it():
+    assert script(False, True, False).models == ["m0", "m1", "m2"]
+    assert script(True, False, True).models == ["m0", "m1"]
+
+
+def test_the_model_after_so_many_steps_is_looked_up_where_the_record_had_it():
+    made = script(False, True, False)
+    assert [at.number if (at := made.after(1, number)) else None for number in (0, 1, 2)] == [0, 1, 1]
+    assert made.after(0, 0) is None
+    assert made.after(3, 2) is None
+
+
+def test_a_model_was_not_measured_on_data_of_another_time_slice():
+    made = script(False, False, False, cycles=(0, 0, 1))
+    assert made.after(1, 1).number == 0
+    assert made.after(2, 2) is None
 
 
 def test_without_a_target_the_end_counts():

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from emulator.audit.audit import audit_run
 from emulator.commands.replay.play import counted
 from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
@@ -188,10 +189,14 @@ def test_an_uplink_of_half_the_rate_takes_twice_as_long(fedlapse, record, fleet,
 # --- where a replay is not exact
 
 
+def some_are_late(fleet):
+    """A fleet whose pis miss every deadline."""
+    return fleet(link={**SMALL["fleet"][1]["link"], "up_mbit_s": 0.01})
+
+
 def late(fedlapse, record, fleet, tmp_path, *more):
     """Replays on pis that miss every deadline."""
-    link = {**SMALL["fleet"][1]["link"], "up_mbit_s": 0.01}
-    return fedlapse("replay", record, "--fleet", fleet(link=link), "--out", tmp_path / "new", *more)
+    return fedlapse("replay", record, "--fleet", some_are_late(fleet), "--out", tmp_path / "new", *more)
 
 
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
@@ -201,6 +206,39 @@ def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fed
     assert "--anyway goes on" in done.stdout
     assert done.stdout.count("not known") == 2
     assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
+
+
+def test_anyway_a_round_without_replies_leaves_the_accuracy_where_it_was(fedlapse, record, fleet, tmp_path):
+    """All are gone in round 0, which fails; the models of rounds 1 and 2 are taken for the record's first two.
+
+    So FedAvg has 0.1 and 0.6 then, one round later than recorded, and FedCurv 0.6 in round 1.
+    """
+    gone = {"presence": {"off": [[0.1, 100.0]]}}
+    phones, pis = ({**group, **gone} for group in SMALL["fleet"])
+    (tmp_path / "gone.yaml").write_text(dump(build(merged(SMALL, {**CHANGES, "fleet": [phones, pis]}))))
+    new = tmp_path / "new"
+    done = fedlapse("replay", record, "--fleet", tmp_path / "gone.yaml", "--anyway", "--out", new, "--format", "json")
+    rows = {
+        label: [json.loads(line) for line in (new / f"{label}-s1" / "rounds.jsonl").read_text().splitlines()]
+        for label in ACCURACIES
+    }
+    for of in rows.values():
+        assert [row["failed"] for row in of] == [True, False, False]
+    assert [row["accuracy"] for row in rows["fedavg"]] == [None, 0.1, 0.6]
+    assert [row["accuracy"] for row in rows["fedcurv"]] == [None, 0.6, 0.6]
+    assert times(done, 1) == {"fedavg": rows["fedavg"][2]["time_s"], "fedcurv": rows["fedcurv"][1]["time_s"]}
+    assert json.loads(done.stdout)["settings"][1]["accuracies_assumed"]["accuracy 0.5"] == ["fedavg", "fedcurv"]
+    assert audit_run(new / "fedavg-s1") == []
+
+
+def test_anyway_a_run_without_a_reply_is_not_first(fedlapse, record, tmp_path):
+    """On 2 kbit/s no reply is in time in any of the three rounds, so nobody's model ever moved."""
+    links = ("--down", "0.002Mbit/s", "--symmetric")
+    done = fedlapse("replay", record, *links, "--anyway", "--out", tmp_path / "new", "--format", "json")
+    said = json.loads(done.stdout)["settings"][1]
+    assert times(done, 1) == {"fedavg": "not known", "fedcurv": "not known"}
+    assert said["first"]["accuracy 0.5"] is None
+    assert [failure.split(":")[0] for failure in said["failures"]] == ["fedavg-s1 ends", "fedcurv-s1 ends"]
 
 
 def test_anyway_it_goes_on_with_the_accuracies_of_the_record(fedlapse, record, fleet, tmp_path):
@@ -413,7 +451,7 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
     """On 2 kbit/s the first deadline is missed."""
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "  it is not known in 1\n    not exact in 1: fedavg-s1 from round 0 on: counts not" in done.stdout
+    assert "  it is not known in 1\n    in 1: fedavg-s1 from round 0 on: counts not" in done.stdout
     assert "--anyway goes on" in done.stdout
     assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
 
@@ -435,10 +473,24 @@ def test_a_target_that_is_named_is_mapped_though_nobody_reaches_it(fedlapse, sho
     assert "nobody gets there in 2" in done.stdout
 
 
-def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, tmp_path, undrawn):
-    done = fedlapse("map", record, *MAP, "--anyway", "--out", tmp_path)
+def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, fleet, tmp_path, undrawn):
+    """The pis miss every deadline, and the phones do not."""
+    arguments = ("--latency", "1..2ms", *MAP[2:], "--anyway", "--fleet", some_are_late(fleet))
+    done = fedlapse("map", record, *arguments, "--out", tmp_path)
     assert "--anyway goes on" not in done.stdout
-    assert "In 1 cells decisions come out otherwise" in (tmp_path / "map.html").read_text()
+    assert "  accuracies are assumed in 2\n" in done.stdout
+    assert "Assumed in 2 cells: after a decision that differs" in (tmp_path / "map.html").read_text()
+
+
+def test_a_map_does_not_claim_to_go_on_where_no_round_had_a_reply(fedlapse, record, tmp_path, undrawn):
+    """On 2 kbit/s every reply misses every deadline: three rounds fail, and a run would end."""
+    fedlapse("map", record, *MAP, "--anyway", "--out", tmp_path)
+    said = json.loads((tmp_path / "map.json").read_text())
+    assert [cell["winner"] for cell in said["cells"]] == [None, "fedcurv"]
+    assert said["cells"][0]["times"] == {"fedavg": None, "fedcurv": None}
+    (note,) = (note for note in said["notes"] if "not known" in note)
+    assert note.startswith("not known in 1 cell (fedavg-s1 ends: 3 rounds in a row had fewer than min_replies")
+    assert "ssumed" not in (tmp_path / "map.html").read_text()
 
 
 def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_path, undrawn, monkeypatch):
@@ -446,7 +498,7 @@ def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_pa
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
     assert (done.returncode, done.stderr) == (130, "fedlapse map: stopped; the map has 1 of 2 cells\n")
     said = json.loads((tmp_path / "map.json").read_text())
-    assert (len(said["cells"]), said["notes"][-1]) == (1, "stopped after 1 of 2 cells")
+    assert (len(said["cells"]), said["notes"][-2]) == (1, "stopped after 1 of 2 cells")
     assert "first to accuracy 0.5, of the 1 of 2 cells that were played" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.html", "map.json", "map.png"]
 
