@@ -25,6 +25,7 @@ from emulator.commands.report import report
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
+from emulator.commands.stopping import listen
 from emulator.commands.trace.cli import trace
 
 COMMANDS = (
@@ -76,6 +77,7 @@ app.add_typer(trace, name="trace")
 
 
 def main() -> None:
+    listen()
     sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
     app()
 

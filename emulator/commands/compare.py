@@ -34,7 +34,7 @@ def compare(
     """Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.
 
     Without a scenario: the quickstart, about a minute. Leaves records, summary.json and report.html in a folder.
-    Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 interrupted.
+    Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
     """
     from emulator.commands.play import Settings, play_scenario
 

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from emulator.commands.options import Format
+from emulator.commands.stopping import code
 from emulator.commands.table import table
 from emulator.play.stage import Outcome
 from emulator.record.digest import digest, twin
@@ -21,7 +22,7 @@ from emulator.results.results import Results, read
 from emulator.results.tables import unmetered, warnings
 from emulator.results.verdict import sentence
 
-FAILED, UNMET, INTERRUPTED = 1, 3, 130
+FAILED, UNMET = 1, 3
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,12 @@ class Ending:
     """How the runs of a command ended."""
 
     outcomes: Sequence[Outcome]
-    interrupted: bool
+    stopped: int = 0  # by this signal
     assumed: Sequence[str] = ()  # about links
+
+    @property
+    def interrupted(self) -> bool:
+        return self.stopped > 0
 
     @property
     def failures(self) -> dict[str, list[str]]:
@@ -55,7 +60,7 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
         _print(results, judged)
     _warn(results.summary, ending)
     if ending.interrupted:
-        return INTERRUPTED
+        return code(ending.stopped)
     return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
 
 

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from emulator.commands.options import BAD_INPUT
+from emulator.commands.stopping import code_of
 
 
 class Commands(TyperGroup):
@@ -33,6 +34,14 @@ class Commands(TyperGroup):
             print("fedlapse: aborted", file=sys.stderr)
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Where a command does not say itself what a Ctrl-C has left."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            print("fedlapse: stopped", file=sys.stderr)
+            raise typer.Exit(code_of(stop)) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
         """Those of the words that name a command and its own."""

@@ -12,15 +12,17 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from emulator.commands.conclude import FAILED, INTERRUPTED, Ending, conclude
+from emulator.commands.conclude import FAILED, Ending, conclude
 from emulator.commands.folder import folder
 from emulator.commands.options import Format
+from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
@@ -72,16 +74,13 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
         except BrokenProcessPool:
             typer.echo("fedlapse: a worker process was killed (out of memory?); try fewer --workers", err=True)
             return FAILED
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             pool.stop()
             typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
-            return INTERRUPTED
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # from here on it takes a moment, and must be whole
-    try:
+            return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
+    with uninterrupted():
         _write_host(out, time.monotonic() - began, outcomes, session)
-        return conclude(out, Ending(outcomes, session.interrupted, assumed), settings.format)
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return conclude(out, Ending(outcomes, session.stopped, assumed), settings.format)
 
 
 class Session:
@@ -94,22 +93,18 @@ class Session:
         self.progress = Progress(
             targets(scenario), self.conduct.rules.max, labels=study.algorithms, quiet=settings.quiet
         )
-        self.interrupted = False
+        self.stopped = 0  # by this signal
 
     async def play(self) -> list[Outcome]:
-        """Ctrl-C once: every run ends its round. Twice: stop now; the records stay valid."""
+        """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
         replace_file(self.out / "scenario.yaml", dump(self.scenario))
         replace_file(self.out / "split.json", _split(self.study))
         with self.progress:
             everything = asyncio.gather(
                 *(self._run(Run(label, seed)) for label in self.study.algorithms for seed in self.scenario.seeds)
             )
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGINT, self._interrupt, everything)
-            try:
+            with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
                 return await everything
-            finally:
-                loop.remove_signal_handler(signal.SIGINT)
 
     async def _run(self, run: Run) -> Outcome:
         where, tell = self.out / f"{run.label}-s{run.seed}", self.progress.tell
@@ -120,15 +115,16 @@ class Session:
             return await run_sockets(self.study, run, self.conduct, self.pool, where, self._going_on, tell, speedup)
         return await run_virtual(self.study, run, self.conduct, self.pool, where, self._going_on, tell)
 
-    def _interrupt(self, everything: asyncio.Future[Any]) -> None:
-        if self.interrupted:
+    def _stop(self, everything: asyncio.Future[Any], number: int) -> None:
+        if self.stopped:
             everything.cancel()
         else:
-            self.interrupted = True
-            self.progress.say("fedlapse: every run ends its round; press Ctrl-C again to stop now")
+            again = "press Ctrl-C again" if number == signal.SIGINT else f"send {signal.Signals(number).name} again"
+            self.progress.say(f"fedlapse: every run ends its round; {again} to stop now")
+        self.stopped = number
 
     def _going_on(self) -> bool:
-        return not self.interrupted
+        return not self.stopped
 
 
 def _split(study: Study) -> str:

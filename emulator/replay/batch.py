@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 from emulator.record.record import run_folders
@@ -18,7 +16,8 @@ from emulator.replay.findings import Finding, Result, finding, no_result, result
 from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
-from emulator.worlds.executors import ctrl_c_held_back, quiet_torch, stop
+from emulator.worlds.executors import quiet_torch
+from emulator.worlds.workers import pool, stop
 from scenarios.load import load
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
@@ -108,19 +107,19 @@ class Batch:
         script = self.scripts[run]
         return no_result(script.label, script.seed, self.targets)
 
-    def all(self, orders: Sequence[Order], workers: int | None) -> Generator[Result, None, None]:
-        """In the order given; `workers` None: as many as there are cores, if that pays.
+    def all(self, orders: Sequence[Order], count: int | None) -> Generator[Result, None, None]:
+        """In the order given; `count` of workers None: as many as there are cores, if that pays.
 
         Raises ChildProcessError if a worker process is killed.
         """
         size = sum(len(written.asked) for order in orders for written in self.scripts[order.run].rounds)
-        many = (os.cpu_count() or 1 if size > MANY else 0) if workers is None else workers
+        many = (os.cpu_count() or 1 if size > MANY else 0) if count is None else count
         if min(many, len(orders)) < 2:
             yield from map(self.play, orders)
             return
         try:
-            with _workers(min(many, len(orders)), self.source, orders) as pool:
-                yield from pool.map(_play, range(len(orders)))
+            with _workers(min(many, len(orders)), self.source, orders) as workers:
+                yield from workers.map(_play, range(len(orders)))
         except BrokenProcessPool:
             raise ChildProcessError("a worker process was killed (out of memory?); try fewer --workers") from None
 
@@ -128,18 +127,14 @@ class Batch:
 @contextmanager
 def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[ProcessPoolExecutor]:
     """They end at once if what is done with them is broken off."""
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_arrive, initargs=(source, orders))
+    workers = pool(count, _arrive, source, orders)
     try:
-        with ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
-            for _ in range(count):
-                pool.submit(_nothing)
-        yield pool
+        yield workers
     except BaseException:
-        stop(pool)
+        stop(workers)
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        workers.shutdown(wait=True, cancel_futures=True)
 
 
 def _refuse_replays(path: Path) -> None:
@@ -159,13 +154,8 @@ _batch: Batch | None = None  # in a worker, from its first job on
 
 def _arrive(source: Source, orders: Sequence[Order]) -> None:
     global _handed
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's business
     quiet_torch()
     _handed = source, orders
-
-
-def _nothing() -> None:
-    """A first job: it brings a worker here."""
 
 
 def _play(number: int) -> Result:

@@ -7,13 +7,9 @@ The study (data, shards, algorithms) is handed to each worker once; a job's argu
 from __future__ import annotations
 
 import ctypes
-import signal
-import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import fields, replace
-from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -22,6 +18,8 @@ import numpy as np
 
 from devices.data.dataset import Dataset
 from emulator.study.study import Study
+from emulator.worlds import workers
+from emulator.worlds.scratch import Scratch
 
 Job = Callable[..., Any]
 
@@ -80,19 +78,11 @@ class Inline:
 class Processes:
     """A pool of worker processes.  They map the data set from one file each, so there is one copy in memory."""
 
-    def __init__(self, study: Study, workers: int) -> None:
+    def __init__(self, study: Study, count: int) -> None:
         keep_memory()
-        self.folder = tempfile.TemporaryDirectory(prefix="fedlapse-")
-        shelf = _put_away(study.dataset, Path(self.folder.name))
-        self.pool = ProcessPoolExecutor(
-            workers,
-            mp_context=get_context("spawn"),
-            initializer=_arrive,
-            initargs=(replace(study, dataset=None), shelf),
-        )
-        with ctrl_c_held_back():  # a new process inherits that, and may be hit before it can ignore it
-            for _ in range(workers):
-                self.pool.submit(_nothing)
+        self.scratch = Scratch()
+        shelf = _put_away(study.dataset, self.scratch.path)
+        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf)
 
     def __enter__(self) -> Self:
         return self
@@ -101,28 +91,19 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
-        self.folder.cleanup()
+        self.scratch.remove()
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
-        stop(self.pool)
+        workers.stop(self.pool)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return self.pool.submit(_do, job, *args)
 
 
-def stop(pool: ProcessPoolExecutor) -> None:
-    """Ends a pool's workers now, not after their jobs; its shutdown then waits for nothing."""
-    for process in list(pool._processes.values()):
-        process.terminate()
-    # One may have been in the midst of sending a result.  The pool would wait for the rest for ever, since it holds the
-    # pipe's other end open itself, though it never writes to it.
-    pool._result_queue._writer.close()  # type: ignore[attr-defined]
-
-
-def executor(study: Study, workers: int) -> Inline | Processes:
-    """Worker processes, or with `workers` 0 this process."""
-    return Processes(study, workers) if workers else Inline(study)
+def executor(study: Study, count: int) -> Inline | Processes:
+    """That many worker processes, or with 0 this process."""
+    return Processes(study, count) if count else Inline(study)
 
 
 Shelf = dict[str, Any]  # field of Dataset -> its value, or the file that holds the array
@@ -152,31 +133,8 @@ def _take_down(shelf: Shelf | None) -> Dataset | None:
 
 def _arrive(study: Study, shelf: Shelf | None) -> None:
     global _study
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is the main process's business; a worker's death breaks the pool
     quiet_torch()
     _study = replace(study, dataset=_take_down(shelf))
-
-
-@contextmanager
-def ctrl_c_held_back() -> Iterator[None]:
-    """While worker processes are started, which inherit the mask.  Raises KeyboardInterrupt at the end if one came."""
-    resource_tracker.ensure_running()  # it would let SIGINT through again while it starts
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # another thread may be hit
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, handler)
-    if came:
-        raise KeyboardInterrupt
-
-
-def _nothing() -> None:
-    """A first job: it brings a worker here."""
 
 
 def _do(job: Job, *args: Any) -> Any:

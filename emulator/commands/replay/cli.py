@@ -96,12 +96,13 @@ def replay(
 
     Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
     until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
-    interrupted.
+    Ctrl-C.
     """
     with told_in_one_line("replay"):
         from emulator.commands.replay.files import Shelf, as_json, begin, finish
-        from emulator.commands.replay.play import play_all, uninterrupted
+        from emulator.commands.replay.play import play_all
         from emulator.commands.replay.text import text
+        from emulator.commands.stopping import uninterrupted
         from emulator.replay.batch import Batch, Source
 
         passed: list[str] = []
@@ -128,9 +129,6 @@ def told_in_one_line(command: str) -> Iterator[None]:
         yield
     except BrokenPipeError:  # who reads has read enough
         raise
-    except KeyboardInterrupt:
-        typer.echo(f"fedlapse {command}: stopped before anything was replayed", err=True)
-        raise typer.Exit(130) from None
     except (OSError, ValueError) as error:  # BadScenario is a ValueError
         typer.echo(f"fedlapse {command}: {' '.join(str(error).split())}", err=True)
         raise typer.Exit(BAD_INPUT) from None

@@ -46,10 +46,10 @@ def map_(
 ) -> None:
     """Replays finished runs over a grid of links, and draws who reaches a target first, and by how much.
 
-    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 interrupted.
+    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
     """
     with told_in_one_line("map"):
-        from emulator.commands.replay.play import uninterrupted
+        from emulator.commands.stopping import uninterrupted
         from emulator.replay.batch import Batch, Source
 
         axes = _axes(uplink, latency, speed, points)

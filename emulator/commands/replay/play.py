@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -12,7 +11,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.status import Status
 
-from emulator.commands.conclude import FAILED, INTERRUPTED
+from emulator.commands.conclude import FAILED
+from emulator.commands.stopping import code_of
 from emulator.play.progress import about
 from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result
@@ -43,24 +43,14 @@ def play_all(batch: Batch, orders: Sequence[Order], workers: int | None, console
             for each in made:
                 results.append(each)
                 tell(len(results))
-    except KeyboardInterrupt:
-        ended = Played(results, INTERRUPTED, "stopped")
+    except KeyboardInterrupt as stop:
+        ended = Played(results, code_of(stop), "stopped")
     except ChildProcessError as error:
         ended = Played(results, FAILED, str(error))
     for order in orders[len(results) :] if ended.why else ():
         if order.folder is not None:
             shutil.rmtree(order.folder, ignore_errors=True)
     return ended
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """For what takes a moment, and must be written whole."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

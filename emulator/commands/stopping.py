@@ -1,0 +1,91 @@
+"""How a command is stopped from outside: Ctrl-C, SIGTERM and SIGHUP do the same, and set the exit code 128 + signal."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from emulator.worlds.signals import ENDING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal has come that ends a command; Python itself says so of Ctrl-C alone."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def listen() -> None:
+    """From now on each signal that ends a command raises Stopped in the main thread."""
+    for number in _wanted():
+        signal.signal(number, _raise)
+
+
+@contextmanager
+def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[None]:
+    """Meanwhile the loop calls `hear` with the signal's number instead."""
+    before = {number: signal.getsignal(number) for number in _wanted()}
+    for number in before:
+        loop.add_signal_handler(number, _heard, hear, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """For what takes a moment, and must be written whole."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def code(number: int) -> int:
+    """The exit code of a command that a signal has ended, as shells give it: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + number
+
+
+def code_of(stop: KeyboardInterrupt) -> int:
+    return code(stop.number if isinstance(stop, Stopped) else signal.SIGINT)
+
+
+def _wanted() -> list[int]:
+    """Under `nohup` SIGHUP goes on being ignored."""
+    return [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _raise(number: int, _frame: object) -> None:
+    _leave_the_terminal()
+    raise Stopped(number)
+
+
+def _heard(hear: Callable[[int], None], number: int) -> None:
+    _leave_the_terminal()
+    hear(number)
+
+
+def _leave_the_terminal() -> None:
+    """If it is gone, which SIGHUP says: what is printed from now on goes nowhere, and fails nobody."""
+    for file in (1, 2):
+        try:
+            termios.tcgetattr(file)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, file)
+                os.close(nowhere)

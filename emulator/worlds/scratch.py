@@ -1,0 +1,63 @@
+"""Temporary folders.  One that a killed process has left is removed when the next process makes its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+PREFIX, LOCK = "fedlapse-", "lock"
+
+
+class Scratch:
+    """A folder of this process.  It holds a file that the process keeps locked until it ends, in whatever way."""
+
+    def __init__(self) -> None:
+        clear()
+        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self.path = Path(self._folder.name)
+        draft = self.path / f"{LOCK}.new"
+        self._file = draft.open("wb")
+        if _lock(self._file.fileno()):  # only a locked file gets the name by which others find it
+            draft.rename(self.path / LOCK)
+
+    def remove(self) -> None:
+        self._folder.cleanup()
+        self._file.close()
+
+
+def clear() -> None:
+    """Removes this user's folders whose processes are gone."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        if _own(lock.parent) and not _held(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def _own(folder: Path) -> bool:
+    """Whether it is a folder of this user, and not a link to one."""
+    try:
+        found = folder.lstat()
+    except OSError:  # it has just been removed
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def _held(lock: Path) -> bool:
+    """Whether its process lives.  Also if that cannot be known."""
+    try:
+        with lock.open("rb") as file:
+            return not _lock(file.fileno())
+    except OSError:
+        return True
+
+
+def _lock(file: int) -> bool:
+    """Locks an open file; False if another process has done so, or its file system knows no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,29 @@
+"""The signals that end a command, and how they are held back while worker processes are started."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or a terminal sends them
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """While worker processes are started, which inherit the mask.  A signal that came takes effect at the end."""
+    came: list[int] = []
+    # another thread may be hit, which no mask of this one prevents
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        resource_tracker.ensure_running()  # to have SIGHUP blocked for good; of the others it lifts the block
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
