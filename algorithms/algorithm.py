@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import cos, pi
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, get_args
 
 from torch import Tensor, nn
 
@@ -110,18 +110,37 @@ class Reply:
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
 
 
+Pass = Literal["forward", "batch", "each", "each_label"]  # what is done with an example: see Phase
+
+
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of computing: `epochs` passes over `examples`, in batches; cost.py prices it in FLOPs and floats."""
+    """One stretch of computing: `epochs` passes over `examples`, in batches.  cost.py says what it takes.
 
-    name: str  # train | fisher | omega | combine ...
-    examples: float  # in one pass
-    batch: int
+    `kind` says what a pass computes for each batch:
+    - "forward": outputs only, no gradients;
+    - "batch": one gradient of the batch's mean loss, as training does;
+    - "each": the gradient of each example's loss by itself, squared and summed, as a Fisher diagonal needs;
+    - "each_label": the same for each example and each label that the model knows.
+
+    The name is for the record and the reports and has no price.  A phase that passes no example through the model has
+    the kind "forward" and only moves numbers (`traffic`).  Raises ValueError for another kind.
+    """
+
+    name: str
+    kind: Pass
+    examples: float = 0.0  # in one pass
+    batch: int = 1
     epochs: int = 1
-    backward: str = "*"  # globs of the parameters that need gradients, with spaces between; "" for none
+    backward: str = "*"  # globs of the parameters that need gradients, with spaces between
     second_order: float = 0.0  # Hessian-vector passes, in examples
     traffic: float = 0.0  # further floats read or written in each step: optimiser, penalties, importance sums
     per_parameter: float = 0.0  # the same, for each of the parameters that `backward` names
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Pass):
+            known = ", ".join(map(repr, get_args(Pass)))
+            raise ValueError(f"kind of phase {self.name!r} is {self.kind!r}; it must be one of {known}")
 
 
 Work = tuple[Phase, ...]
@@ -144,7 +163,10 @@ class Load:
 
 
 class Algorithm(Protocol):
-    """Both halves of an algorithm: the server's (start, cohort, request, combine) and the device's (train)."""
+    """Both halves of an algorithm: the server's (start, cohort, request, combine) and the device's (train).
+
+    A member that is added here gets a row in INTERFACE.
+    """
 
     downloads: ClassVar[Collection[str]]  # all kinds that may go down
     uploads: ClassVar[Collection[str]]  # all kinds that may go up
@@ -153,6 +175,15 @@ class Algorithm(Protocol):
     @property
     def sums_only(self) -> bool:
         """Whether sums of the uploads are all that the server needs, as secure aggregation gives them."""
+
+    @property
+    def keeps_uncounted(self) -> bool:
+        """Whether a device may keep something (`Reply.memory`) even if its reply is not counted."""
+
+    @property
+    def any_cohort_will_do(self) -> bool:
+        """Whether `cohort` may be given a random part of the devices on line instead of all: a large fleet is then not
+        looked through in each round."""
 
     @property
     def encodings(self) -> Mapping[str, str]:
@@ -198,3 +229,30 @@ class Algorithm(Protocol):
 
     def combine_work(self, load: Load) -> Work:
         """What `combine` computes on the server."""
+
+
+Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number"]
+
+# Each member of Algorithm, and what it answers: a fact is an attribute, all others are methods.  From this table come
+# the check that a class is an algorithm (scenarios/build/plugins.py) and the guard of every call (emulator/study/).
+INTERFACE: Mapping[str, Answer] = {
+    "downloads": "fact",
+    "uploads": "fact",
+    "squares": "fact",
+    "sums_only": "fact",
+    "keeps_uncounted": "fact",
+    "any_cohort_will_do": "fact",
+    "encodings": "fact",
+    "training": "fact",
+    "download_form": "form",
+    "upload_form": "form",
+    "start": "state",
+    "cohort": "names",
+    "request": "request",
+    "train": "reply",
+    "combine": "state",
+    "request_work": "work",
+    "device_work": "work",
+    "combine_work": "work",
+    "device_floats": "number",
+}

@@ -78,6 +78,11 @@ class Continual(FedAvg):
         given = (self.variant, self.personal, self.inner, self.retrain_epochs, literal, self.average, self.training)
         return Turns(*given)
 
+    @property
+    def keeps_uncounted(self) -> bool:
+        """The personal parameters of Algorithm 2."""
+        return self.variant == "alg2"
+
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, of which the personal part is as global as the rest until cycle 0 has ended."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
@@ -131,9 +136,9 @@ class Continual(FedAvg):
         if not (turn.trained and turn.epochs):
             return ()
         moved = sgd_traffic(1, self.training.momentum)
-        return (Phase(turn.name, load.examples, batch, turn.epochs, turn.trained, per_parameter=moved),)
+        return (Phase(turn.name, "batch", load.examples, batch, turn.epochs, turn.trained, per_parameter=moved),)
 
     def combine_work(self, load: Load) -> Work:
         """Each part that was uploaded is read once, and the mean is written."""
         globs = self.turns.of(load.round).up
-        return (Phase("combine", 0, 1, backward=globs, per_parameter=load.replies + 1.0),) if globs else ()
+        return (Phase("combine", "forward", backward=globs, per_parameter=load.replies + 1.0),) if globs else ()

@@ -36,12 +36,10 @@ SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read an
 # What these runs cost is a part for the weights and a part for each example, so two sizes of a batch tell that of
 # all: devices with 1,000 different last batches would otherwise each unroll an 80-step GRU anew.  Not 1, where a
 # recurrent layer spares copies of a single text (1.6 % of the floats of a forward at most).
-PROPORTIONAL = frozenset({"forward", "first", "second"})
+PROPORTIONAL = frozenset({"forward", "batch", "second"})
 TWO_SIZES = (2, 4)
 
 BARE = 10.0  # operators that a step of one dense layer starts: a device's overhead has them in it
-
-PER_EXAMPLE = frozenset({"fisher", "omega"})  # phases that take the gradient of each example: importance.py
 
 
 def sgd_traffic(parameters: int, momentum: float) -> float:
@@ -155,7 +153,7 @@ class Meter:
         _check(phase)
         total = 0.0
         if phase.examples > 0:
-            total += phase.epochs * phase.examples * self._flops(_order(phase), phase)
+            total += phase.epochs * phase.examples * self._flops(phase.kind, phase)
         if phase.second_order > 0:
             total += phase.second_order * self._flops("second", phase)
         return total
@@ -186,7 +184,7 @@ class Meter:
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
         """The kinds of run that the phase consists of, and the examples of each in all."""
-        runs = [(_order(phase), float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
+        runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
 
     def step_floats(self, phase: Phase) -> float:
@@ -196,7 +194,7 @@ class Meter:
         if phase.per_parameter > 0:
             total += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
         if phase.examples > 0:
-            total += self._grown(_order(phase), phase, phase.epochs * phase.examples / steps).floats
+            total += self._grown(phase.kind, phase, phase.epochs * phase.examples / steps).floats
         if phase.second_order > 0:
             total += self._grown("second", phase, phase.second_order / steps).floats
         return total
@@ -229,7 +227,7 @@ class Meter:
         return self.counts[key]
 
     def _measured(self, order: str, batch: int, backward: str) -> Count:
-        if order == "true":  # once for each label that the model knows; each adds to the sums
+        if order == "each_label":  # once for each label that the model knows; each adds to the sums
             each, labels = self._count("each", batch, backward), self._labels()
             sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
             return replace(each, floats=each.floats + sums).times(labels)
@@ -237,14 +235,14 @@ class Meter:
             return self._run("one", 1, backward).times(batch)
         counted = self._run(order, batch, backward)
         if order == "second" and alone(self.model):  # torch's tracker loses sight of the layers: as with positions
-            once = self._count("first", batch, backward)
+            once = self._count("batch", batch, backward)
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
     def _run(self, order: str, batch: int, backward: str) -> Count:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
-        chosen = self._chosen(backward)
+        chosen = [] if order == "forward" else self._chosen(backward)
         self.model.train(order not in ("each", "one"))
         with (
             single_values(self.model),
@@ -267,7 +265,7 @@ class Meter:
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name in self.trainable and matches(name, backward))
         chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        if backward and not chosen:
+        if not chosen:
             raise ValueError(f"backward is {backward!r}; the trainable parameters are {', '.join(self.trainable)}")
         return chosen
 
@@ -284,17 +282,8 @@ def _check(phase: Phase) -> None:
             raise ValueError(f"{what} of phase {phase.name!r} is {value}; it must be 0 or more, and finite")
     if phase.batch < 1:
         raise ValueError(f"batch of phase {phase.name!r} is {phase.batch}; a step needs at least 1 example")
-    if phase.second_order and not phase.backward:
-        raise ValueError(f"phase {phase.name!r} has second_order without backward; its parameters need gradients")
-
-
-def _order(phase: Phase) -> str:
-    """Which run through the model a phase consists of."""
-    if not phase.backward:
-        return "forward"
-    if phase.name.removesuffix("_true") in PER_EXAMPLE:
-        return "true" if phase.name.endswith("_true") else "each"
-    return "first"
+    if phase.second_order and phase.kind == "forward":
+        raise ValueError(f"phase {phase.name!r} has second_order, which needs gradients, but the kind 'forward'")
 
 
 def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> None:
@@ -302,21 +291,21 @@ def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Para
         loss(model(x), y)
 
 
-def _first(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     torch.autograd.grad(loss(model(x), y).mean(), chosen, allow_unused=True)
 
 
 def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """Gradients of single examples, the way importance.py takes them."""
     if chunk_sums(model, loss, x, y, "sq") is None:
-        _first(model, loss, x, y, chosen)
+        _batch(model, loss, x, y, chosen)
         for parameter in chosen:  # each one's own gradient is written, squared, and summed
             torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """The gradient of one example in a batch of its own, squared and summed, as importance.py does if it must."""
-    _first(model, loss, x, y, chosen)
+    _batch(model, loss, x, y, chosen)
     for parameter in chosen:
         torch.empty_like(parameter, dtype=torch.float64).add_(torch.empty_like(parameter).square())
 
@@ -329,7 +318,7 @@ def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.
 
 RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], None]] = {
     "forward": _forward,
-    "first": _first,
+    "batch": _batch,
     "each": _each,
     "one": _one,
     "second": _second,

@@ -10,17 +10,20 @@ HELD = 4.0  # floats for each parameter: sums in float64 (2), a chunk's sum (1),
 
 
 def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int = 64) -> Work:
-    """One call of `importance` on so many examples; `name` is "fisher" or "omega" (cost.py goes by it).
+    """One call of `importance` on so many examples; `name` is that of the phases.
 
     One forward and one backward for each example; for each label of each example with "true"; "sampled" has one
     more forward, from which the labels are drawn.
     """
     chunk = max(1, min(CHUNK, examples))
-    each = Phase(name, examples, chunk, traffic=SQUARES * parameters)
+    each = Phase(name, "each", examples, chunk, traffic=SQUARES * parameters)
     if kind in ("batch_squared", "tensor_scalar"):
-        return (Phase(f"{name}_batch", examples, max(1, min(batch, examples)), traffic=SQUARES * parameters),)
+        batch = max(1, min(batch, examples))
+        return (Phase(f"{name}_batch", "batch", examples, batch, traffic=SQUARES * parameters),)
     if kind == "true":
-        return (Phase(f"{name}_true", examples, chunk),)  # what each label adds to the sums, cost.py counts
+        return (
+            Phase(f"{name}_true", "each_label", examples, chunk),
+        )  # what each label adds to the sums, cost.py counts
     if kind == "sampled":
-        return (Phase(f"{name}_labels", examples, chunk, backward=""), each)
+        return (Phase(f"{name}_labels", "forward", examples, chunk), each)
     return (each,)

@@ -36,6 +36,16 @@ class FedAvg:
         return True
 
     @property
+    def keeps_uncounted(self) -> bool:
+        """Devices keep nothing."""
+        return False
+
+    @property
+    def any_cohort_will_do(self) -> bool:
+        """As long as the devices are drawn by `cohort` below, at random."""
+        return type(self).cohort is FedAvg.cohort
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """All kinds travel as they are."""
         return {}
@@ -88,7 +98,7 @@ class FedAvg:
         moved = sgd_traffic(load.parameters, self.training.momentum)
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
-        return (Phase("train", load.examples, batch, self.training.epochs, traffic=moved),)
+        return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
 
     def device_floats(self, load: Load) -> float:
         """Nothing but what every training holds."""
@@ -101,4 +111,4 @@ class FedAvg:
     def combine_work(self, load: Load) -> Work:
         """Each reply is read once, and the mean is written."""
         moved = (load.replies + 1 + self.combine_traffic(load)) * load.parameters
-        return (Phase("combine", examples=0, batch=1, backward="", traffic=moved),)
+        return (Phase("combine", "forward", traffic=moved),)

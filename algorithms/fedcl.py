@@ -91,6 +91,11 @@ class FedCL(FedAvg):
         """Ω, as a device has it."""
         return fedcl_omega.Holder(self.importance, self.fallback, self.first, used=self.strength > 0)
 
+    @property
+    def keeps_uncounted(self) -> bool:
+        """Ω, where a later round may need it."""
+        return self.holder.remembers
+
     def download_form(self, server: Party) -> Message:
         """Ω has one number for each parameter, or one for each parameter tensor."""
         form = super().download_form(server)

@@ -83,7 +83,7 @@ class Source:
 
     def _work(self, load: Load) -> Work:
         if self.kind == "si":
-            return (Phase("omega", 0, 1, backward="", traffic=fedcl_si.SCORE * load.parameters),)
+            return (Phase("omega", "forward", traffic=fedcl_si.SCORE * load.parameters),)
         return estimation("omega", self.kind, load.examples, load.parameters)
 
     def _kept(self, state: Message, server: Party, round: int) -> Message:

@@ -53,4 +53,4 @@ def scored(path: Tensors, start: Tensors, now: Tensors, damping: float) -> Tenso
 def work(load: Load) -> Work:
     """What `extended` computes: one gradient of the proxy set's mean loss, and a step of the path."""
     (gradient,) = estimation("path", "batch_squared", load.examples, load.parameters, CHUNK)
-    return (gradient, Phase("path", 0, 1, backward="", traffic=WALK * load.parameters))
+    return (gradient, Phase("path", "forward", traffic=WALK * load.parameters))

@@ -149,7 +149,7 @@ class FedCurv(FedAvg):
         """Training, the Fisher pass, and the sums: the own part is taken out of them, and a new one made."""
         fisher = estimation("fisher", FISHERS[self.fisher], load.examples, load.parameters, self.training.batch)
         moved = self.sums.moved_by_device(load, knows=self.strength > 0 and "fisher" in load.kinds)
-        sums = Phase("sums", examples=0, batch=1, backward="", traffic=moved * load.parameters)
+        sums = Phase("sums", "forward", traffic=moved * load.parameters)
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:

@@ -118,4 +118,4 @@ class FedMeta(FedAvg):
             return work
         batch = max(1, min(self.training.batch, load.examples))
         moved = sgd_traffic(load.parameters, momentum=0.0)
-        return (*work, Phase("meta", load.examples, batch, self._epochs, traffic=moved))
+        return (*work, Phase("meta", "batch", load.examples, batch, self._epochs, traffic=moved))

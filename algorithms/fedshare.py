@@ -39,6 +39,11 @@ class FedShare(FedAvg):
     def __post_init__(self) -> None:
         options.check(self)
 
+    @property
+    def keeps_uncounted(self) -> bool:
+        """The shared examples, unless they come anew in each round."""
+        return self.split != "per_round"
+
     def download_form(self, server: Party) -> Message:
         """The model and the largest part that a device may get."""
         parts = server.devices if self.split == "per_client" else 1  # a round may ask a single device

@@ -252,14 +252,14 @@ def work(train: Phase, parameters: int, training: Training, every: int, first_or
     """Of `keep_trace` on a device whose plain training is the phase `train`; `spring`: under a quadratic penalty."""
     n = int(train.examples)
     before = replace(train, epochs=training.epochs - 1)
-    whole = Phase("gradient", n, train.batch, traffic=SQUARES * parameters)
+    whole = Phase("gradient", "batch", n, train.batch, traffic=SQUARES * parameters)
     if before.epochs == 0:
         return (whole,)
     if first_order:
         return (before, whole)
     again = replace(train, name="replay", examples=replayed(n, training, every), epochs=1)
     moved = ADJOINT + (ADJOINT_MOMENTUM if training.momentum else 0.0) + (2 * PULL_SPRING if spring else 0.0)
-    back = Phase("trace", 0, train.batch, second_order=before.epochs * n, traffic=moved * parameters)
+    back = Phase("trace", "batch", 0, train.batch, second_order=before.epochs * n, traffic=moved * parameters)
     return (before, whole, *([again] if again.examples else []), back)
 
 

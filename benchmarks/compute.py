@@ -90,13 +90,13 @@ def jobs(name: str, model: nn.Module, shape: tuple[int, ...], scale: float) -> l
     def train(batch: int, pull: Quadratic | None) -> Job:
         steps = max(2, round(scale * (40 if batch < 64 else 20)))
         moved = optimiser + (PULL * parameters if pull else 0.0)
-        phase = Phase("train+penalty" if pull else "train", steps * batch, batch, traffic=moved)
+        phase = Phase("train+penalty" if pull else "train", "batch", steps * batch, batch, traffic=moved)
         return job(phase, lambda device: sgd(device, weights, Training(batch=batch), pull))
 
     def matter(phase: str, kind: Kind) -> Job:
         examples = CHUNK * max(1, round(scale * 4))
         return job(
-            Phase(phase, examples, CHUNK, traffic=SQUARES * parameters),
+            Phase(phase, "each", examples, CHUNK, traffic=SQUARES * parameters),
             lambda device: importance(model, cross_entropy, device.x, device.y, kind),
         )
 
@@ -110,7 +110,7 @@ def text_jobs(name: str, model: nn.Module, positions: int, scale: float) -> list
     weights, optimiser = weights_of(model), sgd_traffic(sum(p.numel() for p in model.parameters()), momentum=0.0)
 
     def train(batch: int) -> Job:
-        phase = Phase("train", max(2, round(scale * 3)) * batch, batch, traffic=optimiser)
+        phase = Phase("train", "batch", max(2, round(scale * 3)) * batch, batch, traffic=optimiser)
         device = party(model, (positions,), int(phase.examples), words)
         return priced(name, meter, phase, lambda: sgd(device, weights, Training(batch=batch)))
 
@@ -176,7 +176,7 @@ def fit(work: list[Job], seconds: list[float], form: Form, base: Profile) -> tup
 def calibration() -> tuple[list[Kernel], list[Job]]:
     """The jobs of `fedlapse calibrate`, to be timed in turns with ours: a shared host is not always equally fast."""
     kernels, runs = workload()
-    return kernels, [Job("calibrate", Phase("train", 1, 1), 1, 0.0, 0.0, run) for run in runs]
+    return kernels, [Job("calibrate", Phase("train", "batch", 1, 1), 1, 0.0, 0.0, run) for run in runs]
 
 
 def calibrated(work: list[Job], seconds: list[float], profile: Profile) -> list[float]:

@@ -122,7 +122,10 @@ def step(
     targets: tuple[int, ...] = (),
 ) -> Step:
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
-    phase, meter = Phase("train", batch, batch, traffic=traffic), Meter(model, shape, cross_entropy, dtype, targets)
+    phase, meter = (
+        Phase("train", "batch", batch, batch, traffic=traffic),
+        Meter(model, shape, cross_entropy, dtype, targets),
+    )
     conv, recurrent = meter.step_kinds(phase)
     return Step((conv, meter.step_flops(phase) - conv - recurrent, recurrent), meter.step_floats(phase))
 

@@ -50,7 +50,16 @@ def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
 def test_speeds_of_other_networks_of_this_computer_tell_its_steps() -> None:
     """Seconds made with one speed are told without error; of a network that is twice as slow half is told."""
     jobs = [
-        Job(name, Phase("train", 1, 1), 1, sum(of.flops), of.floats, int, (of.flops[0], of.flops[2]), (2.0, 9.0, 4.0))
+        Job(
+            name,
+            Phase("train", "batch", 1, 1),
+            1,
+            sum(of.flops),
+            of.floats,
+            int,
+            (of.flops[0], of.flops[2]),
+            (2.0, 9.0, 4.0),
+        )
         for name, of in STEPS.items()
     ]
     base = replace(BASE, operator_s=1e-3, convolution_s=2e-2)

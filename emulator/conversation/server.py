@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.fedavg import FedAvg
 from emulator.conversation.exchange import Exchange, Judge, Soundness
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
@@ -114,7 +113,7 @@ class Server:
     async def _cohort(self, number: int) -> Sequence[str]:
         # The label is left out: all algorithms of a seed ask the same devices.
         root = seed(self.run.seed, "cohort", number)
-        few = self.rules.ask if len(self.names) > EACH and _draws_blindly(self.algorithm) else None
+        few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
         return self.algorithm.cohort(number, names, self.rules.ask, root)
 
@@ -238,8 +237,3 @@ class Server:
         play.bills.append(bill)
         self.record.server_start(play.round.number, what, bill, self.study.server.profile.fastest)
         return await self.world.work(bill.total_seconds, ticket)
-
-
-def _draws_blindly(algorithm: object) -> bool:
-    """Whether its cohorts are FedAvg's, which any devices on line will do for."""
-    return getattr(type(getattr(algorithm, "algorithm", algorithm)), "cohort", None) is FedAvg.cohort

@@ -205,7 +205,7 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     weights = {key: value.clone() for key, value in model.state_dict().items()}
     party = Party("device", 1, model, cross_entropy, x, y, round=0, cycle=0, seed=0)
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
-    phase = Phase("train", n, batch, traffic=traffic)
+    phase = Phase("train", "batch", n, batch, traffic=traffic)
     meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
     counts = (meter.step_flops(phase), *meter.step_kinds(phase), meter.step_floats(phase))
     _, operators, convolutions = meter.step_starts(phase)

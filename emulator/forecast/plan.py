@@ -278,7 +278,7 @@ def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
     assert study.dataset
     costs, split = Costs(study, label, seed), study.splits[seed]
     examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in some(split.validation))
-    once = costs.meter.flops(Phase("evaluate", examples, FORWARD, backward=""))
+    once = costs.meter.flops(Phase("evaluate", "forward", examples, FORWARD))
     kinds = study.algorithms[label].downloads
     everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in some(split.train))
     often = Conduct.of(scenario).schedule.personalise_every

@@ -25,7 +25,7 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.record import Line, read_lines
-from emulator.study.guarded import Vetted
+from emulator.study.guarded import Guarded
 from emulator.study.jobs import Run, Trained, combine, request, train
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
@@ -164,7 +164,7 @@ def _few(held: Held, name: str) -> tuple[ndarray, ...]:
 
 def _idle(algorithm: Any) -> Any:
     """The algorithm, training once and hardly moving; as it is, if it is made in another way than ours."""
-    if isinstance(algorithm, Vetted):
+    if isinstance(algorithm, Guarded):
         return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:
         return algorithm

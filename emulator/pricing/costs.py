@@ -134,7 +134,7 @@ class Costs:
     def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
         """What encodings of these kinds read and write, each taken to be as large as the model."""
         traffic = float(CODING * len(kinds) * messages * self.parameters)
-        return (Phase(name, examples=0, batch=1, backward="", traffic=traffic),) if traffic else ()
+        return (Phase(name, "forward", traffic=traffic),) if traffic else ()
 
     def _bill(self, device: Device, work: Work) -> Bill:
         key = (device.profile.name, work)

@@ -44,7 +44,7 @@ def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: i
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = study.algorithms[label]
     trained = [parameter for parameter in study.module.parameters() if parameter.requires_grad]
-    phases = [phase for phase in algorithm.device_work(load) if phase.backward and _examples(phase)]
+    phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
     return Footprint(
         parameters=_bytes(list(study.module.state_dict().values())),
         gradients=_bytes(trained),

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from algorithms.algorithm import Message, Training
-from algorithms.continual import Continual
-from algorithms.fedcl import FedCL
-from algorithms.fedshare import FedShare
+from algorithms.algorithm import Message
 from devices.data.dataset import Dataset
 from devices.device import Device
+from emulator.study.guarded import Guarded
 from emulator.study.study import Study
 from network.links.link import Link
 from network.sharing.flow import Topology
-from scenarios.build import machines, plugins, wiring
+from scenarios.build import machines, wiring
 from scenarios.schema.scenario import Scenario
 
 
@@ -42,19 +40,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Mute:
+class Mute(Guarded):
     """An algorithm of which a replay asks only how it trains and whom it asks: nothing is sent that has a shape."""
-
-    algorithm: Any
-
-    @property
-    def training(self) -> Training:
-        made: Training = self.algorithm.training
-        return made
-
-    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        asked: Sequence[str] = self.algorithm.cohort(round, names, count, seed)
-        return asked
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
         return {}
@@ -68,10 +55,10 @@ class Bare(Study):
         return nn.Identity()
 
 
-def bare(scenario: Scenario, algorithms: Mapping[str, Any], setting: Setting, cycles: int) -> Bare:
+def bare(scenario: Scenario, algorithms: Mapping[str, Guarded], setting: Setting, cycles: int) -> Bare:
     """The study of a replay; `algorithms` by label, `cycles` above 1 where the data drift."""
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
-    made: Mapping[str, Any] = {label: Mute(algorithm) for label, algorithm in algorithms.items()}
+    made: Mapping[str, Any] = {label: Mute(label, guarded.algorithm) for label, guarded in algorithms.items()}
     return Bare(
         model=scenario.model,
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles),
@@ -85,25 +72,3 @@ def bare(scenario: Scenario, algorithms: Mapping[str, Any], setting: Setting, cy
         topology=setting.topology,
         always_on=setting.always_on,
     )
-
-
-def algorithms_of(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's algorithms, by label.  Raises BadScenario."""
-    return {
-        entry.name: plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
-        for entry in scenario.algorithms
-    }
-
-
-def keeps(algorithm: Any) -> bool:
-    """Whether a device that trained keeps something even if its reply is not counted.
-
-    Of an algorithm that does not come with fedlapse nobody knows, so it is taken to.
-    """
-    if isinstance(algorithm, FedCL):
-        return algorithm.holder.remembers
-    if isinstance(algorithm, Continual):
-        return algorithm.variant == "alg2"
-    if isinstance(algorithm, FedShare):
-        return algorithm.split != "per_round"
-    return not type(algorithm).__module__.startswith("algorithms.")

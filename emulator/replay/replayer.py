@@ -29,9 +29,10 @@ from emulator.play.rows import Diary
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.replay.bare import Setting, algorithms_of, bare, keeps
+from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
+from emulator.study.build import algorithms_of
 from emulator.study.jobs import Opening, Run, State, Trained, combine, request, start, train
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
@@ -96,7 +97,7 @@ class Replayer:
         conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None)
         prices = Prices(study, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(Run(script.label, script.seed))
-        check = Check(script, keeps(chosen[script.label]), anyway)
+        check = Check(script, chosen[script.label].keeps_uncounted, anyway)
         record = ReplayRecord(folder, world.now, script, check)
         stage = Stage(world, study, outcome.run, conduct, record, prices)
         line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))

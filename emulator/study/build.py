@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from emulator.study.guarded import Vetted
+from emulator.study.guarded import Guarded
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Split, Study
 from scenarios.build import machines, parts, plugins, wiring
-from scenarios.schema.scenario import Entry, Scenario
+from scenarios.schema.scenario import Scenario
 
 
 def study_of(scenario: Scenario) -> Study:
@@ -24,7 +24,7 @@ def study_of(scenario: Scenario) -> Study:
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
-    algorithms = {entry.name: _algorithm(entry, scenario) for entry in scenario.algorithms}
+    algorithms = algorithms_of(scenario)
     encodings = {entry.name: plugins.encoding(entry, algorithms[entry.name]) for entry in scenario.algorithms}
     return Study(
         model=scenario.model,
@@ -43,5 +43,10 @@ def study_of(scenario: Scenario) -> Study:
     )
 
 
-def _algorithm(entry: Entry, scenario: Scenario) -> Any:
-    return Vetted(entry.name, plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle))
+def algorithms_of(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's algorithms, guarded, by label.  Raises BadScenario."""
+    made = {
+        entry.name: plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
+        for entry in scenario.algorithms
+    }
+    return {label: Guarded(label, algorithm) for label, algorithm in made.items()}

@@ -10,16 +10,28 @@ import os
 import sys
 import traceback
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
+from algorithms.algorithm import (
+    INTERFACE,
+    Algorithm,
+    Answer,
+    Load,
+    Message,
+    Party,
+    Phase,
+    Reply,
+    Request,
+    Tensors,
+    Work,
+)
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
 
@@ -48,98 +60,28 @@ class Faulty(BadScenario):
 
 
 @dataclass(frozen=True)
-class Vetted:
-    """See algorithms.algorithm.Algorithm.  Every method raises Faulty for what is the algorithm's own mistake.
+class Guarded:
+    """An algorithm, asked as algorithms.algorithm.Algorithm says; its members are made of INTERFACE, below.
 
-    Whether an upload is finite is the server's to say: it refuses that one, and the run goes on.
+    Every one raises Faulty for what is the algorithm's own mistake.  Whether an upload is finite is the server's to
+    say: it refuses that one, and the run goes on.
     """
 
     label: str
     algorithm: Algorithm
 
-    @property
-    def downloads(self) -> Collection[str]:
-        return self.algorithm.downloads
-
-    @property
-    def uploads(self) -> Collection[str]:
-        return self.algorithm.uploads
-
-    @property
-    def squares(self) -> Collection[str]:
-        return self.algorithm.squares
-
-    @property
-    def sums_only(self) -> bool:
-        return self.algorithm.sums_only
-
-    @property
-    def encodings(self) -> Mapping[str, str]:
-        return self.algorithm.encodings
-
-    def download_form(self, server: Party) -> Message:
-        with self._blamed("download_form"):
-            return _form_of(self.algorithm.download_form(server))
-
-    def upload_form(self, round: int, model: nn.Module) -> Message:
-        with self._blamed("upload_form", f", round {round}"):
-            return _form_of(self.algorithm.upload_form(round, model))
-
-    @property
-    def training(self) -> Training:
-        return self.algorithm.training
-
-    def start(self, weights: Tensors, server: Party) -> Message:
-        with self._blamed("start"):
-            model = _shapes(weights)
-            return _state(self.algorithm.start(weights, server), model)
-
-    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        with self._blamed("cohort", f", round {round}"):
-            return _cohort(self.algorithm.cohort(round, names, count, seed), names, count)
-
-    def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        with self._blamed("request", _at(server)):
-            return _request(self.algorithm.request(state, names, server), self.downloads)
-
-    def train(self, download: Message, device: Party) -> Reply:
-        with self._blamed("train", _at(device)):
-            form = self.algorithm.upload_form(device.round, device.model)
-            wanted = {kind: _shapes(tensors) for kind, tensors in form.items()}
-            return _reply(self.algorithm.train(download, device), wanted, _shapes(device.model.state_dict()))
-
-    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        with self._blamed("combine", _at(server)):
-            model = _shapes(state["weights"])
-            return _state(self.algorithm.combine(state, replies, server), model)
-
-    def request_work(self, load: Load) -> Work:
-        with self._blamed("request_work", f", round {load.round}"):
-            return _work(self.algorithm.request_work(load))
-
-    def device_work(self, load: Load) -> Work:
-        with self._blamed("device_work", f", round {load.round}"):
-            return _work(self.algorithm.device_work(load))
-
-    def combine_work(self, load: Load) -> Work:
-        with self._blamed("combine_work", f", round {load.round}"):
-            return _work(self.algorithm.combine_work(load))
-
-    def device_floats(self, load: Load) -> float:
-        with self._blamed("device_floats", f", round {load.round}"):
-            return float(self.algorithm.device_floats(load))
-
     @contextmanager
-    def _blamed(self, half: str, where: str = "") -> Iterator[None]:
+    def blamed(self, asked: str, where: str = "") -> Iterator[None]:
+        """Raises Faulty for whatever goes wrong while the algorithm answers."""
         try:
             yield
         except _Unfit as unfit:
-            raise Faulty(self.label, where, f"{half}() {unfit}") from None
+            raise Faulty(self.label, where, f"{asked} {unfit}") from None
         except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
             if os.environ.get(TRACEBACK):
                 traceback.print_exception(error)
             said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
-            raise Faulty(self.label, where, f"{half}() raised {_short(said)}{self._place(error)}") from None
+            raise Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}") from None
 
     def _place(self, error: BaseException) -> str:
         """Where it was raised: the innermost line of the algorithm's own file, or else of any but this."""
@@ -158,8 +100,12 @@ def _short(said: str) -> str:
     return in_one_line(said, 160)
 
 
-def _at(party: Party) -> str:
-    return f", round {party.round}" + (f", device {party.name}" if party.name != "server" else "")
+def _where(args: Sequence[Any]) -> str:
+    """The round and the device of a call: the first of its arguments that tells a round does."""
+    told = next(arg for arg in args if isinstance(arg, (int, Load, Party)))
+    if isinstance(told, Party) and told.name != "server":
+        return f", round {told.round}, device {told.name}"
+    return f", round {told if isinstance(told, int) else told.round}"
 
 
 def _kind_of(value: object) -> str:
@@ -171,24 +117,30 @@ def _shapes(tensors: Tensors) -> Shapes:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
 
 
-def _form_of(found: Any) -> Message:
+# ---- what each kind of answer must look like: the answer, of whom, and to what
+
+
+def _form_of(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Message:
     _sendable(found, "returned")
     return dict(found)
 
 
-def _state(found: Any, model: Shapes) -> Message:
+def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     if not isinstance(found, Mapping) or "weights" not in found:
         kinds = f"a mapping with {_listed(found)}" if isinstance(found, Mapping) else _kind_of(found)
         raise _Unfit(f'must return {{"weights": ...}}, the model by the names of its tensors, not {kinds}')
     _sendable(found, "returned")
-    _same(found["weights"], model, "weights")
+    server: Party = args[-1]
+    _same(found["weights"], _shapes(server.model.state_dict()), "weights")
     for name, tensor in found["weights"].items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise _Unfit(f"returned weights that are not finite ({name})")
     return dict(found)
 
 
-def _cohort(found: Any, names: Sequence[str], count: int) -> Sequence[str]:
+def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[str]:
+    names: Sequence[str] = args[1]
+    count: int = args[2]
     if isinstance(found, (str, Mapping)) or not hasattr(found, "__iter__"):
         raise _Unfit(f"must return a list of device names, not {_kind_of(found)}")
     chosen: Sequence[str] = found if isinstance(found, (list, tuple)) else list(found)
@@ -205,48 +157,63 @@ def _cohort(found: Any, names: Sequence[str], count: int) -> Sequence[str]:
     return chosen
 
 
-def _request(found: Any, kinds: Collection[str]) -> Request:
+def _request(found: Any, algorithm: Algorithm, _args: Sequence[Any]) -> Request:
     if not isinstance(found, Request):
         raise _Unfit(f'must return a Request, as Request({{"weights": ...}}), not {_kind_of(found)}')
     if not isinstance(found.extra, Mapping):
         raise _Unfit(f"must give `extra` as a mapping of device names, not {_kind_of(found.extra)}")
     for message in (found.download, *found.extra.values()):
         _sendable(message, "sends")
-        if unknown := set(message) - set(kinds):
-            raise _Unfit(f"sends {_listed(unknown)}; `downloads` must name every kind, and has {_listed(kinds)}")
+        if unknown := set(message) - set(algorithm.downloads):
+            known = _listed(algorithm.downloads)
+            raise _Unfit(f"sends {_listed(unknown)}; `downloads` must name every kind, and has {known}")
     return found
 
 
-def _reply(found: Any, wanted: Mapping[str, Shapes], model: Shapes) -> Reply:
+def _reply(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Reply:
     if not isinstance(found, Reply):
         raise _Unfit(f'must return a Reply, as Reply({{"weights": ...}}, examples), not {_kind_of(found)}')
-    _sendable(found.upload, "uploads")
-    if set(found.upload) != set(wanted):
-        raise _Unfit(f"uploads {_listed(found.upload)}; `upload_form` says {_listed(wanted)}")
-    for kind, shapes in wanted.items():
-        _same(found.upload[kind], shapes, kind)
+    device: Party = args[-1]
+    _uploaded(found.upload, algorithm.upload_form(device.round, device.model))
     if type(found.examples) is not int:
         raise _Unfit(f"must say how many `examples` it used as an int, not {_kind_of(found.examples)}")
     _sendable(found.memory, "keeps")
     _sendable(found.if_counted, "keeps")
+    if found.memory and not algorithm.keeps_uncounted:
+        raise _Unfit(f"keeps {_listed(found.memory)} in `memory`, but `keeps_uncounted` is False; it must be True")
     if found.model:
         _sendable({"model": found.model}, "returned")
-        _same(found.model, model, "a model")
+        _same(found.model, _shapes(device.model.state_dict()), "a model")
     for what in ("leverage", "numbers"):
-        told = getattr(found, what)
-        if not isinstance(told, Mapping):
-            raise _Unfit(f"must give `{what}` as a mapping of numbers, not {_kind_of(told)}")
-        for name, value in told.items():
-            if not isinstance(name, str) or not isinstance(value, (int, float)):
-                raise _Unfit(f"says a {what.rstrip('s')} of {name!r}: {value!r}; it must be a name and a number")
+        _numbers(what, getattr(found, what))
     return found
 
 
-def _work(found: Any) -> Work:
+def _uploaded(upload: Any, form: Message) -> None:
+    _sendable(upload, "uploads")
+    if set(upload) != set(form):
+        raise _Unfit(f"uploads {_listed(upload)}; `upload_form` says {_listed(form)}")
+    for kind, tensors in form.items():
+        _same(upload[kind], _shapes(tensors), kind)
+
+
+def _numbers(what: str, told: Any) -> None:
+    if not isinstance(told, Mapping):
+        raise _Unfit(f"must give `{what}` as a mapping of numbers, not {_kind_of(told)}")
+    for name, value in told.items():
+        if not isinstance(name, str) or not isinstance(value, (int, float)):
+            raise _Unfit(f"says a {what.rstrip('s')} of {name!r}: {value!r}; it must be a name and a number")
+
+
+def _work(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Work:
     phases = tuple(found) if isinstance(found, (list, tuple)) else None
     if phases is None or not all(isinstance(phase, Phase) for phase in phases):
         raise _Unfit(f"must return a tuple of Phases, as (Phase(...),), not {_of_what(found)}")
     return phases
+
+
+def _number(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> float:
+    return float(found)
 
 
 def _of_what(found: Any) -> str:
@@ -294,3 +261,36 @@ def _form(dtype: torch.dtype, shape: torch.Size) -> str:
 
 def _listed(kinds: Collection[Any]) -> str:
     return ", ".join(sorted(map(str, kinds))) or "nothing"
+
+
+# ---- the members of a Guarded
+
+LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
+    "form": _form_of,
+    "state": _state,
+    "names": _cohort,
+    "request": _request,
+    "reply": _reply,
+    "work": _work,
+    "number": _number,
+}
+
+
+def _fact(name: str) -> property:
+    def fact(self: Guarded) -> Any:
+        with self.blamed(name):
+            return getattr(self.algorithm, name)
+
+    return property(fact)
+
+
+def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> Callable[..., Any]:
+    def method(self: Guarded, *args: Any) -> Any:
+        with self.blamed(f"{name}()", _where(args)):
+            return look(getattr(self.algorithm, name)(*args), self.algorithm, args)
+
+    return method
+
+
+for _name, _answer in INTERFACE.items():
+    setattr(Guarded, _name, _fact(_name) if _answer == "fact" else _method(_name, LOOKS[_answer]))

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from algorithms.algorithm import Algorithm, Training
+from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
 from scenarios.schema import scenario as schema
 from scenarios.schema.scenario import Entry
@@ -30,8 +30,6 @@ from scenarios.text.source import Loc
 
 GROUP = "fedlapse.algorithms"
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
-HALVES = ("start", "cohort", "request", "train", "combine", "request_work", "device_work", "combine_work")
-FORMS = ("download_form", "upload_form", "device_floats")
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
@@ -69,13 +67,19 @@ def kind(key: str) -> type[Any]:
 def kind_at(path: str) -> type[Any]:
     """The algorithm's class at a dotted path.  Raises Unknown."""
     found = thing(path)
-    missing = [half for half in (*HALVES, *FORMS) if not callable(getattr(found, half, None))]
+    missing = _missing(found)
     if not isinstance(found, type) or not is_dataclass(found) or missing:
         lacks = f"; it lacks {', '.join(missing)}" if missing else ""
         raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
     for slip in _slips(found):
         raise Unknown(f"{path} {slip}")
     return found
+
+
+def _missing(kind: Any) -> list[str]:
+    """Members of the interface that a class lacks; a field without a default is no attribute of it."""
+    has = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
+    return [name for name in INTERFACE if name not in has]
 
 
 def _slips(kind: type[Any]) -> Iterator[str]:
@@ -87,7 +91,7 @@ def _slips(kind: type[Any]) -> Iterator[str]:
         yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
     for name in {field.name for field in fields(kind)} & {"downloads", "uploads"}:
         yield f"makes {name} an option; write `{name}: ClassVar[Collection[str]] = ...`"
-    given = {*HALVES, *FORMS, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
+    given = {*INTERFACE, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
     for name, value in written.items():
         near = get_close_matches(name, given - written.keys(), n=1, cutoff=0.8)
         if inspect.isfunction(value) and name not in given and near:
@@ -228,8 +232,7 @@ def _modules() -> list[str]:
 
 def _class(module: ModuleType, key: str) -> type[Any] | None:
     for name, found in inspect.getmembers(module, inspect.isclass):
-        own = found.__module__ == module.__name__ and all(callable(getattr(found, half, None)) for half in HALVES)
-        if name.lower() == key and own and name != "Algorithm":
+        if name.lower() == key and found.__module__ == module.__name__ and not _missing(found):
             return found
     return None
 

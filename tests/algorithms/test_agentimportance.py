@@ -443,8 +443,8 @@ def test_buffers_have_no_importance_and_are_counted_by_examples(importance: str)
 # ---- work
 
 
-TRAIN = Phase("train", 20, batch=8, epochs=2, traffic=sgd_traffic(1000, 0.9))
-FISHER = Phase("fisher", 20, batch=20, traffic=1000 * SQUARES)
+TRAIN = Phase("train", "batch", 20, batch=8, epochs=2, traffic=sgd_traffic(1000, 0.9))
+FISHER = Phase("fisher", "each", 20, batch=20, traffic=1000 * SQUARES)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_without_a_use_for_importance_none_is_held_and_no_path_is_watched() -> N
 def test_the_work_of_the_server(weighted: bool, tensors: int) -> None:
     algorithm = AgentImportance(ROUGH, weighted=weighted)
     (phase,) = algorithm.combine_work(Load(1, 0, parameters=1000, replies=4))
-    assert phase == Phase("combine", 0, 1, backward="", traffic=1000.0 * tensors)
+    assert phase == Phase("combine", "forward", traffic=1000.0 * tensors)
     assert algorithm.request_work(Load(1, 0, 1000)) == ()
 
 

@@ -449,7 +449,7 @@ def test_globs_behind_an_exclamation_mark_name_what_is_left_out() -> None:
 
 def test_a_phase_refuses_floats_that_are_not_numbers() -> None:
     with pytest.raises(ValueError, match="per_parameter of phase 'train' is -1"):
-        Meter(wide(), (40,), cross_entropy).steps(Phase("train", 8, 8, per_parameter=-1.0))
+        Meter(wide(), (40,), cross_entropy).steps(Phase("train", "batch", 8, 8, per_parameter=-1.0))
 
 
 # ---- mistakes

@@ -35,11 +35,11 @@ def by_hand(name: str) -> tuple[int, int, int]:
 def test_flops_are_those_of_the_gates_and_of_the_softmax(name: str) -> None:
     forward, softmax, state = by_hand(name)
     it = meter(name)
-    assert it.flops(Phase("evaluate", 5, 5, backward="")) == 5 * forward
+    assert it.flops(Phase("evaluate", "forward", 5, 5)) == 5 * forward
     # All gradients but that of the first state, which is zeros.
-    assert it.flops(Phase("train", 5, 5)) == 5 * (3 * forward - state)
-    assert it.flops(Phase("fisher", 5, 5)) == 5 * (3 * forward - state)
-    assert it.flops(Phase("retrain", 5, 5, backward="softmax.*")) == 5 * (forward + softmax)
+    assert it.flops(Phase("train", "batch", 5, 5)) == 5 * (3 * forward - state)
+    assert it.flops(Phase("fisher", "each", 5, 5)) == 5 * (3 * forward - state)
+    assert it.flops(Phase("retrain", "batch", 5, 5, backward="softmax.*")) == 5 * (forward + softmax)
 
 
 @pytest.mark.slow
@@ -55,8 +55,8 @@ def test_it_agrees_with_the_counter_where_layers_are_not_fused(name: str) -> Non
         slopes = torch.autograd.grad(cross_entropy(model(x), y).mean(), weights, create_graph=True)
         torch.autograd.grad(slopes, weights, grad_outputs=[torch.ones_like(slope) for slope in slopes])
     it = meter(name)
-    assert it.flops(Phase("train", 4, 4)) == first.get_total_flops()
-    assert it.flops(Phase("reverse", 0, 4, second_order=4)) == second.get_total_flops()
+    assert it.flops(Phase("train", "batch", 4, 4)) == first.get_total_flops()
+    assert it.flops(Phase("reverse", "batch", 0, 4, second_order=4)) == second.get_total_flops()
 
 
 @pytest.mark.slow
@@ -64,8 +64,8 @@ def test_it_agrees_with_the_counter_where_layers_are_not_fused(name: str) -> Non
 def test_texts_with_one_label_cost_nearly_the_same(name: str) -> None:
     one = Meter(build(name, 0, V), (T,), cross_entropy, torch.long)
     forward, _, state = by_hand(name)
-    assert one.flops(Phase("train", 4, 4)) == 4 * (3 * forward - state)
-    assert 0 < one.step_floats(Phase("train", 4, 4)) < meter(name).step_floats(Phase("train", 4, 4))
+    assert one.flops(Phase("train", "batch", 4, 4)) == 4 * (3 * forward - state)
+    assert 0 < one.step_floats(Phase("train", "batch", 4, 4)) < meter(name).step_floats(Phase("train", "batch", 4, 4))
 
 
 @pytest.mark.slow
@@ -73,12 +73,12 @@ def test_texts_with_one_label_cost_nearly_the_same(name: str) -> None:
 def test_each_text_in_a_batch_of_its_own_reads_all_weights_again(name: str) -> None:
     it = meter(name)
     parameters = sum(p.numel() for p in it.model.parameters())
-    one = it.step_floats(Phase("train", 1, 1))
+    one = it.step_floats(Phase("train", "batch", 1, 1))
     # The gradient read and its square written (2); the square read, a float64 sum read and written (1 + 2 + 2).
-    assert it.step_floats(Phase("fisher", 8, 8)) == 8 * (one + 7 * parameters)
+    assert it.step_floats(Phase("fisher", "each", 8, 8)) == 8 * (one + 7 * parameters)
 
 
-@pytest.mark.parametrize("order", ["forward", "first", "second"])
+@pytest.mark.parametrize("order", ["forward", "batch", "second"])
 def test_two_sizes_of_a_batch_tell_what_every_other_costs(order: str) -> None:
     it = meter("lstm-tiny")
     for batch in (3, 17):

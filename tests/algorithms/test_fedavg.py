@@ -138,9 +138,9 @@ def test_the_work_of_a_round() -> None:
     load = Load(round=4, examples=20, parameters=1000, kinds=("weights",), replies=6)
     assert algorithm.request_work(load) == ()
     moved = sgd_traffic(1000, 0.9)
-    assert algorithm.device_work(load) == (Phase("train", 20, batch=8, epochs=2, traffic=moved),)
+    assert algorithm.device_work(load) == (Phase("train", "batch", 20, batch=8, epochs=2, traffic=moved),)
     # six models are read and one is written
-    assert algorithm.combine_work(load) == (Phase("combine", 0, batch=1, backward="", traffic=7000.0),)
+    assert algorithm.combine_work(load) == (Phase("combine", "forward", traffic=7000.0),)
 
 
 def test_a_device_with_fewer_examples_than_a_batch_computes_on_those() -> None:

@@ -240,7 +240,7 @@ def test_leverage_is_that_of_the_importance_received() -> None:
 def test_the_server_works_when_an_importance_is_due() -> None:
     algorithm = FedCL(ROUGH, interval=10)
     load = Load(round=20, examples=600, parameters=1000)
-    assert algorithm.request_work(load) == (Phase("omega", 600, CHUNK, traffic=1000 * SQUARES),)
+    assert algorithm.request_work(load) == (Phase("omega", "each", 600, CHUNK, traffic=1000 * SQUARES),)
     assert algorithm.request_work(replace(load, round=21)) == ()
 
 

@@ -191,7 +191,7 @@ def test_the_declared_flops_are_those_that_torch_counts(meta: Any) -> None:
 def test_the_work_of_combining() -> None:
     load = Load(0, examples=10, parameters=1000, replies=2)
     plain = FedAvg(TRAINING).combine_work(load)
-    meta = Phase("meta", 10, 4, epochs=1, traffic=sgd_traffic(1000, 0.0))
+    meta = Phase("meta", "batch", 10, 4, epochs=1, traffic=sgd_traffic(1000, 0.0))
     assert FedMeta(TRAINING).combine_work(load) == (*plain, meta)
     assert FedMeta(TRAINING, meta="E_epochs").combine_work(load) == (*plain, replace(meta, epochs=2))
 

@@ -252,7 +252,7 @@ def test_the_work_of_a_round() -> None:
     algorithm = SCAFFOLD(ROUGH)
     first = Load(0, examples=20, parameters=1000, kinds=("weights",), replies=4)
     later = replace(first, round=1, kinds=("weights", "control"))
-    train = Phase("train", 20, batch=8, epochs=2, traffic=sgd_traffic(1000, 0.9))
+    train = Phase("train", "batch", 20, batch=8, epochs=2, traffic=sgd_traffic(1000, 0.9))
     assert algorithm.device_work(first) == (train,)
     assert algorithm.device_work(later) == (replace(train, traffic=train.traffic + 1000 * CORRECTION),)
     assert (algorithm.device_floats(first), algorithm.device_floats(later)) == (0, 1000)

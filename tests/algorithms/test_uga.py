@@ -290,11 +290,11 @@ def test_the_work_of_a_round() -> None:
     moved, load = sgd_traffic(1000, 0.9), Load(0, examples=10, parameters=1000, replies=2)
     work = UGA(training, budget_mb=0.0, mu=0.1).device_work(load)  # T = 12, every 4th: 3 segments of 4 steps
     assert work == (
-        Phase("train", 10, 4, epochs=4, traffic=moved + 1000 * PULL_PLAIN),
-        Phase("gradient", 10, 4, traffic=1000 * SQUARES),
+        Phase("train", "batch", 10, 4, epochs=4, traffic=moved + 1000 * PULL_PLAIN),
+        Phase("gradient", "batch", 10, 4, traffic=1000 * SQUARES),
         # not again: steps 3, 7 and 11, of which only the last is short (2 examples of 4)
-        Phase("replay", 40 - (4 + 4 + 2), 4, traffic=moved + 1000 * PULL_PLAIN),
-        Phase("trace", 0, 4, second_order=40, traffic=1000 * (ADJOINT + ADJOINT_MOMENTUM + 2 * PULL_SPRING)),
+        Phase("replay", "batch", 40 - (4 + 4 + 2), 4, traffic=moved + 1000 * PULL_PLAIN),
+        Phase("trace", "batch", 0, 4, second_order=40, traffic=1000 * (ADJOINT + ADJOINT_MOMENTUM + 2 * PULL_SPRING)),
     )
     assert [phase.name for phase in UGA(training).device_work(load)] == ["train", "gradient", "trace"]
     (combine,) = UGA(training).combine_work(load)

@@ -91,7 +91,7 @@ def test_a_negative_overhead_is_refused():
 @pytest.mark.parametrize("name", FLASH)
 def test_a_phone_takes_the_seconds_that_flash_measured(name):
     parameters = sum(p.numel() for p in leaf_cnn().to("meta").parameters())
-    step = Phase("train", examples=10, batch=10, traffic=sgd_traffic(parameters, 0))
+    step = Phase("train", "batch", examples=10, batch=10, traffic=sgd_traffic(parameters, 0))
     floats = Meter(leaf_cnn(), (1, 28, 28), cross_entropy).step_floats(step)
     seconds = device(profiles()[name]).seconds(flops_of_a_batch_of_ten(), floats, 1)
     assert seconds == pytest.approx(FLASH[name], rel=1e-3)

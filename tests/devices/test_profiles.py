@@ -80,9 +80,9 @@ def test_the_operators_that_a_step_starts_are_counted_by_hand(pairs):
     """
     layers = [layer for _ in range(pairs) for layer in (torch.nn.Linear(8, 8), torch.nn.ReLU())]
     it = small(*layers, torch.nn.Linear(8, 10))
-    assert it.step_starts(Phase("train", 12, 4)) == (0, 6 * pairs, 0)
-    assert it.step_starts(Phase("train", 12, 5)) == (0, 6 * pairs, 0)  # the last batch has as many
-    assert it.step_starts(Phase("sums", 0, 1, traffic=9.0)) == (0, 0, 0)
+    assert it.step_starts(Phase("train", "batch", 12, 4)) == (0, 6 * pairs, 0)
+    assert it.step_starts(Phase("train", "batch", 12, 5)) == (0, 6 * pairs, 0)  # the last batch has as many
+    assert it.step_starts(Phase("sums", "batch", 0, 1, traffic=9.0)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -90,8 +90,8 @@ def test_a_convolution_is_started_forward_and_back(layers):
     convolutions = [torch.nn.Conv2d(1, 1, 3, padding=1) for _ in range(layers)]
     model = torch.nn.Sequential(*convolutions, torch.nn.Flatten(), torch.nn.Linear(16, 10))
     it = Meter(model, (1, 4, 4), cross_entropy)
-    assert it.step_starts(Phase("train", 8, 4))[2] == 2 * layers
-    assert it.step_starts(Phase("evaluate", 8, 4, backward=""))[2] == layers
+    assert it.step_starts(Phase("train", "batch", 8, 4))[2] == 2 * layers
+    assert it.step_starts(Phase("evaluate", "forward", 8, 4))[2] == layers
 
 
 @pytest.mark.slow
@@ -101,7 +101,11 @@ def test_operators_inside_recurrent_layers_do_not_count_however_long_the_text(na
     """Of a GRU its positions do; an LSTM is a single operator."""
     it = Meter(build(name, 0, 11), (length,), cross_entropy, torch.long, (length,))
     other = Meter(build(name, 0, 11), (5,), cross_entropy, torch.long, (5,))
-    train, fisher, product = Phase("train", 8, 4), Phase("fisher", 8, 4), Phase("reverse", 0, 4, second_order=8)
+    train, fisher, product = (
+        Phase("train", "batch", 8, 4),
+        Phase("fisher", "each", 8, 4),
+        Phase("reverse", "batch", 0, 4, second_order=8),
+    )
     assert it.step_starts(train)[1:] == other.step_starts(train)[1:]
     assert it.step_starts(train)[::2] == (positions * length, 0)
     assert it.step_starts(train)[1] > 0  # the embedding's, and the mean over positions
@@ -168,7 +172,7 @@ def test_every_shipped_profile_has_power_and_says_where_it_is_from():
 @pytest.mark.slow
 def test_a_cnns_flops_are_split_by_hand():
     it = Meter(build("mnist-cnn", 0), (1, 28, 28), cross_entropy)
-    step = Phase("train", 20, 10)
+    step = Phase("train", "batch", 20, 10)
     # forward: 5 x 5 kernels on 28 x 28 and 14 x 14; training has three such products, but none for the image
     first, second = 2 * 28 * 28 * 32 * 25, 2 * 14 * 14 * 64 * 32 * 25
     conv, recurrent = it.step_kinds(step)
@@ -184,18 +188,18 @@ def test_a_recurrent_layers_flops_and_positions_are_counted_by_hand(name, gates,
     it, n, length = Meter(build(name, 0, 11), (6,), cross_entropy, torch.long, (6,)), 5, 6
     state = 2 * gates * units * units
     forward = length * (2 * gates * units * embedding + state)
-    assert it.step_kinds(Phase("evaluate", n, n, backward="")) == (0, n * forward)
-    assert it.step_kinds(Phase("train", 2 * n, n)) == (0, n * (3 * forward - state))
-    assert it.step_kinds(Phase("train", n, n, backward="softmax.*")) == (0, n * forward)
-    assert it.step_starts(Phase("train", 2 * n, n))[0] == (0 if fused else length)
-    assert it.step_starts(Phase("evaluate", n, n, backward=""))[0] == pytest.approx(0 if fused else length / 3)
-    assert it.step_starts(Phase("fisher", n, n))[0] == (0 if fused else n * length)  # each text alone
+    assert it.step_kinds(Phase("evaluate", "forward", n, n)) == (0, n * forward)
+    assert it.step_kinds(Phase("train", "batch", 2 * n, n)) == (0, n * (3 * forward - state))
+    assert it.step_kinds(Phase("train", "batch", n, n, backward="softmax.*")) == (0, n * forward)
+    assert it.step_starts(Phase("train", "batch", 2 * n, n))[0] == (0 if fused else length)
+    assert it.step_starts(Phase("evaluate", "forward", n, n))[0] == pytest.approx(0 if fused else length / 3)
+    assert it.step_starts(Phase("fisher", "each", n, n))[0] == (0 if fused else n * length)  # each text alone
 
 
 @pytest.mark.slow
 def test_hessian_vector_products_keep_the_shares_of_the_layers():
     it = Meter(build("char-gru-small", 0, 11), (6,), cross_entropy, torch.long, (6,))
-    once, twice = Phase("train", 5, 5), Phase("reverse", 0, 5, second_order=5)
+    once, twice = Phase("train", "batch", 5, 5), Phase("reverse", "batch", 0, 5, second_order=5)
     shares = [it.step_kinds(phase)[1] / it.step_flops(phase) for phase in (once, twice)]
     assert shares[1] == pytest.approx(shares[0], rel=0.01)
     assert it.step_starts(twice)[0] == 18
@@ -205,7 +209,7 @@ def test_hessian_vector_products_keep_the_shares_of_the_layers():
 def test_a_fused_layer_reads_its_weights_once_however_long_the_text():
     def floats(length, n):
         it = Meter(build("lstm-tiny", 0, 11), (length,), cross_entropy, torch.long, (length,))
-        return it.step_floats(Phase("train", n, n))
+        return it.step_floats(Phase("train", "batch", n, n))
 
     weights = 2 * 4 * (32 * 32 + 32)
     # the share that does not grow with the batch: a product at each position would read the weights again

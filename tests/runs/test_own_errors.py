@@ -81,7 +81,7 @@ class Slips(FedAvg):
         return 3.0 if self.slip == "device_work" else super().device_work(load)
 
     def combine_work(self, load):
-        return Phase("combine", 0, 1) if self.slip == "combine_work" else super().combine_work(load)
+        return Phase("combine", "batch", 0, 1) if self.slip == "combine_work" else super().combine_work(load)
 
 
 SLIPS = f"{Slips.__module__}:Slips"

@@ -18,6 +18,7 @@ from emulator.replay.script import Part, Script, Served, Written, read_script
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET, GOLDEN, LINK
+from tests.runs.own_pass import own_pass
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +110,8 @@ def test_a_replay_on_other_links_is_the_run_on_those_links(ran, tmp_path, algori
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["fedavg", {"fedcl": {"interval": 2, "fallback": "keep_last"}}, {"fedcurv": {}}, {"fedshare": {}}]
+    "algorithm",
+    ["fedavg", {"fedcl": {"interval": 2, "fallback": "keep_last"}}, {"fedcurv": {}}, {"fedshare": {}}, own_pass()],
 )
 def test_a_replay_on_another_fleet_is_the_run_on_that_fleet(ran, tmp_path, monkeypatch, algorithm):
     """And needs no data."""

@@ -127,7 +127,7 @@ class Diligent(FedAvg):
         return super().request(state, names, server)
 
     def request_work(self, load):
-        return (Phase("look", load.examples, 64, backward=""),)
+        return (Phase("look", "forward", load.examples, 64),)
 
 
 def test_jobs_see_next_to_nothing_and_devices_alike_are_trained_once():

@@ -15,6 +15,7 @@ from emulator.pricing.costs import Costs
 from emulator.study.build import study_of
 from scenarios.load import build
 from tests.conftest import SMALL, merged
+from tests.runs.own_pass import own_pass
 
 BATCH, FAST = 10, 1e24
 
@@ -59,6 +60,19 @@ def test_what_each_step_starts_is_in_the_bill() -> None:
     operators = (seconds(operator_s=1.0) - seconds()) / steps
     assert operators == pytest.approx(round(operators))  # a count
     assert operators >= 2 * 7  # forward and back: three ReLUs, two pools, a flattening, another dense layer
+
+
+@pytest.mark.slow
+def test_a_pass_over_single_examples_has_the_price_of_fedcurvs_whatever_its_name() -> None:
+    """More than that of its batches: the gradient of each example is written, squared and added up."""
+    algorithms = [own_pass(called="ewc"), own_pass(called="ewc", kind="batch") | {"name": "batches"}, "fedcurv"]
+    study = study_of(build(merged(SMALL, {"algorithms": algorithms, "seeds": [1]})))
+    own, batches, curved = (
+        Costs(study, label, 1).device("pi-4-0", 0, ("weights",), ()) for label in ("own", "batches", "fedcurv")
+    )
+    assert own.seconds["ewc"] == curved.seconds["fisher"]
+    assert own.flops["ewc"] == curved.flops["fisher"]
+    assert own.seconds["ewc"] > batches.seconds["ewc"]
 
 
 @pytest.mark.slow

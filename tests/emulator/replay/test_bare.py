@@ -7,7 +7,6 @@ import pytest
 
 from algorithms import models
 from algorithms.algorithm import Message, Training
-from emulator.replay.bare import keeps
 from scenarios.build import plugins
 from tests.runs.test_work import CASES, NAMES, party
 
@@ -45,4 +44,4 @@ def kept(algorithm: Any) -> bool:
 def test_it_is_known_who_keeps_what_a_reply_that_is_not_counted_leaves(key: str, options: dict[str, Any]) -> None:
     training = replace(TRAINING, per_cycle=2) if "training" in options else TRAINING
     algorithm = plugins.kinds()[key](**{**options, "training": training})
-    assert keeps(algorithm) == kept(algorithm)
+    assert algorithm.keeps_uncounted == kept(algorithm)

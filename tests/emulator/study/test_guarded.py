@@ -1,0 +1,71 @@
+"""Each member of an algorithm is asked through a guard, which says in one line what is wrong with the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from algorithms import models
+from algorithms.algorithm import INTERFACE, Algorithm, Message, Party, Reply, Training
+from algorithms.fedavg import FedAvg
+from emulator.study.guarded import Faulty, Guarded
+from tests.runs.test_work import party
+
+TRAINING = Training(epochs=1, batch=3)
+
+
+@dataclass(frozen=True)
+class Rememberer(FedAvg):
+    """FedAvg whose devices keep the model that they received."""
+
+    admits: bool = False
+
+    @property
+    def keeps_uncounted(self) -> bool:
+        return self.admits
+
+    def train(self, download: Message, device: Party) -> Reply:
+        return replace(super().train(download, device), memory=download)
+
+
+@dataclass(frozen=True)
+class Broken(FedAvg):
+    @property
+    def encodings(self) -> Any:
+        return {}["up"]
+
+
+def train(algorithm: FedAvg) -> Any:
+    guarded: Any = Guarded("mine", algorithm)
+    weights = models.build("digits-cnn", 0).state_dict()
+    return guarded.train({"weights": weights}, party("a", "digits-cnn", 3, 0, {}))
+
+
+def test_the_table_of_the_interface_names_each_of_its_members() -> None:
+    members = {name for name in vars(Algorithm) if not name.startswith("_")} | set(Algorithm.__annotations__)
+    assert INTERFACE.keys() == members
+
+
+def test_a_guarded_algorithm_has_each_member_of_the_interface() -> None:
+    assert vars(Guarded).keys() >= INTERFACE.keys()
+
+
+def test_what_an_algorithm_says_of_itself_passes_through() -> None:
+    guarded: Any = Guarded("mine", FedAvg(TRAINING))
+    assert guarded.training is TRAINING
+    assert (guarded.uploads, guarded.keeps_uncounted, guarded.any_cohort_will_do) == (("weights",), False, True)
+
+
+def test_a_device_may_keep_only_what_its_algorithm_says_that_it_may() -> None:
+    assert "weights" in train(Rememberer(TRAINING, admits=True)).memory
+    said = r"^mine, round 0, device a: train\(\) keeps weights in `memory`, but `keeps_uncounted` is False"
+    with pytest.raises(Faulty, match=said):
+        train(Rememberer(TRAINING))
+
+
+def test_what_a_property_raises_is_told_as_what_a_method_raises() -> None:
+    guarded: Any = Guarded("mine", Broken(TRAINING))
+    with pytest.raises(Faulty, match=r"^mine: encodings raised KeyError: 'up' \(test_guarded\.py:\d+\)$"):
+        _ = guarded.encodings
