@@ -170,6 +170,41 @@ MUTANTS = [
         "return flow.wide * rest < ",
         "tests/network/sharing/test_fluid.py",
     ),
+    Mutant(
+        "a reply of 0 examples is sound",
+        "emulator/conversation/exchange.py",
+        "not 1 <= examples <= held",
+        "not 0 <= examples <= held",
+        "tests/emulator/conversation/test_exchange.py",
+    ),
+    Mutant(
+        "who was off when asked counts as late",
+        "emulator/conversation/exchange.py",
+        'raise Lost("off")',
+        "return",
+        "tests/emulator/conversation/test_exchange.py",
+    ),
+    Mutant(
+        "a late reply is kept for the new model",
+        "emulator/conversation/exchange.py",
+        "elif not refusal and round.count(name):",
+        "elif not refusal and (round.count(name) or True):",
+        "tests/emulator/conversation/test_exchange.py",
+    ),
+    Mutant(
+        "failed rounds need not be in a row",
+        "emulator/conversation/server.py",
+        "failures + 1 if play.round.failed else 0",
+        "failures + play.round.failed",
+        "tests/emulator/conversation/test_server.py",
+    ),
+    Mutant(
+        "the server listens to all addresses",
+        "emulator/play/over_sockets.py",
+        'web.TCPSite(server_side, "127.0.0.1", 0)',
+        'web.TCPSite(server_side, "0.0.0.0", 0)',
+        "tests/emulator/play/test_over_sockets.py",
+    ),
 ]
 
 

@@ -1,83 +1,70 @@
-"""Which replies count, and what kind of fault the others have; what a run that fails is advised."""
+"""What one device is asked in one round, and what becomes of its reply; the line and the device are played."""
 
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
-import numpy as np
 import pytest
 
-from emulator.conversation.exchange import Exchange, Refusal, Soundness
+from emulator.conversation.exchange import Exchange, Soundness
 from emulator.conversation.rounds import Round, RoundRules
-from emulator.conversation.server import Server
+from emulator.conversation.underway import Play
 from emulator.study.jobs import Run
 from emulator.worlds.interface import Parcel
-from network.wire import payload
+from network.wire.payload import NOTHING
 
-SHAPES = payload.manifest({"weights": {"w": np.zeros(2, np.float32)}})
-
-
-def reply(*values: float, examples: int = 3, **header: str) -> Parcel:
-    body = payload.encode({"weights": {"w": np.array(values, np.float32)}})
-    return Parcel.of({"round": 0, "examples": examples, **header}, body)
+HELD = 5  # examples of the device
 
 
-def asked(parcel: Parcel) -> tuple[Any, Exchange]:
-    """The round of a device with 5 examples, after its reply."""
-    study: Any = SimpleNamespace(held=lambda *_: range(5), cycle=lambda *_: 0)
-    rules = RoundRules(max=1, needed=1, ask=1)
-    play: Any = SimpleNamespace(round=Round(0, ["a"], rules, 0.0), away=(), replies={}, closing=Mock(), shapes=SHAPES)
-
-    class Line:
-        async def send(self, _: Parcel) -> None:
-            """It has arrived."""
-
-        async def receive(self) -> Parcel:
-            return parcel
-
-    line: Any = Line()
-    exchange = Exchange(lambda _: line, Mock(), Soundness(study, Run("fedavg", 1)))
-    asyncio.run(exchange.ask(play, "a", parcel))
-    return play, exchange
+def reply(round: int = 0, examples: int | None = 1) -> Parcel:
+    return Parcel.of({"round": round, "examples": examples}, NOTHING)
 
 
-def test_a_sound_reply_counts() -> None:
-    play, exchange = asked(reply(1.0, 2.0))
-    assert (play.round.counted, play.replies["a"][1], exchange.last) == (["a"], 3, None)
+def opened(names: Sequence[str] = ("a", "b")) -> Play:
+    state: Any = None
+    return Play(Round(0, names, RoundRules(1, len(names), len(names)), 0.0), 0.0, Mock(), Mock(), state, {})
+
+
+def asked(play: Play, line: Any, judge: Any = None) -> None:
+    exchange = Exchange(lambda name: line, Mock(), judge or Mock(**{"refusal.return_value": None}))
+    asyncio.run(exchange.ask(play, "a", Parcel.of({"round": 0, "counted": None}, NOTHING)))
+
+
+def line_that(*replies: Parcel) -> Any:
+    return Mock(send=AsyncMock(), rest=AsyncMock(), receive=AsyncMock(side_effect=replies))
 
 
 @pytest.mark.parametrize(
-    ("parcel", "kind", "text"),
-    [
-        (reply(1.0, 2.0, refusal="too small for 12 MB"), "device", "a refuses: too small for 12 MB"),
-        (reply(1.0, 2.0, examples=0), "examples", "says it used 0 examples; it holds 5"),
-        (reply(1.0, 2.0, examples=6), "examples", "says it used 6 examples; it holds 5"),
-        (reply(1.0), "form", "'weights' 'w' is float32 (1,); it must be float32 (2,)"),
-        (reply(1.0, np.inf), "values", "'weights' 'w' holds a value that is not finite"),
-    ],
+    ("examples", "sound"), [(0, False), (-1, False), (None, False), (6, False), (1, True), (5, True)]
 )
-def test_a_reply_that_is_not_sound_is_refused_with_the_kind_of_its_fault(parcel: Parcel, kind: Any, text: str) -> None:
-    play, exchange = asked(parcel)
-    assert exchange.last == Refusal(kind, text)
-    assert (play.round.counted, play.round.refused, play.replies) == ([], {"a"}, {})
+def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | None, sound: bool) -> None:
+    study, play = Mock(**{"held.return_value": range(HELD)}), opened()
+    refusal = Soundness(study, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
+    assert (refusal is None) is sound
+    if refusal:
+        assert (refusal.kind, refusal.text) == ("examples", f"says it used {examples} examples; it holds {HELD}")
 
 
-@pytest.mark.parametrize(
-    ("refusal", "advised"),
-    [
-        (Refusal("values", "a value in it is not finite"), True),
-        (Refusal("values", "a value of 3 MB is not finite"), True),
-        (Refusal("device", "a refuses: needs 12 MB"), False),
-        (Refusal("form", "lacks 'w'"), False),
-    ],
-)
-def test_a_smaller_lr_is_advised_only_where_values_were_not_finite(refusal: Refusal, advised: bool) -> None:
-    """The kind decides, not the words."""
-    server: Any = SimpleNamespace(exchange=SimpleNamespace(last=refusal), rules=RoundRules(max=9, needed=1, ask=1))
-    last = Round(2, ["a"], server.rules, 0.0, refused={"a"})
-    said = Server._too_few(server, last)
-    assert refusal.text in said
-    assert ("lower lr" in said) is advised
+def test_who_is_off_when_it_would_be_asked_is_lost_and_nothing_is_sent() -> None:
+    play, line = opened(), line_that()
+    play.away.add("a")
+    asked(play, line)
+    assert (play.round.lost, play.round.late()) == ({"a"}, {"b"})
+    line.send.assert_not_awaited()
+
+
+def test_a_reply_after_the_close_is_not_kept_for_the_new_model() -> None:
+    play = opened()
+    play.round.expire()
+    asked(play, line_that(reply()))
+    assert play.replies == {}
+    assert play.round.late() == {"a", "b"}
+
+
+def test_a_reply_to_an_older_request_is_passed_over() -> None:
+    play = opened()
+    asked(play, line_that(reply(round=-1, examples=2), reply(examples=3)))
+    assert play.replies == {"a": (NOTHING, 3)}

@@ -1,0 +1,48 @@
+"""A run over real sockets, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.study.build import study_of
+from emulator.study.jobs import Run
+from emulator.worlds.executors import Inline
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+
+def answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_the_server_is_reached_by_its_own_machine_s_first_address_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """127.0.0.2 is this machine too: a server that listened to all of its addresses would answer there."""
+    found: dict[str, bool] = {}
+    start = web.TCPSite.start
+
+    async def started(site: Any) -> None:
+        await start(site)
+        port = site._runner.addresses[0][1]
+        found.update({host: answers(host, port) for host in ("127.0.0.1", "127.0.0.2")})
+
+    monkeypatch.setattr(web.TCPSite, "start", started)
+    scenario = build(merged(SMALL, {"rounds": {"max": 1}, "evaluate": {"every": 0}}))
+    study = study_of(scenario)
+    run, folder = Run("fedavg", 1), tmp_path / "fedavg-s1"
+    asyncio.run(run_sockets(study, run, Conduct.of(scenario), Inline(study), folder, speedup=100.0))
+    assert found == {"127.0.0.1": True, "127.0.0.2": False}
