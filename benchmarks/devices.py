@@ -27,7 +27,8 @@ from algorithms.cost import Meter, sgd_traffic
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
-from devices.device import SPEEDS, Device, Profile, profiles, shipped
+from devices.device import SPEEDS, Device, Profile, profiles
+from devices.profiles import shipped
 from emulator.commands.calibrate import source
 from emulator.commands.devices import COMPUTING, FURTHER
 from emulator.forecast.calibration import evaluated

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
+from operator import attrgetter
 
 from devices.energy import Power
 from devices.presence import Availability, Presence
+from devices.profiles import NAMED, QUANTITIES, Said, read_table, shipped, sources_of
 from devices.thermal import Throttle
 
-UNITS = {  # quantity -> (its unit in profiles.csv, what one of it is in our units)
-    "speed": ("GFLOP/s", 1e9),
-    "memory_bandwidth": ("GB/s", 1e9),
-    "overhead": ("ms", 1e-3),
-    "memory": ("MB", 1e6),
-}
-OPTIONAL = {  # the same, of what a profile may leave out
-    "speed_conv": ("GFLOP/s", 1e9),
-    "speed_dense": ("GFLOP/s", 1e9),
-    "speed_recurrent": ("GFLOP/s", 1e9),
-    "overhead_operator": ("ms", 1e-3),
-    "overhead_conv": ("ms", 1e-3),
-    "power_idle": ("W", 1.0),
-    "power_compute": ("W", 1.0),
-    "power_radio": ("W", 1.0),
-    "wakeup": ("s", 1.0),
-    "sustained": ("of full speed", 1.0),
-    "heating": ("s", 1.0),
-    "jitter": ("cv", 1.0),
-}
-RATES = ("GFLOP/s", "GB/s", "MB")  # units of what cannot be 0
-COLUMNS = ("name", "quantity", "value", "unit", "source", "date")
 SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
 RADIO_SLEEPS = 10.0  # s of idleness (docs/design/devices.md §3)
 UNKNOWN, NEVER = Power(), Throttle()
@@ -148,29 +126,6 @@ class Device:
         return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s + starting)
 
 
-@dataclass(frozen=True)
-class Said:
-    """One number of a profiles file, in the file's unit, and who says it: `measured: ...` or `assumed`."""
-
-    value: float
-    unit: str
-    source: str
-    date: str
-
-    @property
-    def measured(self) -> bool:
-        return self.source.startswith("measured")
-
-
-Table = dict[str, dict[str, Said]]  # profile -> quantity -> what is said of it
-
-
-def shipped() -> Table:
-    """What devices/profiles.csv says."""
-    text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
-    return read_table(text.splitlines())
-
-
 @cache
 def profiles() -> dict[str, Profile]:
     """The named profiles of devices/profiles.csv."""
@@ -182,83 +137,32 @@ def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
     return {name: _of_table(name, said) for name, said in read_table(lines).items()}
 
 
-def read_table(lines: Iterable[str]) -> Table:
-    """What CSV lines `name,quantity,value,unit,source,date` say: all of `UNITS`, and any of `OPTIONAL`.
-
-    Lines that begin with # are comments; they come after the header.
-    Raises ValueError for lines of another form, an unknown quantity or unit, a value that is no number, and for a
-    quantity that is missing or given twice.
-    """
-    table: Table = {}
-    blank = ("" if line.startswith("#") else line for line in lines)  # which the reader skips, and counts
-    reader = csv.DictReader(blank, strict=True)
-    try:
-        for row in reader:
-            _add(table, row)
-    except (csv.Error, ValueError) as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from None
-    for name, said in table.items():
-        if missing := sorted(UNITS.keys() - said.keys()):
-            raise ValueError(f"{name}: {', '.join(missing)} missing; a profile has {', '.join(UNITS)}")
-    if not table:
-        raise ValueError(f"it holds no profiles; its lines are {','.join(COLUMNS)}")
-    return table
-
-
-def _add(table: Table, row: dict[str, str]) -> None:
-    if set(row) != set(COLUMNS) or None in row.values():
-        raise ValueError(f"it has not the columns {','.join(COLUMNS)}")
-    name, quantity, known_units = row["name"], row["quantity"], UNITS | OPTIONAL
-    if quantity not in known_units or row["unit"] != known_units[quantity][0]:
-        known = ", ".join(f"{known} in {unit}" for known, (unit, _) in known_units.items())
-        raise ValueError(f"{name}: {quantity} in {row['unit']}; a profile gives {known}")
-    if quantity in table.setdefault(name, {}):
-        raise ValueError(f"{name}: {quantity} is given twice; one value is right")
-    value = _number(f"{name}: {quantity}", row["value"], row["unit"])
-    table[name][quantity] = Said(value, row["unit"], row["source"], row["date"])
-
-
-def _number(what: str, text: str, unit: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{what} is {text!r}; it must be a finite number")
-    if value < 0 or (value == 0 and unit in RATES):
-        raise ValueError(f"{what} is {text} {unit}; it must be {'positive' if unit in RATES else '0 or more'}")
-    return value
-
-
 def _of_table(name: str, said: Mapping[str, Said]) -> Profile:
     return profile_of(name, {quantity: one.value for quantity, one in said.items()}, sources_of(said))
 
 
-def sources_of(said: Mapping[str, Said]) -> str:
-    """Who says each number: one sentence for all."""
-    return "; ".join(f"{quantity}: {one.source} ({one.date})" for quantity, one in said.items())
-
-
 def profile_of(name: str, numbers: Mapping[str, float], source: str) -> Profile:
-    """A profile of quantities in the units of a profiles file: all of `UNITS`, and any of `OPTIONAL`.
+    """A profile from its quantities by name, in the units of a profiles file.
 
     Raises ValueError as Profile does.
     """
-    values = {quantity: number * (UNITS | OPTIONAL)[quantity][1] for quantity, number in numbers.items()}
-    return Profile(
-        name=name,
-        flops_per_s=values["speed"],
-        memory_bytes_per_s=values["memory_bandwidth"],
-        overhead_s=values["overhead"],
-        memory_bytes=round(values["memory"]),
-        source=source,
-        conv_flops_per_s=values.get("speed_conv"),
-        dense_flops_per_s=values.get("speed_dense"),
-        recurrent_flops_per_s=values.get("speed_recurrent"),
-        operator_s=values.get("overhead_operator", 0.0),
-        convolution_s=values.get("overhead_conv", 0.0),
-        power=Power(values.get("power_idle", 0.0), values.get("power_compute", 0.0), values.get("power_radio", 0.0)),
-        wakeup_s=values.get("wakeup", 0.0),
-        throttle=Throttle(values.get("sustained", 1.0), values.get("heating", math.inf)),
-        jitter=values.get("jitter", 0.0),
-    )
+    values = {NAMED[quantity].field: number * NAMED[quantity].scale for quantity, number in numbers.items()}
+    power, throttle = Power(**_inside(values, "power.")), Throttle(**_inside(values, "throttle."))
+    own = {field: value for field, value in values.items() if "." not in field}
+    memory = round(own.pop("memory_bytes"))
+    return Profile(name=name, source=source, memory_bytes=memory, power=power, throttle=throttle, **own)
+
+
+def _inside(values: Mapping[str, float], prefix: str) -> dict[str, float]:
+    return {field.removeprefix(prefix): value for field, value in values.items() if field.startswith(prefix)}
+
+
+def numbers_of(profile: Profile) -> dict[str, float]:
+    """The quantities of a profile by name, in the units of a profiles file; no optional ones without effect."""
+    bare = Profile(profile.name, 1.0, 1.0, 0.0, 1, profile.source)
+    values = ((quantity, attrgetter(quantity.field)) for quantity in QUANTITIES)
+    return {
+        quantity.name: value(profile) / quantity.scale
+        for quantity, value in values
+        if not quantity.optional or value(profile) != value(bare)
+    }

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.devices import POWERS
 from emulator.forecast.calibration import Measured, measure
-
-if TYPE_CHECKING:
-    pass
 
 
 class Form(StrEnum):
@@ -52,43 +49,28 @@ def source(threads: int) -> str:
 
 def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """Lines of a profiles file, as read_profiles takes them."""
-    from devices.device import OPTIONAL, UNITS
+    from devices.device import numbers_of
+    from devices.profiles import COLUMNS, NAMED
 
-    units, today = UNITS | OPTIONAL, date.today()
-    rows = ((what, value / units[what][1], units[what][0]) for what, value in _quantities(found, memory).items())
-    lines = [f'{name},{what},{value:.4g},{unit},"{said}",{today}' for what, value, unit in rows]
-    return ["name,quantity,value,unit,source,date", *lines, f"# {_unmeasured(POWERS)}, in W"]
+    numbers, today = numbers_of(found.profile(name, said, memory)), date.today()
+    lines = [f'{name},{what},{value:.4g},{NAMED[what].unit},"{said}",{today}' for what, value in numbers.items()]
+    return [",".join(COLUMNS), *lines, f"# {_unmeasured(POWERS)}, in W"]
 
 
 def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """`profiles:` of a scenario with this one."""
-    from devices.device import OPTIONAL, UNITS
-    from scenarios.build.boards import key
+    from devices.device import numbers_of
+    from devices.profiles import NAMED
 
-    units = UNITS | OPTIONAL
-    numbers = [f"{key(what)}: {value / units[what][1]:.6g}" for what, value in _quantities(found, memory).items()]
+    numbers = numbers_of(found.profile(name, said, memory))
+    lines = [f"{NAMED[what].key}: {value:.6g}" for what, value in numbers.items()]
     source = f'source: "{said} ({date.today()})"'
-    more = f"# {_unmeasured([key(power) for power in POWERS])}"
-    return ["profiles:", f'  "{name}":', *(f"    {line}" for line in (*numbers, source, more))]
+    more = f"# {_unmeasured([NAMED[power].key for power in POWERS])}"
+    return ["profiles:", f'  "{name}":', *(f"    {line}" for line in (*lines, source, more))]
 
 
 def _unmeasured(keys: Sequence[str]) -> str:
     return f"power is not measured, so no joules are known; add {', '.join(keys)}"
-
-
-def _quantities(found: Measured, memory: int) -> dict[str, float]:
-    """What was measured, as a profiles file calls it; FLOP/s, bytes/s, s and bytes."""
-    return {
-        "speed": found.speed,
-        "speed_conv": found.conv,
-        "speed_dense": found.dense,
-        "speed_recurrent": found.recurrent,
-        "memory_bandwidth": found.bytes_per_s,
-        "overhead": found.overhead,
-        "overhead_operator": found.operator,
-        "overhead_conv": found.convolution,
-        "memory": float(memory),
-    }
 
 
 def _processor() -> str:

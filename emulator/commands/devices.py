@@ -13,7 +13,7 @@ from emulator.commands.options import Format, FormatOption, told_in_one_line
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from devices.device import Said, Table
+    from devices.profiles import Said, Table
 
 SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent")
 POWERS = ("power_idle", "power_compute", "power_radio")
@@ -64,7 +64,7 @@ def devices(
 
 def read(file: Path | None = None) -> Table:
     """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
-    from devices.device import shipped
+    from devices.profiles import shipped
     from scenarios.build import boards
     from scenarios.text.faults import BadScenario
 

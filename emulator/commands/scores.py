@@ -10,7 +10,8 @@ from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from devices.device import Table, profiles, shipped
+from devices.device import profiles
+from devices.profiles import Table, shipped
 from devices.sources import ANCHORS, scores, speed_of
 from network.traces import fedscale
 from network.traces.source import BadTrace

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from devices.device import OPTIONAL, UNITS, Profile, Table, profile_of, profiles, read_table, sources_of
+from devices.device import Profile, profile_of, profiles
+from devices.profiles import NAMED, QUANTITIES, Table, read_table, sources_of
 from scenarios.build.recordings import place
-from scenarios.schema.hardware import Board
+from scenarios.schema.keys import Part
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
@@ -37,16 +38,9 @@ def read(path: str) -> Table:
 def written_out(path: str) -> dict[str, dict[str, Any]]:
     """A profiles file as a scenario has it, so that the scenario needs the file no more.  Raises BadScenario."""
     return {
-        name: {**{key(quantity): one.value for quantity, one in said.items()}, "source": sources_of(said)}
+        name: {**{NAMED[quantity].key: one.value for quantity, one in said.items()}, "source": sources_of(said)}
         for name, said in read(path).items()
     }
-
-
-def key(quantity: str) -> str:
-    """What a scenario calls it: with its unit, as `speed_gflop_s`."""
-    unit = (UNITS | OPTIONAL)[quantity][0]
-    ending = {"GFLOP/s": "_gflop_s", "GB/s": "_gb_s", "ms": "_ms", "MB": "_mb", "W": "_w", "s": "_s"}.get(unit, "")
-    return f"{quantity}{ending}"
 
 
 def known(scenario: Scenario) -> Mapping[str, Profile]:
@@ -57,7 +51,7 @@ def known(scenario: Scenario) -> Mapping[str, Profile]:
 
 
 @lru_cache(maxsize=4096)
-def _made(name: str, board: Board) -> Profile:
-    numbers = {quantity: getattr(board, key(quantity)) for quantity in UNITS | OPTIONAL}
-    given = {quantity: number for quantity, number in numbers.items() if number is not None}
-    return profile_of(name, given, board.source)
+def _made(name: str, board: Part) -> Profile:
+    said = board.model_dump(exclude_none=True)
+    numbers = {quantity.name: said[quantity.key] for quantity in QUANTITIES if quantity.key in said}
+    return profile_of(name, numbers, said["source"])

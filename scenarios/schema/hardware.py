@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, create_model, field_validator, model_validator
 
+from devices.profiles import QUANTITIES, Quantity
 from scenarios.schema.draws import DrawnAmount, DrawnRate
-from scenarios.schema.keys import LONG, Count, Name, NotNegative, Part, Positive, Rate, Share, says
+from scenarios.schema.keys import LONG, Count, Name, Part, says
 from scenarios.schema.links import Link, Links, Path
 
 
@@ -114,56 +115,22 @@ class Presence(Part):
         return off
 
 
-Ratio = Annotated[float, Field(ge=0, le=2)]
+def _key_of(quantity: Quantity) -> tuple[Any, Any]:
+    """The type of a quantity's key in a scenario, and what the schema says of it."""
+    bounded = Annotated[float, Field(ge=1e-6 if quantity.positive else 0, le=quantity.most, allow_inf_nan=False)]
+    if quantity.optional:
+        return bounded | None, says(quantity.text, quantity.example, default=None)
+    return bounded, says(quantity.text, quantity.example)
 
 
-class Board(Part):
-    """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; a key that is left out
-    disables that effect."""
-
-    speed_gflop_s: Rate = says("Effective speed in training, in GFLOP/s.", 4)
-    speed_conv_gflop_s: Rate | None = says(
-        "Speed of convolutions, in GFLOP/s. By default `speed_gflop_s`.", 5, default=None
-    )
-    speed_dense_gflop_s: Rate | None = says(
-        "Speed of dense matrix products, in GFLOP/s. By default `speed_gflop_s`.", 3, default=None
-    )
-    speed_recurrent_gflop_s: Rate | None = says(
-        "Speed of matrix products in recurrent layers, in GFLOP/s. By default `speed_gflop_s`.", 3, default=None
-    )
-    memory_bandwidth_gb_s: Rate = says("Bandwidth of the memory, in GB/s.", 3)
-    overhead_ms: NotNegative = says("Fixed time of each training step, in ms.", 2)
-    overhead_operator_ms: NotNegative | None = says(
-        "Extra time for each operator that a step starts beyond the first ten, in ms.", 0.02, default=None
-    )
-    overhead_conv_ms: NotNegative | None = says(
-        "Extra time for each convolution that a step starts, in ms.", 0.3, default=None
-    )
-    memory_mb: Rate = says("Memory available for training, in MB.", 4000)
-    power_idle_w: NotNegative | None = says("Power draw while idle, in W.", 2.7, default=None)
-    power_compute_w: NotNegative | None = says("Power draw while computing, in W.", 6, default=None)
-    power_radio_w: NotNegative | None = says("Power draw while sending or receiving, in W.", 3.2, default=None)
-    wakeup_s: NotNegative | None = says(
-        "Seconds that a radio needs to wake up after 10 s of silence; a group uses it with `wakeup: true`.",
-        0.1,
-        default=None,
-    )
-    sustained: Share | None = says(
-        "Share of the full speed that remains under endless load; a group uses it with `throttling: true`.",
-        0.7,
-        default=None,
-    )
-    heating_s: Positive | None = says(
-        "Time constant of heating up under load, in seconds; a group uses it with `throttling: true`.",
-        300,
-        default=None,
-    )
-    jitter: Ratio | None = says(
-        "Coefficient of variation of the time of a batch; a group uses it with `jitter: true`.", 0.02, default=None
-    )
-    source: Annotated[str, Field(max_length=20_000)] = says(
-        "Where these numbers come from.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"
-    )
+KEYS: dict[str, Any] = {quantity.key: _key_of(quantity) for quantity in QUANTITIES}
+KEYS["source"] = (
+    Annotated[str, Field(max_length=20_000)],
+    says("Where these numbers come from.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"),
+)
+Board = create_model("Board", __base__=Part, __module__=__name__, **KEYS)
+Board.__doc__ = """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; a key that is left
+out disables that effect."""
 
 
 def _file_or_not(value: Any) -> str:
@@ -171,7 +138,8 @@ def _file_or_not(value: Any) -> str:
 
 
 Boards = Annotated[
-    Annotated[Path, Tag("<file>")] | Annotated[dict[Name, Board], Tag("<profiles>")], Discriminator(_file_or_not)
+    Annotated[Path, Tag("<file>")] | Annotated[dict[Name, Board], Tag("<profiles>")],  # type: ignore[valid-type]
+    Discriminator(_file_or_not),
 ]
 
 

@@ -153,7 +153,7 @@ def test_a_profile_with_a_quantity_missing_is_refused(line):
         ("board,speed,2,GFLOP/s,assumed,2026-11-21", "given twice"),
         ("board,speed,2,MFLOP/s,assumed,2026-11-21", "speed in MFLOP/s"),
         ("board,colour,2,GB/s,assumed,2026-11-21", "colour in GB/s"),
-        ("other,speed", "has not the columns name,quantity,value,unit,source,date"),
+        ("other,speed", "does not have the columns name,quantity,value,unit,source,date"),
         ("other,speed,inf,GFLOP/s,assumed,d", "line 6: other: speed is 'inf'; it must be a finite number"),
     ],
 )

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from algorithms.algorithm import Phase
 from algorithms.cost import Meter
 from algorithms.models import build, cross_entropy
-from devices.device import POSITION, Device, Profile, profiles, read_profiles
+from devices.device import POSITION, Device, Profile, numbers_of, profile_of, profiles, read_profiles
+from devices.profiles import shipped
 from devices.sources import ANCHORS, scores, speed_of
 
 PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
@@ -266,3 +267,16 @@ def test_flashs_tables_are_read():
     for score, said in ANCHORS.values():
         if "assumed" not in said:
             assert found[said] == score
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_profile_gives_back_the_numbers_of_its_file(name):
+    """All that has an effect: a device that sustains its full speed does not throttle."""
+    said = {quantity: one.value for quantity, one in shipped()[name].items()}
+    numbers = {quantity: value for quantity, value in said.items() if value != {"sustained": 1}.get(quantity, 0)}
+    assert numbers_of(profiles()[name]) == pytest.approx(numbers)
+
+
+def test_quantities_without_effect_are_left_out():
+    required = {"speed": 2.0, "memory_bandwidth": 3.0, "overhead": 4.0, "memory": 500.0}
+    assert numbers_of(profile_of("mine", required, "assumed")) == pytest.approx(required)

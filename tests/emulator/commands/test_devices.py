@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from devices.device import OPTIONAL, UNITS, profiles, read_profiles
+from devices.device import profiles, read_profiles
+from devices.profiles import NAMED
 from emulator.commands.devices import COMPUTING, FURTHER
 
 MINE = """name,quantity,value,unit,source,date
@@ -27,7 +28,7 @@ def mine(tmp_path):
 
 def test_every_quantity_stands_in_a_table():
     shown = [quantity for _, quantities in (*COMPUTING, *FURTHER) for quantity in quantities]
-    assert sorted(shown) == sorted(UNITS | OPTIONAL)
+    assert sorted(shown) == sorted(NAMED)
 
 
 def test_ones_own_profile_is_listed_with_its_numbers_and_who_says_them(fedlapse, mine, monkeypatch):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from devices.device import OPTIONAL, UNITS, profiles, read_profiles, shipped
+from devices.device import profiles, read_profiles
+from devices.profiles import QUANTITIES, shipped
 from emulator.commands.calibrate import csv_lines
 from emulator.forecast.calibration import Measured
 from emulator.forecast.plan import plan_of
@@ -67,7 +68,7 @@ def test_the_server_may_be_a_board_of_ones_own(file):
 
 
 def test_a_scenario_names_each_quantity_of_a_profiles_file_and_no_other():
-    assert {boards.key(quantity) for quantity in UNITS | OPTIONAL} | {"source"} == set(Board.model_fields)
+    assert {quantity.key for quantity in QUANTITIES} | {"source"} == set(Board.model_fields)
 
 
 def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
@@ -104,9 +105,9 @@ def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
             "profiles.mine.jitter: it must be less than or equal to 2, not 3",
         ),
         ([line.replace("mine", "my board") for line in LINES], "it must begin with a letter or digit, and go on with"),
-        (["mine,speed"], "mine.csv: line 2: it has not the columns name,quantity,value,unit,source,date"),
+        (["mine,speed"], "mine.csv: line 2: it does not have the columns name,quantity,value,unit,source,date"),
         (['mine,"speed'], "unexpected end of data"),
-        (["mine,speed,2,GFLOP/s,a,b,c"], "mine.csv: line 2: it has not the columns"),
+        (["mine,speed,2,GFLOP/s,a,b,c"], "mine.csv: line 2: it does not have the columns"),
     ],
 )
 def test_a_file_that_is_wrong_is_told_in_a_line(file, lines, reason):
