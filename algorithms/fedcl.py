@@ -37,10 +37,14 @@ class FedCL(FedAvg):
     (Aljundi et al. 2018); `si`, what a weight's moves have taken off the proxy loss so far, over ξ + their square
     (Zenke et al. 2017; 0 in round 0).
 
-    Without a fresh Ω, reading 2: `identity` uses 1 (the text; FedProx with μ = 2λ), `keep_last` the last one received,
-    before the first see `first`, `catch_up` the current one, which the server sends to whoever lacks it,
-    `local_estimate` one from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the
-    server knows from the replies that it has counted; for those it keeps Ω (fedcl_omega.py).
+    Without a fresh Ω, reading 2: `keep_last` uses the last one received, before the first see `first`; `identity` 1
+    (the paper's text), `catch_up` the current one, which the server sends to whoever lacks it, `local_estimate` one
+    from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the server knows from the
+    replies that it has counted; for those it keeps Ω (fedcl_omega.py).
+
+    The default is not the text's.  With `identity` the penalty of most rounds is FedProx's with μ = 2λ: a spring on
+    all weights alike, hundreds of times as stiff as a typical Ω makes it at the same λ.  With N = 10 such a run says
+    how long FedProx takes, and next to nothing of Ω.  The presets and the papers' scenarios keep `identity`.
 
     Reading 3 estimated in the rounds in which it is sent, reading 4 dropout and, without a preset, lr and momentum as
     the scenario says, reading 5 eval mode, readings 6 and 7 (proxy set and split) are the scenario's.  A preset also
@@ -57,10 +61,10 @@ class FedCL(FedAvg):
     number per tensor (tensor_scalar), without labels (mas), or from the weight's path (si)."""
     interval: int = 1
     """Rounds between two estimates of importance, N: it is estimated and sent in every N-th round."""
-    fallback: fedcl_omega.Fallback = "identity"
-    """Importance that a device uses in the rounds between: 1 for all weights (identity, which is FedProx with μ =
-    2λ), its last one (keep_last), the server's current one, sent to devices that lack it (catch_up), its own estimate
-    (local_estimate), or none."""
+    fallback: fedcl_omega.Fallback = "keep_last"
+    """Importance that a device uses in the rounds between: its last one (keep_last), 1 for all weights (identity, which
+    is the paper's text and FedProx with μ = 2λ), the server's current one, sent to devices that lack it (catch_up), its
+    own estimate (local_estimate), or none."""
     first: fedcl_omega.First = "none"
     """What keep_last does on a device that has not received importance yet: no penalty (none), 1 for all weights
     (identity), or the server sends it one (send)."""
@@ -89,7 +93,7 @@ class FedCL(FedAvg):
     @property
     def holder(self) -> fedcl_omega.Holder:
         """Ω, as a device has it."""
-        return fedcl_omega.Holder(self.importance, self.fallback, self.first, used=self.strength > 0)
+        return fedcl_omega.Holder(self.importance, self.interval, self.fallback, self.first, used=self.strength > 0)
 
     @property
     def keeps_uncounted(self) -> bool:
@@ -122,11 +126,13 @@ class FedCL(FedAvg):
 
     def train(self, download: Message, device: Party) -> Reply:
         """As FedAvg's; tells of Ω, and remembers it and its round where a later round may need it."""
-        known = self.holder.known(download, device)
+        known, stands = self.holder.known(download, device), self.strength > 0 and self.holder.ones
         if known is None:
-            return super().train(download, device)
+            reply = super().train(download, device)
+            return fedcl_omega.standing_in(reply, self.strength) if stands else reply
         reply = super().train(download | {"importance": known}, device)
-        reply = replace(reply, numbers={**reply.numbers, **fedcl_omega.statistics(known, download["weights"])})
+        told = fedcl_omega.statistics(known, download["weights"]) | ({fedcl_omega.IDENTITY: 0.0} if stands else {})
+        reply = replace(reply, numbers={**reply.numbers, **told})
         if not self.holder.remembers:
             return reply
         since = device.round - device.round % self.interval if "importance" in download else None

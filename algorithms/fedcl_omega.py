@@ -18,6 +18,7 @@ from algorithms.importance import Kind, importance
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
 First = Literal["none", "identity", "send"]
+IDENTITY = "identity"  # the number that says on which share of the devices 1 stood for Ω
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Holder:
     """The device's side: which Ω it goes by in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
 
     kind: Importance
+    interval: int  # N
     fallback: Fallback
     first: First
     used: bool  # whether there is a penalty at all
@@ -106,7 +108,8 @@ class Holder:
 
     @property
     def remembers(self) -> bool:
-        return self.fallback in ("keep_last", "catch_up")
+        """Whether there are rounds that bring no Ω, for which the device keeps its last one."""
+        return self.interval > 1 and self.fallback in ("keep_last", "catch_up")
 
     @property
     def ones(self) -> bool:
@@ -155,6 +158,11 @@ def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) 
     age = float(device.round - int(fresh["round"]))
     memory = {"importance": omega, "importance_round": fresh}
     return replace(reply, memory=memory, leverage={**reply.leverage, "age": age})
+
+
+def standing_in(reply: Reply, strength: float) -> Reply:
+    """The reply of a device for which 1 stood for Ω, with FedProx's μ that such a penalty of strength λ is: 2λ."""
+    return replace(reply, numbers={**reply.numbers, IDENTITY: 1.0}, leverage={**reply.leverage, "mu": 2 * strength})
 
 
 def form(kind: Importance, parameters: Tensors) -> Tensors:

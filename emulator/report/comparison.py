@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator.record.targets import Target
-from emulator.results.results import Results, Runs, momentum, targets
+from emulator.results.results import Results, Runs, classes, momentum, targets
 from emulator.results.summary import summarise
 from emulator.results.verdict import with_intervals
 
@@ -88,7 +88,8 @@ def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[s
 def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequence[Target]) -> Mapping[str, Any]:
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     played = {label: seeds for label, seeds in runs.items() if seeds}
-    summary = summarise(played, aims, drag)
+    known = {label: classes(one.split) for label, (one, _) in origin.items()}
+    summary = summarise(played, aims, drag, known)
     failures = {label: one.summary.get("failures", {}).get(own, []) for label, (one, own) in origin.items()}
     # seeds pair only where everything else is the same
     alike = not differing([one for one, _ in origin.values()])

@@ -10,12 +10,12 @@ import altair as alt
 from emulator.report import palette
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table, whole
+from emulator.results.leverage import IDLE
 from emulator.results.results import Row, Runs
 
 MEASURES = ("median", "p99", "max")
 NAMES = {"median": "median", "p99": "99th percentile", "max": "largest"}
 POINTS = 3000
-IDLE = 0.01  # of the 99th percentile: below it a penalty cannot be seen (docs/design/algorithms.md §10)
 
 
 def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]:

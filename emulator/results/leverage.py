@@ -1,22 +1,71 @@
-"""What the leverage of a penalty says: how far it pulls the weights in one step."""
+"""What the leverage of a penalty says: how far it pulls the weights in one round, and in which rounds by what."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+IDLE = 0.01  # of the 99th percentile: a penalty below it cannot be seen (docs/design/algorithms.md §10)
 
 
-def warnings(leverage: Mapping[str, float], momentum: float) -> list[str]:
-    """What is wrong with a penalty of this leverage, in words; [] if nothing is (docs/design/algorithms.md §10)."""
-    found = []
-    if leverage and leverage["p99"] < 0.01:
-        found.append(
-            f"the penalty does nothing: this is FedAvg with extra bytes (leverage of the 99th percentile is "
-            f"{leverage['p99']:.2g}; below 0.01 it cannot be seen)"
-        )
+class Warned(NamedTuple):
+    """Something that a reader of results must know: its kind, for programs, and its words."""
+
+    kind: str  # identity | idle | stiff, and those of emulator.results.divergence
+    text: str
+
+
+def warnings(rows: Rows, momentum: float) -> Iterator[Warned]:
+    """What is wrong with a penalty in these rounds; a round is idle or too stiff, never both."""
     bound = 2 * (1 + momentum)
-    if leverage and leverage["step"] > bound:
-        found.append(
-            f"diverges: learning rate x 2 x strength x largest importance is {leverage['step']:.3g}; SGD with "
-            f"momentum {momentum:g} needs it below {bound:g}"
-        )
-    return found
+    pulled = [row for row in rows if "p99" in row["leverage"]]
+    ones = [row for row in pulled if _is_identity(row)]
+    known = [row for row in pulled if not _is_identity(row)]
+    stiff = [row for row in pulled if row["leverage"]["step"] > bound]
+    idle = [row for row in known if row["leverage"]["p99"] < IDLE and row["leverage"]["step"] <= bound]
+    if ones:
+        yield Warned("identity", f"{_of(ones, pulled)} {_identity(ones, known, idle)}")
+    elif idle:
+        yield Warned("idle", f"{_of(idle, pulled)} {_idle(idle, alone=len(idle) == len(pulled))}")
+    if stiff:
+        yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
+
+
+def _is_identity(row: Row) -> bool:
+    """Whether 1 stood for Ω on most devices."""
+    return bool(row.get("numbers", {}).get("identity", 0.0) >= 0.5)
+
+
+def _of(some: Rows, rows: Rows) -> str:
+    return f"in {len(some)} of {len(rows)} rounds"
+
+
+def _identity(ones: Rows, known: Rows, idle: Rows) -> str:
+    """Rounds without an Ω, beside those with one."""
+    said = f"Ω is the identity: this is FedProx with mu = {ones[0]['leverage']['mu']:g}"
+    if not known:
+        return said
+    effect = "; there the penalty does nothing" if 2 * len(idle) > len(known) else ""
+    return f"{said} (leverage {_typical(ones):.2g}; with an estimated Ω {_typical(known):.2g}{effect})"
+
+
+def _typical(rows: Rows) -> float:
+    return float(median(row["leverage"]["p99"] for row in rows))
+
+
+def _idle(idle: Rows, alone: bool) -> str:
+    most = max(row["leverage"]["p99"] for row in idle)
+    meaning = ": this is FedAvg at a higher cost" if alone else ""
+    return f"the penalty does nothing{meaning} (leverage of the 99th percentile {most:.2g}; below {IDLE:g} no effect)"
+
+
+def _stiff(stiff: Rows, momentum: float, bound: float) -> str:
+    most = max(row["leverage"]["step"] for row in stiff)
+    return (
+        f"the penalty is too strong for the learning rate, and training diverges: learning rate x 2 x strength x "
+        f"largest importance is up to {most:.3g}; SGD with momentum {momentum:g} needs it below {bound:g}"
+    )

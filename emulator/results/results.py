@@ -58,6 +58,7 @@ def read(out: Path) -> Results:
         raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
     path = out / "scenario.yaml"
     scenario = load(str(path))
+    split = _object(out / "split.json")
     runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
     if not any(runs.values()):
         labels = ", ".join(f"{label}-s{seed}" for label in runs for seed in scenario.seeds[:1])
@@ -67,19 +68,22 @@ def read(out: Path) -> Results:
         scenario=scenario,
         text=path.read_text(encoding="utf-8"),
         host=_object(out / "host.json") or {},
-        summary=_summary(scenario, runs, _object(out / "summary.json") or {}),
-        split=_object(out / "split.json"),
+        summary=_summary(scenario, runs, split, _object(out / "summary.json") or {}),
+        split=split,
         runs=runs,
     )
 
 
-def _summary(scenario: Scenario, runs: Runs, said: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(
+    scenario: Scenario, runs: Runs, split: Mapping[str, Any] | None, said: Mapping[str, Any]
+) -> dict[str, Any]:
     """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
-    made = with_intervals(summarise(begun, targets(scenario), momentum(scenario)), begun)
+    known = dict.fromkeys(begun, classes(split))
+    made = with_intervals(summarise(begun, targets(scenario), momentum(scenario), known), begun)
     made["published"] = beside(scenario.published, begun)
-    known = ("digest", "sentence", "expect", "interrupted", "failures", "links")
-    return {**made, **{key: said[key] for key in known if key in said}}
+    kept = ("digest", "sentence", "expect", "interrupted", "failures", "links")
+    return {**made, **{key: said[key] for key in kept if key in said}}
 
 
 def targets(scenario: Scenario) -> list[Target]:
@@ -102,6 +106,11 @@ def facts(scenario: Scenario) -> str:
 def momentum(scenario: Scenario) -> dict[str, float]:
     """Of each algorithm, by label."""
     return {entry.name: training_of(entry, scenario.training).momentum for entry in scenario.algorithms}
+
+
+def classes(split: Mapping[str, Any] | None) -> int:
+    """Of the data set; 0 if they are not known."""
+    return int((split or {}).get("classes", 0))
 
 
 def _seeds(out: Path, label: str, seeds: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:

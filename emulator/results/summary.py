@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from emulator.record.targets import Target, reached
-from emulator.results.leverage import warnings
+from emulator.results import divergence, leverage
 
 Rows = Sequence[Mapping[str, Any]]
 Spread = dict[str, float | None]  # median, low, high; None stands for never
@@ -20,11 +19,17 @@ FEW = 5  # seeds; below it the range is shown, from it on the quartiles
 
 
 def summarise(
-    runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], momentum: Mapping[str, float]
+    runs: Mapping[str, Mapping[int, Rows]],
+    targets: Sequence[Target],
+    momentum: Mapping[str, float],
+    classes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The summary of {label: {seed: rows}}; the first label is the baseline."""
-    baseline = next(iter(runs))
-    labels = {label: _label(seeds, targets, momentum[label]) for label, seeds in runs.items()}
+    """The summary of {label: {seed: rows}}; the first label is the baseline.
+
+    `momentum` and `classes` (of its data set) of each label are what warnings go by.
+    """
+    baseline, known = next(iter(runs)), classes or {}
+    labels = {label: _label(seeds, targets, momentum[label], known.get(label, 0)) for label, seeds in runs.items()}
     for label in labels.values():
         for name, entry in label["targets"].items():
             base = labels[baseline]["targets"][name]
@@ -82,8 +87,10 @@ def _finite(value: float) -> float | None:
     return None if value == float("inf") else value
 
 
-def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float) -> dict[str, Any]:
+def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float, classes: int) -> dict[str, Any]:
     finals = [rows[-1] for rows in seeds.values() if rows]
+    rounds = [row for rows in seeds.values() for row in rows]
+    warned = (*leverage.warnings(rounds, momentum), *divergence.warnings(seeds, classes))
     return {
         "seeds": sorted(seeds),
         "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
@@ -99,8 +106,8 @@ def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float
         "joules": spread(spent) if None not in (spent := [joules(rows) for rows in seeds.values()]) else None,
         "joules_of_devices": _of_devices(seeds),
         "device_seconds": device_seconds(seeds),
-        "device_rounds": {fate: sum(row[fate] for rows in seeds.values() for row in rows) for fate in FATES},
-        "warnings": _warnings(seeds, momentum),
+        "device_rounds": {fate: sum(row[fate] for row in rounds) for fate in FATES},
+        "warnings": [each._asdict() for each in warned],
     }
 
 
@@ -146,20 +153,3 @@ def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
 
 def _ratio(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
-
-
-def _warnings(seeds: Mapping[int, Rows], momentum: float) -> list[str]:
-    """Of the penalty, in the words of its first such round, and in how many rounds it was so."""
-    told = [warnings(row["leverage"], momentum) for rows in seeds.values() for row in rows if "p99" in row["leverage"]]
-    found: dict[str, list[str]] = {}
-    for said in told:
-        for warning in said:
-            found.setdefault(re.split(r"\d", warning)[0], []).append(warning)  # alike but for the figures
-    return [
-        f"in {len(same)} of {len(told)} rounds {_in_some(same[0], len(told) - len(same))}" for same in found.values()
-    ]
-
-
-def _in_some(warning: str, others: int) -> str:
-    """What does nothing in some rounds may do much in the others."""
-    return warning.replace("does nothing: this is FedAvg with extra bytes", "does nothing") if others else warning

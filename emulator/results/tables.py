@@ -17,6 +17,8 @@ METRICS = ("accuracy", "initial", "personalised")
 NUMBERS = {
     "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
     "penalty_share": "the penalty’s part of the loss that training ended with",
+    "identity": "the share of devices for which 1 stood for Ω, for want of another",
+    "server_step": "the server’s step, as a multiple of how far training moved; above 2 it overshoots",
     "clamped": "coordinates whose curvature would have been negative, and was set to 0",
     "density": "the share of the Fisher values that came down which is not 0",
     "forgetting": "accuracy lost on earlier time slices, best ever − now",
@@ -156,11 +158,13 @@ def _percent(fates: Mapping[str, int], fate: str) -> str:
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of penalties that do nothing or diverge, of runs that ended early, and of links."""
+    """(label, text) of penalties that are not what they seem, of divergence, of runs that ended early, and of links."""
     failures = summary.get("failures", {})
-    labels = summary["labels"].items()
-    told = [(label, text) for label, said in labels for text in (*said["warnings"], *failures.get(label, ()))]
-    return [*told, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
+    found = []
+    for label, said in summary["labels"].items():
+        texts = [each["text"] for each in said["warnings"]]
+        found += [(label, text) for text in (*texts, *failures.get(label, ()))]
+    return [*found, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 import pytest
 import torch
@@ -91,8 +92,8 @@ def test_an_importance_of_one_is_fedprox(mu: float) -> None:
     assert not same_bits(prox.upload["weights"], FedAvg(ROUGH).train(down, device).upload["weights"])
 
 
-def test_with_one_estimate_in_all_it_is_fedprox_from_round_1_on() -> None:
-    fedcl, prox = FedCL(ROUGH, interval=10**9, strength=0.3), FedProx(ROUGH, mu=0.6)
+def test_with_one_estimate_in_all_and_the_identity_it_is_fedprox_from_round_1_on() -> None:
+    fedcl, prox = FedCL(ROUGH, interval=10**9, strength=0.3, fallback="identity"), FedProx(ROUGH, mu=0.6)
     server = party("server")
     state = fedcl.start(copied(server.model), server)
     for t in range(3):
@@ -211,17 +212,44 @@ def test_keep_last_without_any_importance_so_far_uses_no_penalty() -> None:
 
 
 def test_a_fresh_importance_replaces_the_remembered_one() -> None:
-    algorithm = FedCL(ROUGH, fallback="keep_last", strength=5.0)
+    algorithm = FedCL(ROUGH, interval=2, fallback="keep_last", strength=5.0)
     device = party(memory={"importance": ones(party().model)})
     omega = random_importance(device.model)
     down = {"weights": copied(device.model), "importance": omega}
     assert same_bits(algorithm.train(down, device).memory["importance"], omega)
 
 
-def test_identity_remembers_nothing() -> None:
+@pytest.mark.parametrize(
+    ("interval", "fallback", "kept"),
+    [(2, "keep_last", True), (2, "catch_up", True), (2, "identity", False), (1, "keep_last", False)],
+)
+def test_an_importance_is_remembered_only_where_a_later_round_may_need_it(
+    interval: int, fallback: Any, kept: bool
+) -> None:
     device = party()
     down = {"weights": copied(device.model), "importance": random_importance(device.model)}
-    assert FedCL(ROUGH).train(down, device).memory == {}
+    assert bool(FedCL(ROUGH, interval=interval, fallback=fallback).train(down, device).memory) is kept
+
+
+def test_a_device_without_an_importance_trains_as_fedavg_unless_told_otherwise() -> None:
+    """What the paper's text has, 1 in its place, is FedProx with μ = 2λ: it must be asked for."""
+    device = party(round=1)
+    down = {"weights": copied(device.model)}
+    plain = FedAvg(ROUGH).train(down, device).upload["weights"]
+    assert same_bits(FedCL(ROUGH, interval=10, strength=5.0).train(down, device).upload["weights"], plain)
+
+
+def test_where_1_stands_for_an_importance_it_says_so_with_the_mu_that_this_is() -> None:
+    device = party(round=1)
+    down = {"weights": copied(device.model)}
+    algorithm = FedCL(ROUGH, interval=10, strength=5.0, fallback="identity")
+    without, known = (
+        algorithm.train(down | more, device) for more in ({}, {"importance": random_importance(device.model)})
+    )
+    prox = FedProx(ROUGH, mu=without.leverage["mu"]).train(down, device)
+    assert same_bits(without.upload["weights"], prox.upload["weights"])
+    assert (without.numbers["identity"], known.numbers["identity"]) == (1.0, 0.0)
+    assert "mu" not in known.leverage
 
 
 def test_leverage_is_that_of_the_importance_received() -> None:
@@ -258,7 +286,7 @@ def test_the_server_works_when_an_importance_is_due() -> None:
 def test_the_penalty_moves_floats(
     fallback: str, strength: float, kinds: tuple[str, ...], memory: tuple[str, ...], floats_moved: float
 ) -> None:
-    algorithm = FedCL(ROUGH, fallback=fallback, strength=strength)  # type: ignore[arg-type]
+    algorithm = FedCL(ROUGH, interval=2, fallback=fallback, strength=strength)  # type: ignore[arg-type]
     (phase,) = algorithm.device_work(Load(0, examples=20, parameters=1000, kinds=kinds, memory=memory))
     assert phase.traffic == sgd_traffic(1000, 0.9) + 1000 * floats_moved
 

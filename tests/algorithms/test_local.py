@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -352,6 +353,11 @@ def test_a_device_without_examples_returns_what_it_received() -> None:
 # ---- leverage
 
 
+def pulled(reached: dict[str, float]) -> dict[str, Any]:
+    """A row of rounds.jsonl, as far as a penalty goes."""
+    return {"leverage": reached}
+
+
 def test_leverage_ranks_all_coordinates_together() -> None:
     spread = torch.randperm(1000, generator=torch.Generator().manual_seed(0)).float() + 1  # 1 ... 1000
     omega = {"a": spread[:300].reshape(10, 30), "b": spread[300:]}
@@ -377,21 +383,22 @@ def test_leverages_that_the_design_worked_out_by_hand() -> None:
 
 
 def test_a_penalty_too_weak_to_be_seen_is_warned_of() -> None:
-    (words,) = warnings({"median": 0.0, "p99": 0.0099, "max": 1.0, "step": 0.1}, momentum=0.0)
-    assert "the penalty does nothing: this is FedAvg with extra bytes" in words
-    assert "0.0099" in words
+    (warned,) = warnings([pulled({"median": 0.0, "p99": 0.0099, "max": 1.0, "step": 0.1})], momentum=0.0)
+    assert warned.kind == "idle"
+    assert "the penalty does nothing: this is FedAvg" in warned.text
+    assert "0.0099" in warned.text
 
 
 def test_a_penalty_too_stiff_for_the_rate_is_warned_of() -> None:
     # 96 devices with a largest Fisher of 0.1 each, η = 0.1: λ < 1.04
-    u = {"a": torch.tensor([0.0, 9.6])}
-    assert warnings(leverage(1.04, u, 0.1, 10), 0.0) == []
-    (words,) = warnings(leverage(1.05, u, 0.1, 10), 0.0)
-    assert "diverges" in words
+    u = {"a": torch.tensor([9.6])}
+    assert list(warnings([pulled(leverage(1.04, u, 0.1, 10))], 0.0)) == []
+    (warned,) = warnings([pulled(leverage(1.05, u, 0.1, 10))], 0.0)
+    assert (warned.kind, "diverges" in warned.text) == ("stiff", True)
 
 
 def test_no_penalty_is_not_warned_of() -> None:
-    assert warnings({}, 0.9) == []
+    assert list(warnings([pulled({})], 0.9)) == []
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -401,5 +408,5 @@ def test_the_bound_of_the_warning_is_where_sgd_begins_to_diverge(momentum: float
     training = Training(epochs=150, batch=1, lr=0.5, momentum=momentum)
     strength = share * 2 * (1 + momentum)  # so that lr * 2 * strength is `share` of the bound
     end = sgd(party, weights, training, Quadratic({"weight": column(0.0)}, strength))
-    warned = bool(warnings(leverage(strength, None, 0.5, 150), momentum))
+    warned = bool(list(warnings([pulled(leverage(strength, None, 0.5, 150))], momentum)))
     assert (abs(end["weight"].item()) > 1) is (share > 1) is warned

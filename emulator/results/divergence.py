@@ -1,0 +1,80 @@
+"""Whether training diverged, or never began to learn: told by losses, drifts, accuracies and refused replies.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from emulator.results.leverage import Rows, Warned
+
+GROWTH = 1000.0  # times the first value; no run that learns comes near it
+CHANCE = 1.5  # times 1 / classes: what may be mistaken for chance
+LEARNED = 3.0  # times 1 / classes: what may not
+PATIENCE = 5  # evaluated rounds after which an algorithm may be said to have learned nothing
+STEADY = 2.0  # of the server's step over local training's way: see algorithms.uga
+
+
+def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
+    """Of all seeds of one algorithm; `classes` of the data set, 0 if they are not known."""
+    runs = [rows for rows in seeds.values() if rows]
+    yield from _refused([row for rows in runs for row in rows])
+    yield from _overshot([row for rows in runs for row in rows])
+    grown = [said for said in map(_growth, runs) if said]
+    if grown:
+        yield Warned("diverges", f"in {_runs(grown, runs)} training diverges: {grown[0]}")
+    said = [word for word in (_at_chance(rows, classes) for rows in runs) if word] if classes else []
+    if said:
+        yield Warned("chance", f"in {_runs(said, runs)} {said[0]}, which is chance for {classes} classes")
+
+
+def _refused(rows: Rows) -> Iterator[Warned]:
+    """Rounds in which somebody replied, and no reply could be used."""
+    refused = [row for row in rows if row["refused"] and not row["counted"]]
+    if refused:
+        yield Warned(
+            "refused",
+            f"in {len(refused)} of {len(rows)} rounds every reply was refused: not finite, as after training that "
+            "diverged, or the devices' memory is too small (`refused` in events.jsonl says which)",
+        )
+
+
+def _overshot(rows: Rows) -> Iterator[Warned]:
+    """Rounds in which the server's step along a gradient is longer than stability allows."""
+    steps = [row["numbers"]["server_step"] for row in rows if "server_step" in row.get("numbers", {})]
+    long = [step for step in steps if step > STEADY]
+    if long:
+        yield Warned(
+            "overshoots",
+            f"in {len(long)} of {len(steps)} rounds the server's step is too long to be stable: up to "
+            f"{max(long):.3g} times as long as what training moved, and above {STEADY:g} it overshoots; set a smaller "
+            "eta_g, or clip_norm",
+        )
+
+
+def _growth(rows: Rows) -> str:
+    """The first of loss and drift that has grown a thousandfold or left the range of numbers; "" if none has."""
+    if any(row["accuracy"] is not None and row.get("loss", 0.0) is None for row in rows):
+        return "the loss is no longer finite"
+    for name, values in (
+        ("loss", [row.get("loss") for row in rows]),
+        ("drift", [row.get("numbers", {}).get("drift") for row in rows]),
+    ):
+        known = [value for value in values if value is not None]
+        if known and max(known) > GROWTH * known[0] > 0:
+            return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
+    return ""
+
+
+def _at_chance(rows: Rows, classes: int) -> str:
+    """An accuracy that has fallen back to chance, or never left it; "" if neither."""
+    known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
+    if not known or known[-1] > CHANCE / classes:
+        return ""
+    if max(known) >= LEARNED / classes:
+        return f"accuracy fell from {max(known):.2f} back to {known[-1]:.2f}"
+    learned = len(known) <= PATIENCE or max(known) > CHANCE / classes
+    return "" if learned else f"accuracy is still {known[-1]:.2f} after {len(rows)} rounds"
+
+
+def _runs(some: Sequence[Any], all_: Sequence[Any]) -> str:
+    return f"{len(some)} of {len(all_)} seeds" if len(all_) > 1 else "this run"

@@ -1,0 +1,87 @@
+"""Runs that diverged or learned nothing are told of, with a penalty or without; runs that learn are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from emulator.results.divergence import warnings
+
+
+def run(
+    accuracies: Sequence[float | None],
+    losses: Sequence[float | None] = (),
+    drifts: Sequence[float] = (),
+    refused: Sequence[int] = (),
+) -> list[dict[str, Any]]:
+    """Rows of rounds.jsonl; a round with refusals has no other replies."""
+    rows: list[dict[str, Any]] = []
+    for number, accuracy in enumerate(accuracies):
+        of = refused[number] if refused else 0
+        rows.append({"accuracy": accuracy, "refused": of, "counted": 0 if of else 3, "numbers": {}})
+        rows[-1] |= {"loss": losses[number]} if losses else {}
+        rows[-1]["numbers"] |= {"drift": drifts[number]} if drifts else {}
+    return rows
+
+
+def kinds(*runs: list[dict[str, Any]], classes: int = 10) -> list[str]:
+    return [warned.kind for warned in warnings(dict(enumerate(runs)), classes)]
+
+
+LEARNS = run([0.2, 0.6, 0.9], losses=[2.1, 1.0, 0.3], drifts=[1.5, 2.0, 0.8])
+
+
+def test_a_run_that_learns_is_not_warned_of() -> None:
+    assert kinds(LEARNS, LEARNS) == []
+
+
+def test_a_run_without_rounds_or_without_evaluations_is_not_warned_of() -> None:
+    assert kinds([]) == []
+    assert kinds(run([None, None], losses=[None, None])) == []
+
+
+@pytest.mark.parametrize(("grown", "told"), [(999.0, []), (1001.0, ["diverges"])])
+def test_a_loss_or_a_drift_that_grows_a_thousandfold_is_divergence(grown: float, told: list[str]) -> None:
+    assert kinds(run([0.5, 0.5], losses=[2.0, 2.0 * grown])) == told
+    assert kinds(run([0.5, 0.5], drifts=[0.1, 0.1 * grown])) == told
+
+
+def test_the_least_loss_on_the_way_is_not_what_growth_is_measured_by() -> None:
+    """A loss of 0.0001 that ends at 0.2 is a model that knows its data, and one mistake."""
+    assert kinds(run([0.5, 0.9, 0.9], losses=[2.0, 1e-4, 0.2])) == []
+
+
+def test_a_loss_that_is_no_number_any_more_is_divergence() -> None:
+    (warned,) = warnings({1: LEARNS, 2: run([0.5, 0.1], losses=[2.0, None])}, 0)
+    assert warned == ("diverges", "in 1 of 2 seeds training diverges: the loss is no longer finite")
+
+
+def test_an_accuracy_that_falls_back_to_chance_is_told() -> None:
+    (warned,) = warnings({1: run([0.5, 0.85, 0.1])}, 10)
+    assert warned == ("chance", "in this run accuracy fell from 0.85 back to 0.10, which is chance for 10 classes")
+    assert kinds(run([0.5, 0.85, 0.1]), classes=100) == []  # where chance is 0.01
+    assert kinds(run([0.5, 0.85, 0.1]), classes=0) == []  # not known
+
+
+def test_an_accuracy_that_never_left_chance_is_told_after_some_rounds() -> None:
+    assert kinds(run([0.1] * 5)) == []
+    assert kinds(run([0.1] * 6)) == ["chance"]
+    assert kinds(run([*[0.1] * 5, 0.2])) == []
+
+
+def test_rounds_in_which_every_reply_was_refused_are_counted() -> None:
+    (warned,) = warnings({1: run([0.5, 0.5, 0.5], refused=[0, 4, 4])}, 10)
+    assert warned.kind == "refused"
+    assert "in 2 of 3 rounds every reply was refused" in warned.text
+
+
+def test_a_server_step_beyond_twice_what_training_moved_is_told() -> None:
+    rows = run([0.5] * 3)
+    for step, row in zip((0.9, 2.0, 8.0), rows, strict=True):
+        row["numbers"]["server_step"] = step
+    (warned,) = warnings({1: rows}, 10)
+    assert warned.kind == "overshoots"
+    assert "in 1 of 3 rounds" in warned.text
+    assert "up to 8 times" in warned.text

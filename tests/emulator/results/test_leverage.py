@@ -1,0 +1,84 @@
+"""What is said of a penalty: where Ω is only the identity, where it does nothing, and where it is too strong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from emulator.results.leverage import Warned, warnings
+from emulator.results.summary import summarise
+from emulator.results.tables import warnings as of_all
+
+
+def row(p99: float, step: float = 0.1, **more: Any) -> dict[str, Any]:
+    return {"leverage": {"median": 0.0, "p99": p99, "max": 1.0, "step": step}, "numbers": {}, **more}
+
+
+def identity(mu: float, p99: float, share: float = 1.0) -> dict[str, Any]:
+    """As FedCL tells of a round in which 1 stood for Ω, on this share of the devices."""
+    found = row(p99)
+    return {**found, "leverage": {**found["leverage"], "mu": mu}, "numbers": {"identity": share}}
+
+
+def said(rows: Sequence[Mapping[str, Any]], momentum: float = 0.0) -> list[Warned]:
+    return list(warnings(rows, momentum))
+
+
+def test_a_penalty_that_is_seen_and_stable_is_not_warned_of() -> None:
+    assert said([row(0.01, step=2.0)] * 3) == []
+
+
+def test_rounds_whose_importance_is_the_identity_are_named_for_what_they_are() -> None:
+    (warned,) = said([row(0.4), *[identity(1.0, 2.2)] * 9])
+    assert warned.kind == "identity"
+    assert "in 9 of 10 rounds Ω is the identity: this is FedProx with mu = 1" in warned.text
+    assert "(leverage 2.2; with an estimated Ω 0.4)" in warned.text
+
+
+def test_with_the_identity_the_idle_rounds_are_not_warned_of_by_themselves() -> None:
+    """Two warnings, and the second would point the wrong way."""
+    (warned,) = said([row(0.004), *[identity(1.0, 2.2)] * 9])
+    assert (warned.kind, "with an estimated Ω 0.004; there the penalty does nothing" in warned.text) == (
+        "identity",
+        True,
+    )
+
+
+@pytest.mark.parametrize(("share", "kinds"), [(0.4, []), (0.6, ["identity"])])
+def test_a_round_counts_as_the_identity_if_that_stood_on_most_devices(share: float, kinds: list[str]) -> None:
+    assert [warned.kind for warned in said([identity(1.0, 2.2, share)])] == kinds
+
+
+def test_a_penalty_that_is_idle_in_all_rounds_is_fedavg() -> None:
+    (warned,) = said([row(0.001), row(0.004)])
+    assert warned.kind == "idle"
+    assert "in 2 of 2 rounds the penalty does nothing: this is FedAvg" in warned.text
+    (warned,) = said([row(0.001), row(0.4)])
+    assert "in 1 of 2 rounds the penalty does nothing (" in warned.text
+
+
+def test_no_round_is_both_idle_and_too_strong() -> None:
+    """Ω is 0 almost everywhere and huge in a few coordinates: those diverge, so it does not do nothing."""
+    assert [warned.kind for warned in said([row(0.0, step=1e6)])] == ["stiff"]
+    both = said([row(0.0, step=1e6), row(0.0, step=0.1)])
+    assert [(warned.kind, warned.text[:15]) for warned in both] == [
+        ("idle", "in 1 of 2 round"),
+        ("stiff", "in 1 of 2 round"),
+    ]
+
+
+def test_rounds_without_a_penalty_are_not_counted() -> None:
+    """FedCurv's first, and those of devices that never had an Ω."""
+    (warned,) = said([{"leverage": {}}, {"leverage": {}}, row(0.001)])
+    assert warned.text.startswith("in 1 of 1 rounds")
+
+
+def test_a_summary_has_the_kind_and_the_words_and_the_table_the_words() -> None:
+    more = {"round": 0, "time_s": 1.0, "bytes": {}, "accuracy": 0.5, "initial": None, "personalised": None}
+    fates = {"asked": 1, "counted": 1, "late": 0, "lost": 0, "refused": 0}
+    summary = summarise({"x": {1: [{**identity(2.0, 3.0), **more, **fates}]}}, [], {"x": 0.0})
+    (warned,) = summary["labels"]["x"]["warnings"]
+    assert warned == {"kind": "identity", "text": "in 1 of 1 rounds Ω is the identity: this is FedProx with mu = 2"}
+    assert of_all(summary) == [("x", warned["text"])]
