@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
+import traceback
+from collections.abc import Collection, Mapping
+from dataclasses import is_dataclass, replace
 from functools import cache
 from importlib import import_module, resources
 from importlib.metadata import entry_points
@@ -23,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
+from scenarios.build.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import scenario as schema
 from scenarios.schema.scenario import Entry
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
@@ -71,7 +72,7 @@ def kind_at(path: str) -> type[Any]:
     if not isinstance(found, type) or not is_dataclass(found) or missing:
         lacks = f"; it lacks {', '.join(missing)}" if missing else ""
         raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
-    for slip in _slips(found):
+    for slip in slips(found):
         raise Unknown(f"{path} {slip}")
     return found
 
@@ -82,30 +83,6 @@ def _missing(kind: Any) -> list[str]:
     return [name for name in INTERFACE if name not in has]
 
 
-def _slips(kind: type[Any]) -> Iterator[str]:
-    """What Python takes silently in an algorithm's class, and is hardly ever meant."""
-    own = [owner for owner in kind.__mro__ if owner is not object and not owner.__module__.startswith("algorithms.")]
-    rest = [owner for owner in kind.__mro__ if owner not in own]
-    written = {name: value for owner in reversed(own) for name, value in vars(owner).items() if name[:1] != "_"}
-    if "__dataclass_fields__" not in vars(kind):
-        yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
-    for name in {field.name for field in fields(kind)} & {"downloads", "uploads"}:
-        yield f"makes {name} an option; write `{name}: ClassVar[Collection[str]] = ...`"
-    given = {*INTERFACE, *(name for owner in rest for name in vars(owner) if name[:1] != "_")}
-    for name, value in written.items():
-        near = get_close_matches(name, given - written.keys(), n=1, cutoff=0.8)
-        if inspect.isfunction(value) and name not in given and near:
-            yield f"has a method {name}(); did you mean {near[0]}()? (if not, let its name begin with _)"
-    for owner in own:
-        inherited = {field.name for base in owner.__mro__[1:] if is_dataclass(base) for field in fields(base)}
-        for name in inherited & vars(owner).keys() - inspect.get_annotations(owner).keys():
-            yield f"sets {name} without a type, which does not change the option; {_annotated(name, vars(owner)[name])}"
-
-
-def _annotated(name: str, value: Any) -> str:
-    return f"annotate it: `{name}: {type(value).__name__} = {short(value)}`"
-
-
 def thing(path: str) -> Any:
     """What stands at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
     try:
@@ -114,9 +91,15 @@ def thing(path: str) -> Any:
         raise Unknown(f"cannot find {short(path)}: {_words(error)}; {_advice(path, error)}") from None
     except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
         said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
-        ordered = "non-default argument 'training'" in said  # they stand before it in FedAvg
-        hint = "; downloads and uploads are no options: give them the type ClassVar[Collection[str]]" if ordered else ""
-        raise Unknown(said + hint) from None
+        raise Unknown(said + _hint(error)) from None
+
+
+def _hint(error: BaseException) -> str:
+    """What was probably meant by fields that a dataclass refuses: `training` of FedAvg has no default."""
+    *_, last = traceback.walk_tb(error.__traceback__)
+    if last[0].f_globals.get("__name__") != "dataclasses":
+        return ""
+    return f"; {' and '.join(NO_OPTIONS)} are no options: give them the type ClassVar[Collection[str]]"
 
 
 def _advice(path: str, error: Exception) -> str:
@@ -155,17 +138,25 @@ def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
     Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
     """
     said = schema.Encoding.model_validate(entry.options.get("encoding") or {})
-    ways = {}
-    for way, kinds in (("up", made.uploads), ("down", made.downloads)):
-        own = {name: how for name, how in made.encodings.items() if name in kinds}
-        chosen: dict[str, str] = {**own, **(_squares(made, said.up) if way == "up" else {}), **getattr(said, way)}
-        for name, how in chosen.items():
-            if name not in kinds:
-                raise ValueError(f"encoding.{way}: {entry.key} sends no {name!r} {way}; {did_you_mean(name, kinds)}")
-            parse(how)
-        wide = {name: "int8-sqrt" for name, how in chosen.items() if how == "int8" and name in made.squares}
-        ways[way] = {name: how for name, how in (chosen | wide).items() if how != "float32"}
-    return schema.Encoding(**ways)
+    return schema.Encoding(
+        up=_way("up", {**_squares(made, said.up), **said.up}, made.uploads, entry, made),
+        down=_way("down", said.down, made.downloads, entry, made),
+    )
+
+
+def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry, made: Algorithm) -> dict[str, str]:
+    """How each of the kinds that go this way is encoded."""
+    chosen = {name: how for name, how in made.encodings.items() if name in kinds} | dict(said)
+    found = {}
+    for name, how in chosen.items():
+        if name not in kinds:
+            raise ValueError(f"encoding.{way}: {entry.key} sends no {name!r} {way}; {did_you_mean(name, kinds)}")
+        parse(how)
+        if how == "int8" and name in made.squares:
+            how = "int8-sqrt"
+        if how != "float32":
+            found[name] = how
+    return found
 
 
 def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
@@ -200,12 +191,10 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
     """An option that is in the class, but has no type."""
     name = str(fault.loc[-1])
     value = inspect.getattr_static(kind, name, None)
-    if not fault.message.startswith("unknown key") or not isinstance(value, (bool, int, float, str)):
+    if not fault.of_key or not isinstance(value, (bool, int, float, str)):
         return fault
-    words = (
-        f"unknown key {name!r}: {kind.__name__} has it without a type, so it is no option; {_annotated(name, value)}"
-    )
-    return replace(fault, message=words)
+    words = f"{kind.__name__} has it without a type, so it is no option; {annotated(name, value)}"
+    return replace(fault, message=f"unknown key {name!r}: {words}")
 
 
 def options(kind: type[Any]) -> dict[str, Any]:
