@@ -114,3 +114,9 @@ def _warn(summary: Any, ending: Ending) -> None:
                 f"their modelled time, by up to {max(outcome.overruns):.2f} s; {outcome.advice}",
                 err=True,
             )
+        if outcome.strangers:
+            typer.echo(
+                f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {outcome.strangers} requests did not carry "
+                f"their device's token and were refused; another process on this machine may have sent them",
+                err=True,
+            )

@@ -58,8 +58,8 @@ class Settings:
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
     """Plays a scenario and prints what came of it; the exit code.  Raises BadScenario before anything is written."""
-    if settings.world == "sockets" and scenario.devices > MANY:  # each is a task with a connection
-        raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
+    if settings.world == "sockets":
+        _make_room(scenario)
     study = study_of(scenario)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
@@ -81,6 +81,15 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     with uninterrupted():
         _write_host(out, time.monotonic() - began, outcomes, session)
         return conclude(out, Ending(outcomes, session.stopped, assumed), settings.format)
+
+
+def _make_room(scenario: Scenario) -> None:
+    """Raises BadScenario if a run over sockets cannot have so many devices: each is a task with a connection."""
+    if scenario.devices > MANY:
+        raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
+    from emulator.play.over_sockets import make_room
+
+    make_room(scenario.devices, Conduct.of(scenario).rules, len(scenario.algorithms) * len(scenario.seeds))
 
 
 class Session:
@@ -147,5 +156,6 @@ def _write_host(out: Path, seconds: float, outcomes: list[Outcome], session: Ses
         "world": session.settings.world,
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),
         "overruns": {f"{o.run.label}-s{o.run.seed}": o.overruns for o in outcomes if o.overruns},
+        "strangers": {f"{o.run.label}-s{o.run.seed}": o.strangers for o in outcomes if o.strangers},
     }
     replace_file(out / "host.json", json.dumps(host, indent=1) + "\n")

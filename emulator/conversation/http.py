@@ -2,14 +2,21 @@
 
 A device polls `POST /next` and is answered when the server has something for it: a request (its bytes at the
 pace of the links), or 204: stop.  (A GET would be tried again behind our back when its connection is cut.)
-Its reply goes up by `POST /reply`.  Bytes from the network are hostile: sizes are bounded before they are
-read, no Content-Encoding is accepted, and what is decoded must be of a closed form (network/wire/payload.py), with
-shapes and dtypes of the model and finite values (server.py).
+Its reply goes up by `POST /reply`.  Both carry the device's token of this run (`Authorization: Bearer`, RFC 6750);
+without it the answer is 401, and nothing else is done or said.  A device has one connection open, on which it polls,
+and a second one while it uploads.
+
+Bytes from the network are hostile: sizes are bounded before they are read, no Content-Encoding is accepted, and what
+is decoded must be of a closed form (network/wire/payload.py), with shapes and dtypes of the model and finite values
+(exchange.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import secrets
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -31,8 +38,9 @@ class WebLine(Line):
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
-        self.parked: asyncio.Future[Any] | None = None  # a poll that waits for its answer
-        self.waiting: list[Any] = []  # answers that wait for a poll
+        self.token = secrets.token_urlsafe()  # who has it speaks for the device; a new one in each run
+        self.polls: deque[asyncio.Future[Any]] = deque()  # that wait for an answer, the first to come first
+        self.waiting: deque[Any] = deque()  # answers that wait for a poll
 
     async def send(self, parcel: Parcel) -> None:
         flight = self.launch("down", parcel)
@@ -41,10 +49,12 @@ class WebLine(Line):
         await self.fly(flight)
 
     def push(self, item: Any) -> None:
-        if self.parked and not self.parked.done():
-            self.parked.set_result(item)
-        else:
-            self.waiting.append(item)
+        self.waiting.append(item)
+        self._answer()
+
+    def _answer(self) -> None:
+        while self.polls and self.waiting:
+            self.polls.popleft().set_result(self.waiting.popleft())
 
     def expects(self, parcel: Parcel) -> bool:
         """Whether this is the upload that the links have just let through: nobody else may speak for the device."""
@@ -54,35 +64,58 @@ class WebLine(Line):
         return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
 
     async def poll(self, resting: bool) -> Any:
-        """What the device is to be told next; LOST if another poll of this device takes this one's place."""
+        """What the device is to be told next.  A second poll waits behind the first, and takes nothing from it."""
         if resting and not self.waiting:
             self.rests()
-        if self.parked and not self.parked.done():
-            self.parked.set_result(LOST)
-        self.parked = asyncio.get_running_loop().create_future()
-        if self.waiting:
-            self.parked.set_result(self.waiting.pop(0))
-        parked = self.parked
+        poll: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.polls.append(poll)
+        self._answer()
         try:
-            return await asyncio.shield(parked)
-        except asyncio.CancelledError:  # the device broke off its poll: its next one is told instead
-            if parked.done():
-                self.waiting.insert(0, parked.result())
-            parked.cancel()
+            return await asyncio.shield(poll)
+        except asyncio.CancelledError:  # the device broke off its poll: the next one is told instead
+            if poll.done():
+                self.waiting.appendleft(poll.result())
+                self._answer()
+            else:
+                self.polls.remove(poll)
+                poll.cancel()
             raise
 
 
-def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
-    """The server's web application; `largest` is the length of the largest upload that a device may send."""
+class Reception:
+    """The server's web application.  `largest`: bytes of the largest upload that a device may send."""
 
-    def line_of(request: web.Request) -> WebLine:
-        name = request.query.get("device", "")
-        if name not in lines:
-            raise web.HTTPNotFound(text="no such device")
-        return lines[name]
+    def __init__(self, lines: Mapping[str, WebLine], largest: int) -> None:
+        self.lines, self.largest = lines, largest
+        self.strangers = 0  # requests that did not carry the token of the device that they named
 
-    async def following(request: web.Request) -> web.StreamResponse:
-        item = await line_of(request).poll(request.query.get("resting") == "1")
+    def runner(self) -> web.AppRunner:
+        """The application, ready to be served.
+
+        Bodies are not inflated: half a megabyte of zeros would cost seconds.  A handler ends with its connection:
+        else a poll that was broken off would wait on, and take what is meant for the next.
+        """
+        app = web.Application(client_max_size=self.largest + HEADER)
+        app.add_routes([web.post("/next", self._following), web.post("/reply", self._reply)])
+        return web.AppRunner(
+            app,
+            auto_decompress=False,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=1,
+        )
+
+    def _line_of(self, request: web.Request) -> WebLine:
+        """The line of the device that a request names.  Raises 401 unless the request carries that device's token."""
+        line = self.lines.get(request.query.get("device", ""))
+        said = request.headers.get("Authorization", "").encode(errors="replace")
+        if line is None or not hmac.compare_digest(said, _bearer(line).encode()):
+            self.strangers += 1
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"}, text="this device has another token")
+        return line
+
+    async def _following(self, request: web.Request) -> web.StreamResponse:
+        item = await self._line_of(request).poll(request.query.get("resting") == "1")
         if item is None:
             return web.Response(status=204)
         if item is LOST:
@@ -99,8 +132,8 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
         await response.write_eof()
         return response
 
-    async def reply(request: web.Request) -> web.StreamResponse:
-        line = line_of(request)
+    async def _reply(self, request: web.Request) -> web.StreamResponse:
+        line = self._line_of(request)
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
         try:
@@ -114,24 +147,9 @@ def application(lines: Mapping[str, WebLine], largest: int) -> web.Application:
         line.replied(parcel)
         return web.Response(status=204)
 
-    app = web.Application(client_max_size=largest + HEADER)
-    app.add_routes([web.post("/next", following), web.post("/reply", reply)])
-    return app
 
-
-def runner(lines: Mapping[str, WebLine], largest: int) -> web.AppRunner:
-    """The application, ready to be served.
-
-    Bodies are not inflated: half a megabyte of zeros would cost seconds.  A handler ends with its connection:
-    else a poll that was broken off would wait on, and take what is meant for the next.
-    """
-    return web.AppRunner(
-        application(lines, largest),
-        auto_decompress=False,
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=1,
-    )
+def _bearer(line: WebLine) -> str:
+    return f"Bearer {line.token}"
 
 
 class WebEnd:
@@ -142,11 +160,12 @@ class WebEnd:
         self.url = url
         self.line = line  # only to know the links' pace: what is said goes over the socket
         self.largest = largest  # length of the largest download
+        self.headers = {"Authorization": _bearer(line)}
 
     async def receive(self, resting: bool) -> Parcel | None:
         query = {"device": self.line.name, "resting": "1" if resting else "0"}
         try:
-            async with self.session.post(f"{self.url}/next", params=query) as response:
+            async with self.session.post(f"{self.url}/next", params=query, headers=self.headers) as response:
                 if response.status == 204:
                     return None
                 length = response.content_length
@@ -159,7 +178,7 @@ class WebEnd:
     async def send(self, parcel: Parcel) -> None:
         data = payload.pack(parcel.header, parcel.body)
         flight = self.line.launch("up", parcel)
-        headers = {"Content-Length": str(len(data))}
+        headers = {**self.headers, "Content-Length": str(len(data))}
         query = {"device": self.line.name}
         try:
             async with self.session.post(

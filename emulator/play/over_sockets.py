@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
-from emulator.conversation.http import WebEnd, WebLine, runner
+from emulator.conversation.http import Reception, WebEnd, WebLine
+from emulator.conversation.rounds import RoundRules
 from emulator.conversation.server import After, Server
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress
@@ -21,8 +23,33 @@ from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.sockets import SocketWorld
 from network.wire.payload import NOTHING
+from scenarios.text.faults import BadScenario
 
+SPARE = 128  # open files for all but connections: workers, records, the event loop
 WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
+
+
+def connections(devices: int, rules: RoundRules) -> int:
+    """How many connections a run has open at most: each device polls on one, and uploads on a second one."""
+    return devices + (devices if rules.finish_stragglers else min(rules.ask, devices))
+
+
+def make_room(devices: int, rules: RoundRules, runs: int) -> None:
+    """Lets this process open the files that the connections of `runs` runs at the same time need.
+
+    Both ends of a connection are in this process, and each is an open file.  The soft limit becomes the hard one.
+    Raises BadScenario, with the numbers, if that is not enough.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = SPARE + 2 * runs * connections(devices, rules)
+    unbounded = hard == resource.RLIM_INFINITY
+    if needed > hard and not unbounded:
+        raise BadScenario(
+            f"fleet: {devices} devices in {runs} run{'s' * (runs > 1)} over sockets need {needed} open files; this "
+            f"system allows {hard} (ulimit -Hn); ask for fewer devices, algorithms or seeds"
+        )
+    # macOS says that nothing bounds it, and refuses to be given that.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if unbounded else hard, hard))
 
 
 async def run_sockets(
@@ -40,11 +67,12 @@ async def run_sockets(
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
     down, up = message_limits(study, run)
-    server_side = runner(lines, up)
+    reception = Reception(lines, up)
+    server_side = reception.runner()
     await server_side.setup()
     await web.TCPSite(server_side, "127.0.0.1", 0).start()
     host, port = server_side.addresses[0][:2]
-    connector = aiohttp.TCPConnector(limit=0)
+    connector = aiohttp.TCPConnector(limit=connections(len(study.fleet), conduct.rules))
     timeout = aiohttp.ClientTimeout(total=None)
     try:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
@@ -64,7 +92,7 @@ async def run_sockets(
     finally:
         stage.record.shut()
         await server_side.cleanup()
-    outcome.overruns = world.overruns
+    outcome.overruns, outcome.strangers = world.overruns, reception.strangers
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome
 

@@ -34,6 +34,7 @@ class Outcome:
     looped: Looped = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
+    strangers: int = 0  # sockets: requests without a device's token, which were refused
 
     def give_up(self, why: Exception) -> None:
         """The run cannot go on."""

@@ -22,7 +22,7 @@ from devices.device import NEVER, profiles
 from emulator.conversation.channel import LOST, Inbox, MemoryLine
 from emulator.conversation.device import Attendant
 from emulator.conversation.exchange import Exchange
-from emulator.conversation.http import HEADER, WebEnd, WebLine, paced, runner
+from emulator.conversation.http import HEADER, Reception, WebEnd, WebLine, paced
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.record.record import Record, read_lines
@@ -128,6 +128,7 @@ class Way:
     record: Watched
     url: str = ""
     session: Any = None
+    reception: Any = None
 
     def open(self, round: int) -> None:
         self.record.open(round, ["a"], "m")
@@ -195,15 +196,17 @@ class Stage:
                 yield Way(self.kind, world, memory, memory.device, record)
             else:
                 line = WebLine(world, traffic, attendant)
-                async with served(line) as (url, session):
-                    yield Way(self.kind, world, line, WebEnd(session, url, line, LARGEST), record, url, session)
+                reception = Reception({"a": line, "b": WebLine(world, traffic, attendant)}, LARGEST)
+                async with served(reception) as (url, session):
+                    end = WebEnd(session, url, line, LARGEST)
+                    yield Way(self.kind, world, line, end, record, url, session, reception)
         finally:
             record.shut()
 
 
 @asynccontextmanager
-async def served(line: WebLine) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
-    server_side = runner({"a": line}, LARGEST)
+async def served(reception: Reception) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
+    server_side = reception.runner()
     await server_side.setup()
     await web.TCPSite(server_side, "127.0.0.1", 0).start()
     host, port = server_side.addresses[0][:2]
@@ -515,28 +518,27 @@ async def whole_round(way: Way, round: int = 0) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("status", "query", "data", "headers"),
+    ("status", "data", "headers"),
     [
-        (415, "device=a", gzip.compress(GOOD, mtime=0), {"Content-Encoding": "gzip"}),
-        (415, "device=a", GOOD, {"Content-Encoding": "br"}),
-        (413, "device=a", bytes(LARGEST + HEADER + 1), {}),
-        (400, "device=a", b"", {}),
-        (400, "device=a", b"garbage", {}),
-        (400, "device=a", b"\xff" * 100, {}),
-        (400, "device=a", GOOD[:-1], {}),
-        (400, "device=a", payload.pack({"round": 0, "counted": 1}, OTHER), {}),
-        (400, "device=a", payload.pack({"round": "0", "examples": 3}, OTHER), {}),
-        (404, "device=b", GOOD, {}),
-        (404, "", GOOD, {}),
+        (415, gzip.compress(GOOD, mtime=0), {"Content-Encoding": "gzip"}),
+        (415, GOOD, {"Content-Encoding": "br"}),
+        (413, bytes(LARGEST + HEADER + 1), {}),
+        (400, b"", {}),
+        (400, b"garbage", {}),
+        (400, b"\xff" * 100, {}),
+        (400, GOOD[:-1], {}),
+        (400, payload.pack({"round": 0, "counted": 1}, OTHER), {}),
+        (400, payload.pack({"round": "0", "examples": 3}, OTHER), {}),
     ],
 )
 def test_a_reply_that_is_no_reply_is_refused_and_disturbs_nobody(
-    over_http: Stage, status: int, query: str, data: bytes, headers: dict[str, str]
+    over_http: Stage, status: int, data: bytes, headers: dict[str, str]
 ) -> None:
     async def main(way: Way) -> tuple[int, bool]:
         way.device_works()
         before, _ = await asyncio.gather(
-            way.session.post(f"{way.url}/reply?{query}", data=data, headers=headers), asyncio.sleep(0)
+            way.session.post(f"{way.url}/reply?device=a", data=data, headers={**way.end.headers, **headers}),
+            asyncio.sleep(0),
         )
         return before.status, await whole_round(way)
 
@@ -551,7 +553,7 @@ def test_an_upload_of_unsaid_length_is_cut_off_at_the_limit(over_http: Stage) ->
     async def main(way: Way) -> tuple[Any, bool]:
         way.device_works()
         try:
-            response = await way.session.post(f"{way.url}/reply?device=a", data=endless())
+            response = await way.session.post(f"{way.url}/reply?device=a", data=endless(), headers=way.end.headers)
             answer = response.status
         except aiohttp.ClientError:
             answer = "hung up"
@@ -562,17 +564,83 @@ def test_an_upload_of_unsaid_length_is_cut_off_at_the_limit(over_http: Stage) ->
     assert undisturbed
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("POST", "/next?device=b", 404), ("POST", "/next", 404), ("GET", "/other", 404)],
-)
-def test_an_unknown_device_is_told_nothing(over_http: Stage, method: str, path: str, status: int) -> None:
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+STRANGERS: list[Callable[[Way], dict[str, str]]] = [
+    lambda _: {},
+    lambda _: bearer(""),
+    lambda _: bearer("no token of ours"),
+    lambda way: bearer(way.line.token[:-1]),
+    lambda way: bearer(way.reception.lines["b"].token),  # another device of the run
+    lambda way: {"Authorization": way.line.token},
+    lambda way: {"Authorization": f"Basic {way.line.token}"},
+]
+
+
+@pytest.mark.parametrize("headers", STRANGERS)
+@pytest.mark.parametrize("path", ["next?device=a&resting=1", "reply?device=a", "next?device=c", "next", "reply"])
+def test_who_has_no_token_of_a_device_is_counted_and_changes_nothing(
+    over_http: Stage, path: str, headers: Callable[[Way], dict[str, str]]
+) -> None:
+    """A request lies ready for the device, and the device has not polled: the stranger does not get it."""
+
+    async def main(way: Way) -> tuple[Any, ...]:
+        way.open(0)
+        sending = way.world.start(way.line.send(down(0)))
+        await asyncio.sleep(0)
+        before = way.events(), len(way.line.waiting), way.line.resting
+        async with way.session.post(f"{way.url}/{path}", data=GOOD, headers=headers(way)) as response:
+            answer = response.status, response.headers["WWW-Authenticate"], way.reception.strangers
+        unchanged = before == (way.events(), len(way.line.waiting), way.line.resting)
+        way.device_works()
+        reply = await way.line.receive()
+        return *answer, unchanged, sending.ended, reply.body == OTHER
+
+    assert over_http(main) == (401, "Bearer", 1, True, True, True)
+
+
+def test_a_stranger_that_polls_and_answers_all_the_time_does_not_stall_a_device(over_http: Stage) -> None:
+    """Without tokens each poll took the place of the one before, and the device never came by its request."""
+
+    async def main(way: Way) -> tuple[bool, set[int], bool]:
+        seen: list[int] = []
+
+        async def stranger(path: str) -> None:
+            while True:
+                async with way.session.post(f"{way.url}/{path}", data=GOOD) as response:
+                    seen.append(response.status)
+
+        way.device_works()
+        calling = [
+            way.world.start(stranger(path)) for path in ("next?device=a", "next?device=a&resting=1", "reply?device=a")
+        ]
+        undisturbed = await whole_round(way)
+        for each in calling:
+            await each.cancel()
+        return undisturbed, set(seen), way.reception.strangers >= len(seen) > 0
+
+    assert over_http(main) == (True, {401}, True)
+
+
+def test_every_device_has_a_token_of_its_own_in_every_run(over_http: Stage) -> None:
+    async def main(way: Way) -> list[str]:
+        return [line.token for line in way.reception.lines.values()]
+
+    tokens = {*over_http(main), *over_http(main)}
+    assert len(tokens) == 4
+    assert all(len(token) >= 43 for token in tokens)  # 256 bits in base64
+
+
+@pytest.mark.parametrize("path", ["/next", "/reply", "/other"])
+def test_nothing_is_fetched_with_get(over_http: Stage, path: str) -> None:
     async def main(way: Way) -> tuple[int, bool]:
         way.device_works()
-        async with way.session.request(method, way.url + path) as response:
+        async with way.session.get(f"{way.url}{path}?device=a", headers=way.end.headers) as response:
             return response.status, await whole_round(way)
 
-    assert over_http(main) == (status, True)
+    assert over_http(main) == (404 if path == "/other" else 405, True)
 
 
 def test_garbage_while_the_device_computes_does_not_disturb_its_round(over_http: Stage) -> None:
@@ -580,33 +648,34 @@ def test_garbage_while_the_device_computes_does_not_disturb_its_round(over_http:
         way.device_works()
         way.open(0)
         await way.line.send(down(0))
-        async with way.session.post(f"{way.url}/reply?device=a", data=b"garbage") as response:
+        async with way.session.post(f"{way.url}/reply?device=a", data=b"garbage", headers=way.end.headers) as response:
             reply = await way.line.receive()
             return response.status, reply.body == OTHER, [event for event in way.events() if "cut" in event]
 
     assert over_http(main) == (400, True, [])
 
 
-async def parked(way: Way, after: Any = None) -> Any:
-    """The poll that waits at the server, once it is another than the one before."""
-    while way.line.parked is after or way.line.parked.done():
+async def polling(way: Way, number: int = 1) -> None:
+    """Returns when so many polls wait at the server."""
+    while len(way.line.polls) != number:
         await asyncio.sleep(0.001)
-    return way.line.parked
 
 
-def test_a_second_poll_of_a_device_swallows_no_message(over_http: Stage) -> None:
-    """The first is let go, and the second is answered with what was sent."""
+def test_a_second_poll_of_a_device_takes_nothing_from_the_first(over_http: Stage) -> None:
+    """It waits its turn, and is answered with what is sent next."""
 
-    async def main(way: Way) -> tuple[Any, Any]:
+    async def main(way: Way) -> tuple[Any, bool, Any]:
         way.open(0)
         first = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
-        poll = await parked(way)
+        await polling(way, 1)
         second = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
-        await parked(way, after=poll)
+        await polling(way, 2)
         await way.line.send(down(0))
-        return await first, (await second).body
+        body, waits = (await first).body, not second.done()
+        way.line.push(None)
+        return body, waits, await second
 
-    assert over_http(main) == ("lost", BODY)
+    assert over_http(main) == (BODY, True, None)
 
 
 @pytest.mark.parametrize("sent", ["after the second", "between the two"])
@@ -616,14 +685,14 @@ def test_a_poll_that_was_broken_off_swallows_no_message(over_http: Stage, sent: 
     async def main(way: Way) -> bytes:
         way.open(0)
         first = asyncio.ensure_future(way.end.receive(resting=True))
-        poll = await parked(way)
+        await polling(way, 1)
         first.cancel()
-        await asyncio.wait([first, poll])
+        await polling(way, 0)
         if sent == "between the two":
             await way.line.send(down(0))
         second = asyncio.ensure_future(way.end.receive(resting=True))
         if sent == "after the second":
-            await parked(way, after=poll)
+            await polling(way, 1)
             await way.line.send(down(0))
         return (await second).body  # type: ignore[no-any-return]
 
@@ -638,7 +707,8 @@ def test_a_stray_reply_does_not_pass_for_rest(over_http: Stage) -> None:
         way.open(0)
         way.world.start(way.line.send(down(0)))
         await way.after("compute.start", 0.0)
-        async with way.session.post(f"{way.url}/reply?device=a", data=payload.pack(up(7).header, OTHER)) as response:
+        stray = payload.pack(up(7).header, OTHER)
+        async with way.session.post(f"{way.url}/reply?device=a", data=stray, headers=way.end.headers) as response:
             status = response.status
         await way.line.stop()
         return status, [cut["event"] for cut in way.cuts()]

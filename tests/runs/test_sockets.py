@@ -1,10 +1,13 @@
 """The same scenario over real sockets: the same weights, the same accounts, an audited record."""
 
 import asyncio
+import itertools
 
+import aiohttp
 import pytest
 
 from emulator.audit.audit import audit_run
+from emulator.conversation.http import Reception
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -126,6 +129,40 @@ def test_over_sockets_too_a_device_that_is_too_small_refuses_by_name(pool, tmp_p
     assert {line["device"][:4] for line in lines if line["event"] == "refused" and "refuses: " in line["why"]} == {
         "pi-4"
     }
+
+
+def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path, monkeypatch):
+    """They poll and answer in the place of every device, as long as the run lasts."""
+    scenario, runners = small(rounds={"max": 2, "fraction": 1.0}), []
+    make = Reception.runner
+    monkeypatch.setattr(Reception, "runner", lambda self: runners.append(make(self)) or runners[-1])
+
+    async def strangers():
+        while not (runners and runners[0].addresses):
+            await asyncio.sleep(0.001)
+        host, port = runners[0].addresses[0][:2]
+        async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
+            for name in itertools.cycle(["phone-mid-0", "phone-mid-1", "pi-4-0", "pi-4-1"]):
+                for path in ("next", "reply"):
+                    async with session.post(f"/{path}?device={name}", data=bytes(1000)) as response:
+                        assert response.status == 401
+
+    async def attacked(work):
+        calling = asyncio.ensure_future(strangers())
+        try:
+            return await work
+        finally:
+            assert not calling.done() or isinstance(calling.exception(), aiohttp.ClientError)  # the server has gone
+            calling.cancel()
+
+    study, run, conduct = study_of(scenario), Run("fedavg", 1), Conduct.of(scenario)
+    real = asyncio.run(attacked(run_sockets(study, run, conduct, pool, tmp_path / "real")))
+    asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
+    assert real.failure is None
+    assert real.strangers > 10
+    assert audit_run(tmp_path / "real") == []
+    models = [(tmp_path / world / "final.safetensors").read_bytes() for world in ("real", "virtual")]
+    assert models[0] == models[1]
 
 
 def over_sockets(scenario, pool, folder):
