@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from math import ceil, isfinite
 from typing import Any
@@ -26,6 +26,7 @@ from algorithms.algorithm import Loss, Phase, matches
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
+from algorithms.step import Step
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -91,27 +92,6 @@ def _still(func: Any) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Count:
-    """What was counted in one run through the model."""
-
-    flops: float
-    floats: float
-    conv: float = 0.0  # of the FLOPs, those in convolutions
-    # Those in recurrent layers; of Hessian-vector products a share, and so not exact.
-    recurrent: float = field(default=0.0, compare=False)
-    positions: float = 0.0  # of recurrent layers that are not fused, each with an overhead (operators.py)
-    operators: float = 0.0  # that were started outside of recurrent layers, but for convolutions
-    convolutions: float = 0.0
-
-    def times(self, n: float) -> Count:
-        return Count(*(n * value for value in astuple(self)))
-
-    def to(self, other: Count, share: float) -> Count:
-        """So far on the way to another, or beyond it."""
-        return Count(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
 class Meter:
     """The costs of phases on one model, whose examples have shape `input_shape`.
 
@@ -130,7 +110,7 @@ class Meter:
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
-        self.counts: dict[tuple[str, int, str], Count] = {}
+        self.counts: dict[tuple[str, int, str], Step] = {}
 
     def steps(self, phase: Phase) -> int:
         """Batches in all passes; 1 if there are no examples but something is moved, as when replies are combined.
@@ -151,53 +131,38 @@ class Meter:
         FLOPs, for then the counter does not know the model's operations, or if `backward` matches no parameter.
         """
         _check(phase)
-        total = 0.0
-        if phase.examples > 0:
-            total += phase.epochs * phase.examples * self._flops(phase.kind, phase)
-        if phase.second_order > 0:
-            total += phase.second_order * self._flops("second", phase)
-        return total
+        return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
 
-    def step_flops(self, phase: Phase) -> float:
-        """FLOPs of a mean step: the last batch of a pass may be shorter."""
-        return self.flops(phase) / max(1, self.steps(phase))
+    def step(self, phase: Phase) -> Step:
+        """What a mean step takes; the last batch of a pass may be shorter.
 
-    def step_kinds(self, phase: Phase) -> tuple[float, float]:
-        """Of the FLOPs of a mean step, those in convolutions and those in recurrent layers; the others are dense."""
-        conv = recurrent = 0.0
-        for order, passes in self._passes(phase):
-            count = self._count(order, phase.batch, phase.backward)
-            conv += passes * count.conv / phase.batch
-            recurrent += passes * count.recurrent / phase.batch
-        steps = max(1, self.steps(phase))
-        return conv / steps, recurrent / steps
-
-    def step_starts(self, phase: Phase) -> tuple[float, float, float]:
-        """What a mean step starts, whatever its size: positions of recurrent layers, one after another (operators.py),
-        operators beyond those of the smallest network, and convolutions."""
-        passes, steps = self._passes(phase), max(1, self.steps(phase))
-        each = [self._grown(order, phase, examples / steps) for order, examples in passes]
-        positions, operators, convolutions = (
-            sum(getattr(count, what) for count in each) for what in ("positions", "operators", "convolutions")
+        Its floats are weights, activations and their gradients, and the declared traffic; its operators are those
+        beyond the smallest network's.  Raises ValueError as `flops` does.
+        """
+        steps, floats, conv, recurrent = max(1, self.steps(phase)), phase.traffic, 0.0, 0.0
+        if phase.per_parameter > 0:
+            floats += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
+        grown = []
+        for order, examples in self._passes(phase):
+            whole = self._count(order, phase.batch, phase.backward)
+            conv += examples * whole.conv / phase.batch
+            recurrent += examples * whole.recurrent / phase.batch
+            grown.append(self._grown(order, phase, examples / steps))
+            floats += grown[-1].floats
+        return Step(
+            self.flops(phase) / steps,
+            floats,
+            conv / steps,
+            recurrent / steps,
+            positions=float(sum(each.positions for each in grown)),
+            operators=max(0.0, sum(each.operators for each in grown) - BARE),
+            convolutions=float(sum(each.convolutions for each in grown)),
         )
-        return float(positions), max(0.0, operators - BARE), float(convolutions)
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
         """The kinds of run that the phase consists of, and the examples of each in all."""
         runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
-
-    def step_floats(self, phase: Phase) -> float:
-        """Floats that a mean step moves: weights, activations and their gradients, and the declared ones."""
-        steps = max(1, self.steps(phase))
-        total = phase.traffic
-        if phase.per_parameter > 0:
-            total += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
-        if phase.examples > 0:
-            total += self._grown(phase.kind, phase, phase.epochs * phase.examples / steps).floats
-        if phase.second_order > 0:
-            total += self._grown("second", phase, phase.second_order / steps).floats
-        return total
 
     def _flops(self, order: str, phase: Phase) -> float:
         """FLOPs per example."""
@@ -209,24 +174,24 @@ class Meter:
             )
         return count.flops / phase.batch
 
-    def _grown(self, order: str, phase: Phase, examples: float) -> Count:
+    def _grown(self, order: str, phase: Phase, examples: float) -> Step:
         """Of a step with so many examples: floats of the weights, and what is started, do not grow with the batch."""
         once = self._count(order, phase.batch, phase.backward)
-        return once.to(self._count(order, 2 * phase.batch, phase.backward), examples / phase.batch - 1)
+        return once.towards(self._count(order, 2 * phase.batch, phase.backward), examples / phase.batch - 1)
 
-    def _count(self, order: str, batch: int, backward: str) -> Count:
+    def _count(self, order: str, batch: int, backward: str) -> Step:
         if order in PROPORTIONAL and batch > 1:
             few, more = (self._known(order, size, backward) for size in TWO_SIZES)
-            return few.to(more, (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0]))
+            return few.towards(more, (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0]))
         return self._known(order, batch, backward)
 
-    def _known(self, order: str, batch: int, backward: str) -> Count:
+    def _known(self, order: str, batch: int, backward: str) -> Step:
         key = (order, batch, backward)
         if key not in self.counts:
             self.counts[key] = self._measured(order, batch, backward)
         return self.counts[key]
 
-    def _measured(self, order: str, batch: int, backward: str) -> Count:
+    def _measured(self, order: str, batch: int, backward: str) -> Step:
         if order == "each_label":  # once for each label that the model knows; each adds to the sums
             each, labels = self._count("each", batch, backward), self._labels()
             sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
@@ -239,7 +204,7 @@ class Meter:
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
-    def _run(self, order: str, batch: int, backward: str) -> Count:
+    def _run(self, order: str, batch: int, backward: str) -> Step:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = [] if order == "forward" else self._chosen(backward)
@@ -253,7 +218,7 @@ class Meter:
             RUNS[order](self.model, self.loss, x, y, chosen)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
         started = seen.positions, moved.operators, moved.convolutions
-        return Count(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
+        return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
     @torch.no_grad()
     def _labels(self) -> int:

@@ -30,6 +30,7 @@ from algorithms.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.importance import CHUNK, Kind, importance
 from algorithms.local import Quadratic, sgd
 from algorithms.models import build, cross_entropy, input_shape
+from algorithms.step import Step
 from devices.device import Device, Profile
 from emulator.forecast.calibration import Kernel, evaluated, workload
 from emulator.worlds.executors import quiet_torch
@@ -49,11 +50,8 @@ class Job:
     model: str
     phase: Phase
     steps: int
-    step_flops: float
-    step_floats: float
+    step: Step
     run: Callable[[], object]
-    kinds: tuple[float, float] = (0.0, 0.0)  # of the FLOPs of a step, in convolutions and in recurrent layers
-    starts: tuple[float, float, float] = (0.0, 0.0, 0.0)  # positions, operators, convolutions
 
     @property
     def name(self) -> str:
@@ -118,9 +116,7 @@ def text_jobs(name: str, model: nn.Module, positions: int, scale: float) -> list
 
 
 def priced(name: str, meter: Meter, phase: Phase, run: Callable[[], object]) -> Job:
-    flops, floats = meter.step_flops(phase), meter.step_floats(phase)
-    kinds, starts = meter.step_kinds(phase), meter.step_starts(phase)
-    return Job(name, phase, meter.steps(phase), flops, floats, run, kinds, starts)
+    return Job(name, phase, meter.steps(phase), meter.step(phase), run)
 
 
 def measured(work: list[Job], repetitions: int) -> list[float]:
@@ -145,12 +141,13 @@ def declared(job: Job, flops_per_s: float, bytes_per_s: float, base: Profile) ->
 
 def on(profile: Profile, job: Job) -> float:
     """Seconds of one step of the job on a device of this profile."""
-    return Device("host", profile).seconds(job.step_flops, job.step_floats, 1, *job.kinds, *job.starts)
+    return Device("host", profile).seconds(job.step, 1)
 
 
 def larger(job: Job, flops_per_s: float, bytes_per_s: float, base: Profile) -> float:
     """The same if operations overlap."""
-    parts = replace(job, step_floats=0.0), replace(job, step_flops=0.0, kinds=(0.0, 0.0))
+    computing, moving = replace(job.step, floats=0.0), replace(job.step, flops=0.0, conv=0.0, recurrent=0.0)
+    parts = (replace(job, step=step) for step in (computing, moving))
     return max(declared(part, flops_per_s, bytes_per_s, base) for part in parts)
 
 
@@ -176,7 +173,7 @@ def fit(work: list[Job], seconds: list[float], form: Form, base: Profile) -> tup
 def calibration() -> tuple[list[Kernel], list[Job]]:
     """The jobs of `fedlapse calibrate`, to be timed in turns with ours: a shared host is not always equally fast."""
     kernels, runs = workload()
-    return kernels, [Job("calibrate", Phase("train", "batch", 1, 1), 1, 0.0, 0.0, run) for run in runs]
+    return kernels, [Job("calibrate", Phase("train", "batch", 1, 1), 1, Step(), run) for run in runs]
 
 
 def calibrated(work: list[Job], seconds: list[float], profile: Profile) -> list[float]:

@@ -11,7 +11,7 @@ import argparse
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from algorithms.algorithm import Phase
 from algorithms.cost import Meter, sgd_traffic
 from algorithms.models import build, cross_entropy, input_shape
+from algorithms.step import Step
 from benchmarks import compute
 from benchmarks.compute import Job
 from devices.device import SPEEDS, Device, Profile, profiles
@@ -45,6 +46,7 @@ SECONDS = {
 NINE = ("FEMNIST CNN", "CelebA CNN", "Reddit LSTM")
 LIKE = 0.1  # weight of "classes are equally fast" against one cell: what decides where no cell does
 CLASSES = 3
+NOT_KNOWN = {"positions": 0.0, "operators": 0.0, "convolutions": 0.0}  # what it takes to start them on FLASH's phones
 COLUMNS = (*COMPUTING, *FURTHER)  # of the table of profiles, as `fedlapse devices` has them
 HOST = "## This computer"
 HOST_SAID = """\
@@ -53,15 +55,6 @@ and overheads; no step of the table is among them. So no network is left out her
 networks that it has not seen, on a computer that it has. *Left out*: bandwidth and overheads are the calibrated ones,
 and the speeds are fitted, as those of FLASH's phones, to the steps of the table's other networks; all steps of a
 network are left out together."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What one training step costs: FLOPs by class (convolution, dense, recurrent), floats moved, what it starts."""
-
-    flops: tuple[float, float, float]
-    floats: float
-    starts: tuple[float, float, float] = (0.0, 0.0, 0.0)  # positions, operators, convolutions
 
 
 class Words(nn.Module):
@@ -123,12 +116,8 @@ def step(
     targets: tuple[int, ...] = (),
 ) -> Step:
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
-    phase, meter = (
-        Phase("train", "batch", batch, batch, traffic=traffic),
-        Meter(model, shape, cross_entropy, dtype, targets),
-    )
-    conv, recurrent = meter.step_kinds(phase)
-    return Step((conv, meter.step_flops(phase) - conv - recurrent, recurrent), meter.step_floats(phase))
+    meter = Meter(model, shape, cross_entropy, dtype, targets)
+    return replace(meter.step(Phase("train", "batch", batch, batch, traffic=traffic)), **NOT_KNOWN)
 
 
 # ---- fits
@@ -137,8 +126,7 @@ def step(
 def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
     """Seconds at these FLOP/s by class (convolution, dense, recurrent), with bandwidth and overheads of `base`."""
     profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=True)))
-    conv, _, recurrent = step.flops
-    return Device("predicted", profile).seconds(sum(step.flops), step.floats, 1, conv, recurrent, *step.starts)
+    return Device("predicted", profile).seconds(step, 1)
 
 
 def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
@@ -185,7 +173,7 @@ def errors(name: str, known: Sequence[str], steps: dict[str, Step], fit: Fit) ->
 
 def others_tell(work: Sequence[Job], seconds: Sequence[float], base: Profile, fit: Fit) -> list[float]:
     """Relative error of each step on this computer, when the speeds come from the steps of its other networks."""
-    cells = [(job.model, _step_of(job), took) for job, took in zip(work, seconds, strict=True)]
+    cells = [(job.model, job.step, took) for job, took in zip(work, seconds, strict=True)]
     speeds = {
         network: fit([(step, took) for other, step, took in cells if other != network], base) for network, _, _ in cells
     }
@@ -194,11 +182,6 @@ def others_tell(work: Sequence[Job], seconds: Sequence[float], base: Profile, fi
 
 def _on(profile: Profile, work: Sequence[Job], seconds: Sequence[float]) -> list[float]:
     return [compute.on(profile, job) / took - 1 for job, took in zip(work, seconds, strict=True)]
-
-
-def _step_of(job: Job) -> Step:
-    conv, recurrent = job.kinds
-    return Step((conv, job.step_flops - conv - recurrent, recurrent), job.step_floats, job.starts)
 
 
 def phone_speeds(steps: dict[str, Step]) -> dict[str, tuple[float, list[float]]]:
@@ -223,10 +206,10 @@ def percent(values: Sequence[float]) -> list[str]:
 
 
 def flash_text(steps: dict[str, Step]) -> str:
-    costs = [
-        [name, *(f"{flops / 1e6:.0f}" for flops in step.flops), f"{step.floats / 1e6:.1f}", *map(str, SECONDS[name])]
-        for name, step in steps.items()
-    ]
+    costs = []
+    for name, step in steps.items():
+        flops = [f"{each / 1e6:.0f}" for each in (step.conv, step.dense, step.recurrent)]
+        costs.append([name, *flops, f"{step.floats / 1e6:.1f}", *map(str, SECONDS[name])])
     heads = ["network", "conv MFLOP", "dense", "recurrent", "M floats", *PHONES]
     parts = [table(heads, costs)]
     for title, names in (("Nine cells: three networks", NINE), ("With Shakespeare, twelve cells", tuple(SECONDS))):

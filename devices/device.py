@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import attrgetter
+from typing import Protocol
 
 from devices.energy import Power
 from devices.presence import Availability, Presence
@@ -81,6 +82,41 @@ class Profile:
         return replace(self, conv_flops_per_s=None, dense_flops_per_s=None, recurrent_flops_per_s=None)
 
 
+class StepLike(Protocol):
+    """What Device.seconds reads of a training step."""
+
+    @property
+    def flops(self) -> float:
+        """All of them."""
+
+    @property
+    def floats(self) -> float:
+        """Numbers of 4 bytes that are read from memory or written there."""
+
+    @property
+    def conv(self) -> float:
+        """Of the FLOPs, those in convolutions."""
+
+    @property
+    def recurrent(self) -> float:
+        """And those in recurrent layers; the others are dense."""
+
+    @property
+    def positions(self) -> float:
+        """Of recurrent layers that compute one after another, each with POSITION of an overhead."""
+
+    @property
+    def operators(self) -> float:
+        """That are started, whatever their size, outside of recurrent layers and apart from convolutions."""
+
+    @property
+    def convolutions(self) -> float:
+        """That are started."""
+
+
+COUNTS = tuple(name for name in vars(StepLike) if not name.startswith("_"))
+
+
 @dataclass(frozen=True)
 class Device:
     """One computer of the fleet."""
@@ -89,22 +125,8 @@ class Device:
     profile: Profile
     presence: Availability = field(default_factory=Presence)
 
-    def seconds(
-        self,
-        flops: float,
-        floats: float,
-        steps: int,
-        conv: float = 0.0,
-        recurrent: float = 0.0,
-        positions: float = 0.0,
-        operators: float = 0.0,
-        convolutions: float = 0.0,
-    ) -> float:
-        """The time of `steps` training steps, each of `flops` FLOPs that move `floats` 4-byte numbers.
-
-        Of the FLOPs, `conv` are in convolutions and `recurrent` in recurrent layers; the others are dense.
-        `positions` of recurrent layers come one after another, each with POSITION of an overhead; `convolutions`, and
-        other `operators` outside of recurrent layers, are started, whatever their size (algorithms/operators.py).
+    def seconds(self, step: StepLike, steps: int) -> float:
+        """The time of `steps` training steps.
 
         A step's operations run one after another, some bound by computing (matrix products) and some by
         memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
@@ -112,18 +134,16 @@ class Device:
         longer; measured steps say otherwise (benchmarks/compute.py).
         Raises ValueError for a count that is negative or not finite.
         """
-        costs = {"flops": flops, "floats": floats, "steps": steps}
-        costs |= {"conv": conv, "recurrent": recurrent, "positions": positions}
-        costs |= {"operators": operators, "convolutions": convolutions}
-        for what, value in costs.items():
+        for what, value in {"steps": steps, **{what: getattr(step, what) for what in COUNTS}}.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} is {value}; a step's cost must be 0 or more, and finite")
-        if conv + recurrent > flops * (1 + 1e-9):
-            raise ValueError(f"conv and recurrent are {conv + recurrent} of {flops} FLOPs; they must be parts of them")
-        computing = self.profile.computing(flops, conv, recurrent)
-        moving = 4 * floats / self.profile.memory_bytes_per_s
-        starting = operators * self.profile.operator_s + convolutions * self.profile.convolution_s
-        return steps * (computing + moving + (1 + POSITION * positions) * self.profile.overhead_s + starting)
+        parts, profile = step.conv + step.recurrent, self.profile
+        if parts > step.flops * (1 + 1e-9):
+            raise ValueError(f"conv and recurrent are {parts} of {step.flops} FLOPs; they must be parts of them")
+        computing = profile.computing(step.flops, step.conv, step.recurrent)
+        moving = 4 * step.floats / profile.memory_bytes_per_s
+        starting = step.operators * profile.operator_s + step.convolutions * profile.convolution_s
+        return steps * (computing + moving + (1 + POSITION * step.positions) * profile.overhead_s + starting)
 
 
 @cache

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from algorithms.algorithm import Phase
+from algorithms.step import Step
 from benchmarks import compute, devices
 from benchmarks.compute import Job
 from benchmarks.devices import (
     PHONES,
     SECONDS,
-    Step,
     by_class,
     flash_steps,
     left_out,
@@ -25,7 +25,7 @@ from benchmarks.devices import (
 from devices.device import profiles
 
 BASE = profiles()["phone-mid"]
-STEPS = {"a": Step((1e9, 0.0, 0.0), 1e6), "b": Step((2e8, 1e9, 0.0), 2e6), "c": Step((0.0, 2e8, 8e8), 1e6)}
+STEPS = {"a": Step(1e9, 1e6, conv=1e9), "b": Step(12e8, 2e6, conv=2e8), "c": Step(1e9, 1e6, recurrent=8e8)}
 
 
 def test_one_speed_is_found_again() -> None:
@@ -49,19 +49,8 @@ def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
 
 def test_speeds_of_other_networks_of_this_computer_tell_its_steps() -> None:
     """Seconds made with one speed are told without error; of a network that is twice as slow half is told."""
-    jobs = [
-        Job(
-            name,
-            Phase("train", "batch", 1, 1),
-            1,
-            sum(of.flops),
-            of.floats,
-            int,
-            (of.flops[0], of.flops[2]),
-            (2.0, 9.0, 4.0),
-        )
-        for name, of in STEPS.items()
-    ]
+    begun = {"positions": 2.0, "operators": 9.0, "convolutions": 4.0}
+    jobs = [Job(name, Phase("train", "batch", 1, 1), 1, replace(of, **begun), int) for name, of in STEPS.items()]
     base = replace(BASE, operator_s=1e-3, convolution_s=2e-2)
     took = [compute.on(replace(base, flops_per_s=3e9), job) for job in jobs]
     for fit in (one_speed, by_class):
@@ -110,7 +99,8 @@ def test_flashs_networks_are_leafs() -> None:
     steps = flash_steps()
     # of 10 texts of 10 words: 8 h^2 weights a layer, three products, none for the first state of each layer
     lstm = 3 * 2 * 10 * 10 * 2 * 8 * 256**2 - 2 * 10 * 2 * 4 * 256**2
-    assert steps["Reddit LSTM"].flops == (0, 3 * 2 * 100 * 256 * 10_000, lstm)
+    reddit = steps["Reddit LSTM"]
+    assert (reddit.conv, reddit.dense, reddit.recurrent) == (0, 3 * 2 * 100 * 256 * 10_000, lstm)
 
 
 @pytest.mark.slow

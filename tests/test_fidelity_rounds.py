@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from algorithms.step import Step
 from benchmarks import fidelity_rounds
 from benchmarks.fidelity_rounds import Finding, calibrated, mean_seconds, missed, slowed
 from benchmarks.testbed import namespaces, page, quota
@@ -34,9 +35,9 @@ def test_half_as_fast_takes_twice_as_long() -> None:
     slow = slowed(fast, "slow", 2.0)
     assert slow.overhead_s == 2 * fast.overhead_s
     started = replace(fast, operator_s=1e-5, convolution_s=1e-4)
-    assert Device("a", slowed(started, "slow", 2.0)).seconds(1e9, 1e6, 3, 1e8, 0.0, 5.0, 30.0, 4.0) == pytest.approx(
-        2 * Device("a", started).seconds(1e9, 1e6, 3, 1e8, 0.0, 5.0, 30.0, 4.0)
-    )
+    step = Step(1e9, 1e6, 1e8, 0.0, 5.0, 30.0, 4.0)
+    as_it_is, halved = (Device("a", profile).seconds(step, 3) for profile in (started, slowed(started, "slow", 2.0)))
+    assert halved == pytest.approx(2 * as_it_is)
     assert slow.flops_per_s * 2 == fast.flops_per_s
     assert slow.memory_bytes_per_s * 2 == fast.memory_bytes_per_s
     assert replace(fast, dense_flops_per_s=8.0).computing(8.0) * 2 == slowed(

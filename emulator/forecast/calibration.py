@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
+    from algorithms.step import Step
     from devices.device import Profile
 
 
@@ -24,17 +25,8 @@ class Kernel:
 
     kind: str  # conv | dense | recurrent | operators | convolutions | empty
     steps: int
-    flops: float
-    conv: float
-    recurrent: float
-    floats: float
+    step: Step
     run: Callable[[], object]
-    operators: float = 0.0  # that a step starts, beyond those of an empty one
-    convolutions: float = 0.0
-
-    @property
-    def dense(self) -> float:
-        return self.flops - self.conv - self.recurrent
 
 
 @dataclass(frozen=True)
@@ -124,14 +116,14 @@ class Starting:
     def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
         """From an empty step's seconds, and those of two that are next to nothing but operators, and convolutions."""
         kernel, took = operators
-        operator = max(0.0, took - overhead) / kernel.operators
+        operator = max(0.0, took - overhead) / kernel.step.operators
         kernel, took = convolutions
-        left = took - overhead - kernel.operators * operator
-        return cls(overhead, operator, max(0.0, left) / kernel.convolutions)
+        left = took - overhead - kernel.step.operators * operator
+        return cls(overhead, operator, max(0.0, left) / kernel.step.convolutions)
 
-    def of(self, kernel: Kernel) -> float:
-        """Seconds of a step of the kernel."""
-        return self.overhead + kernel.operators * self.operator + kernel.convolutions * self.convolution
+    def of(self, step: Step) -> float:
+        """Seconds that this step's starts take."""
+        return self.overhead + step.operators * self.operator + step.convolutions * self.convolution
 
 
 def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
@@ -145,9 +137,9 @@ def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: floa
 
 def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
     """FLOP/s of the kernel's own class, from what is left once everything else is paid."""
-    others = sum(getattr(kernel, kind) / speed for kind, speed in known.items())
-    left = took - others - 4 * kernel.floats / bytes_per_s - starting.of(kernel)
-    return float(getattr(kernel, kernel.kind) / max(left, LEAST * took))
+    others = sum(getattr(kernel.step, kind) / speed for kind, speed in known.items())
+    left = took - others - 4 * kernel.step.floats / bytes_per_s - starting.of(kernel.step)
+    return float(getattr(kernel.step, kernel.kind) / max(left, LEAST * took))
 
 
 def _best(jobs: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float]) -> list[float]:
@@ -207,9 +199,7 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
     phase = Phase("train", "batch", n, batch, traffic=traffic)
     meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
-    counts = (meter.step_flops(phase), *meter.step_kinds(phase), meter.step_floats(phase))
-    _, operators, convolutions = meter.step_starts(phase)
-    return Kernel(kind, steps, *counts, lambda: sgd(party, weights, Training(batch=batch)), operators, convolutions)
+    return Kernel(kind, steps, meter.step(phase), lambda: sgd(party, weights, Training(batch=batch)))
 
 
 def _many_operators() -> nn.Module:

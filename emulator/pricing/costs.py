@@ -153,8 +153,7 @@ class Costs:
     def _piece(self, phase: Phase) -> Piece:
         if phase not in self.pieces:
             meter = self.meter
-            each = meter.step_floats(phase), *meter.step_kinds(phase), *meter.step_starts(phase)
-            self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), *each)
+            self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), meter.step(phase))
         return self.pieces[phase]
 
 

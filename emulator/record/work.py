@@ -20,6 +20,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from algorithms.step import Step
 from devices.device import Device
 
 Said = TypeVar("Said")
@@ -29,26 +30,31 @@ MOST = 1e24  # of anything: more is no work that anybody has recorded
 
 @dataclass(frozen=True)
 class Piece:
-    """A phase of some work: FLOPs in all, training steps, and what each step is."""
+    """A phase of some work: its training steps, and what a mean one takes."""
 
     phase: str
     flops: float  # of all steps
     steps: int
-    floats: float = 0.0  # that a step moves
-    conv: float = 0.0  # of a step's FLOPs
-    recurrent: float = 0.0
-    positions: float = 0.0  # of recurrent layers, one after another
-    operators: float = 0.0  # that a step starts, beyond those of the smallest network
-    convolutions: float = 0.0
+    step: Step
+
+    @classmethod
+    def of(cls, phase: str, flops: float, steps: int, *each: float) -> Piece:
+        """As a line of work.jsonl says it."""
+        return cls(phase, flops, steps, Step(flops / max(1, steps), *each))
+
+    @property
+    def plain(self) -> list[str | float]:
+        """As a line of work.jsonl says it."""
+        _, *each = astuple(self.step)
+        return [self.phase, self.flops, self.steps, *each]
 
     def seconds(self, device: Device) -> float:
         """What it takes there.  Raises ValueError for counts that no work has."""
-        each = self.flops / max(1, self.steps)
-        started = self.positions, self.operators, self.convolutions
-        return device.seconds(each, self.floats, self.steps, self.conv, self.recurrent, *started)
+        return device.seconds(self.step, self.steps)
 
 
 Pieces = tuple[Piece, ...]
+LENGTH = 2 + len(fields(Step))  # of a piece's list; of older records it is less
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Ledger:
     def _kind(self, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
         if pieces not in self.numbers:
             self.numbers[pieces] = len(self.numbers)
-            yield {"work": self.numbers[pieces], "pieces": [astuple(piece) for piece in pieces]}
+            yield {"work": self.numbers[pieces], "pieces": [piece.plain for piece in pieces]}
 
 
 class Works:
@@ -126,7 +132,7 @@ class Works:
             if _count(line["work"]) != len(self.kinds):
                 raise ValueError("kinds of work are numbered from 0")
             self.kinds.append(tuple(_piece(*piece) for piece in line["pieces"]))
-            self.tells_starts &= all(len(piece) == len(fields(Piece)) for piece in line["pieces"])
+            self.tells_starts &= all(len(piece) == LENGTH for piece in line["pieces"])
             return
         round, pieces = _count(line["round"]), self.kinds[_count(line["work"])]
         if "device" in line:
@@ -149,8 +155,8 @@ def _from(said: Sequence[tuple[int, Said]], round: int) -> Said | None:
 
 
 def _piece(phase: Any, flops: Any, steps: Any, *each: Any) -> Piece:
-    piece = Piece(_name(phase), _amount(flops), _count(steps), *map(_amount, each))
-    if piece.conv + piece.recurrent > piece.flops / max(1, piece.steps) * (1 + 1e-9):
+    piece = Piece.of(_name(phase), _amount(flops), _count(steps), *map(_amount, each))
+    if piece.step.conv + piece.step.recurrent > piece.step.flops * (1 + 1e-9):
         raise ValueError("parts are more than the whole")
     return piece
 

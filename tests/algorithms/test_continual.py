@@ -305,7 +305,7 @@ def test_the_declared_flops_of_pretraining_are_those_of_the_real_call_once() -> 
     (phase,) = algorithm.request_work(Load(0, 16, 1850))
     assert (phase.name, phase.epochs) == ("pretrain", 3)
     assert meter.flops(phase) == pytest.approx(counter.get_total_flops(), rel=0.01)
-    assert meter.step_floats(phase) == meter.step_floats(FedAvg(LARGE).device_work(Load(0, 16, 1850))[0])
+    assert meter.step(phase).floats == meter.step(FedAvg(LARGE).device_work(Load(0, 16, 1850))[0]).floats
     assert algorithm.request_work(Load(1, 16, 1850)) == continual("alg1", LARGE).request_work(Load(0, 16, 1850)) == ()
 
 
@@ -402,9 +402,9 @@ def test_the_work_by_hand() -> None:
     algorithm = continual("alg2", LARGE)
     whole, retrain, apart, _ = (algorithm.device_work(Load(round, 8, 1850)) for round in range(4))
     assert [phase.name for phase in (*whole, *retrain, *apart)] == ["train", "retrain", "train"]
-    assert meter.step_flops(whole[0]) == forward + body + 2 * top
-    assert meter.step_flops(retrain[0]) == forward + top
-    assert meter.step_flops(apart[0]) == forward + body + top
+    assert meter.step(whole[0]).flops == forward + body + 2 * top
+    assert meter.step(retrain[0]).flops == forward + top
+    assert meter.step(apart[0]).flops == forward + body + top
 
 
 def test_the_optimiser_is_charged_for_what_it_trains() -> None:
@@ -412,11 +412,11 @@ def test_the_optimiser_is_charged_for_what_it_trains() -> None:
     algorithm = continual("alg2", LARGE)
     for round, parameters in ((0, 1230 + 620), (1, 620), (2, 1230)):
         (phase,) = algorithm.device_work(Load(round, 8, 1850))
-        moved = meter.step_floats(phase) - meter.step_floats(replace(phase, per_parameter=0.0))
+        moved = meter.step(phase).floats - meter.step(replace(phase, per_parameter=0.0)).floats
         assert moved == 5 * parameters  # parameter and momentum read and written, gradient read
     (plain,) = FedAvg(LARGE).device_work(Load(0, 8, 1850))
     (ours,) = algorithm.device_work(Load(0, 8, 1850))
-    assert meter.step_floats(plain) == meter.step_floats(ours)
+    assert meter.step(plain).floats == meter.step(ours).floats
 
 
 def test_combining_reads_what_was_uploaded() -> None:
@@ -424,7 +424,7 @@ def test_combining_reads_what_was_uploaded() -> None:
     algorithm = continual("alg2", LARGE)
     work = [algorithm.combine_work(Load(round, 8, 1850, replies=3)) for round in range(4)]
     assert work[1] == work[3] == ()
-    assert [meter.step_floats(work[round][0]) for round in (0, 2)] == [4 * 1850, 4 * 1230]
+    assert [meter.step(work[round][0]).floats for round in (0, 2)] == [4 * 1850, 4 * 1230]
     assert meter.steps(work[0][0]) == 1
     assert meter.flops(work[0][0]) == 0
 

@@ -134,19 +134,19 @@ def test_a_step_is_a_batch(phase: Phase, steps: int) -> None:
 def test_the_steps_of_a_phase_add_up_to_its_flops() -> None:
     it = linear()
     phase = Phase("train", "batch", 101, 10, epochs=3, second_order=7)
-    assert it.steps(phase) * it.step_flops(phase) == pytest.approx(it.flops(phase), rel=1e-12)
+    assert it.steps(phase) * it.step(phase).flops == pytest.approx(it.flops(phase), rel=1e-12)
 
 
 def test_combining_moves_its_traffic_and_computes_nothing() -> None:
     combine = Phase("combine", "forward", traffic=1234.0)
     it = linear()
-    assert (it.flops(combine), it.step_flops(combine), it.step_floats(combine)) == (0, 0, 1234)
+    assert (it.flops(combine), it.step(combine).flops, it.step(combine).floats) == (0, 0, 1234)
 
 
 def test_nothing_costs_nothing() -> None:
     nothing = Phase("train", "batch", 0, 10)
     it = linear()
-    assert (it.steps(nothing), it.flops(nothing), it.step_flops(nothing), it.step_floats(nothing)) == (0, 0, 0, 0)
+    assert (it.steps(nothing), it.flops(nothing), it.step(nothing).flops, it.step(nothing).floats) == (0, 0, 0, 0)
 
 
 def summed(outputs: Tensor, y: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ def summed(outputs: Tensor, y: Tensor) -> Tensor:
 
 def test_the_floats_of_a_linear_forward_are_its_operands_and_its_result() -> None:
     forward = Phase("evaluate", "forward", 4, 4)
-    found = Meter(nn.Linear(6, 10), (6,), summed).step_floats(forward)
+    found = Meter(nn.Linear(6, 10), (6,), summed).step(forward).floats
     assert found == (4 * 6 + 6 * 10 + 10 + 4 * 10) + (4 * 10 + 4)  # the layer; the sum over its outputs
 
 
@@ -163,40 +163,40 @@ def test_every_weight_is_read_in_the_forward_and_backward_and_its_gradient_writt
     """So floats at a batch are c + 3 |θ| + a * batch, and c is too small to matter."""
     model = nn.Sequential(nn.Linear(500, 500), nn.Linear(500, 500), nn.Linear(500, 500))
     it = Meter(model, (500,), cross_entropy)
-    once, twice = (it.step_floats(Phase("train", "batch", batch, batch)) for batch in (8, 16))
+    once, twice = (it.step(Phase("train", "batch", batch, batch)).floats for batch in (8, 16))
     fixed = 2 * once - twice
     assert fixed == pytest.approx((3 * 3 - 1) * 500 * 500, rel=0.01)  # the first layer needs no input gradient
 
 
 def test_activations_grow_with_the_batch_and_weights_do_not() -> None:
     it = meter("mlp")
-    floats = [it.step_floats(Phase("train", "batch", batch, batch)) for batch in (1, 2, 5)]
+    floats = [it.step(Phase("train", "batch", batch, batch)).floats for batch in (1, 2, 5)]
     assert floats[2] - floats[1] == pytest.approx(3 * (floats[1] - floats[0]))
     assert floats[1] - floats[0] > 5 * 200  # the hidden layer: written, read, its gradient written, read ...
 
 
 def test_a_short_last_batch_is_charged_at_its_size() -> None:
     it = meter("mlp")
-    full, half, mean = (it.step_floats(Phase("train", "batch", n, 10)) for n in (10, 5, 15))
+    full, half, mean = (it.step(Phase("train", "batch", n, 10)).floats for n in (10, 5, 15))
     assert mean == pytest.approx((full + half) / 2)
 
 
 def test_declared_traffic_is_added_to_every_step() -> None:
     it = linear()
     bare = Phase("train", "batch", 100, 10)
-    assert it.step_floats(replace(bare, traffic=99.0)) == it.step_floats(bare) + 99
+    assert it.step(replace(bare, traffic=99.0)).floats == it.step(bare).floats + 99
 
 
 def test_gradients_of_single_examples_move_more_than_their_sum() -> None:
     it = meter("digits-cnn")
-    train, fisher = (it.step_floats(Phase("pass", kind, CHUNK, CHUNK)) for kind in PASSES)
+    train, fisher = (it.step(Phase("pass", kind, CHUNK, CHUNK)).floats for kind in PASSES)
     convs = (32 * 9 + 64 * 32 * 9) * CHUNK  # weights whose gradients are held, squared and summed one by one
     assert fisher > train + 4 * convs
 
 
 def test_without_a_fast_path_every_gradient_is_written_squared_and_summed() -> None:
     it = Meter(nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 10)), (6,), cross_entropy)
-    train, fisher = (it.step_floats(Phase("pass", kind, 8, 8)) for kind in PASSES)
+    train, fisher = (it.step(Phase("pass", kind, 8, 8)).floats for kind in PASSES)
     parameters = 6 + 6 + 60 + 10
     assert fisher == train + (4 * 8 + 1) * parameters
 
@@ -215,7 +215,7 @@ class Tied(nn.Module):
 def test_the_name_of_a_phase_has_no_price(kind: Pass) -> None:
     it = linear()
     one, other = Phase("fisher_true", kind, 20, 8), Phase("ewc", kind, 20, 8)
-    for count in (it.flops, it.step_flops, it.step_floats, it.step_kinds, it.step_starts):
+    for count in (it.flops, it.steps, it.step):
         assert count(one) == count(other)
 
 

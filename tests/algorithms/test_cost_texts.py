@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -65,7 +67,7 @@ def test_texts_with_one_label_cost_nearly_the_same(name: str) -> None:
     one = Meter(build(name, 0, V), (T,), cross_entropy, torch.long)
     forward, _, state = by_hand(name)
     assert one.flops(Phase("train", "batch", 4, 4)) == 4 * (3 * forward - state)
-    assert 0 < one.step_floats(Phase("train", "batch", 4, 4)) < meter(name).step_floats(Phase("train", "batch", 4, 4))
+    assert 0 < one.step(Phase("train", "batch", 4, 4)).floats < meter(name).step(Phase("train", "batch", 4, 4)).floats
 
 
 @pytest.mark.slow
@@ -73,16 +75,18 @@ def test_texts_with_one_label_cost_nearly_the_same(name: str) -> None:
 def test_each_text_in_a_batch_of_its_own_reads_all_weights_again(name: str) -> None:
     it = meter(name)
     parameters = sum(p.numel() for p in it.model.parameters())
-    one = it.step_floats(Phase("train", "batch", 1, 1))
+    one = it.step(Phase("train", "batch", 1, 1)).floats
     # The gradient read and its square written (2); the square read, a float64 sum read and written (1 + 2 + 2).
-    assert it.step_floats(Phase("fisher", "each", 8, 8)) == 8 * (one + 7 * parameters)
+    assert it.step(Phase("fisher", "each", 8, 8)).floats == 8 * (one + 7 * parameters)
 
 
 @pytest.mark.parametrize("order", ["forward", "batch", "second"])
 def test_two_sizes_of_a_batch_tell_what_every_other_costs(order: str) -> None:
     it = meter("lstm-tiny")
     for batch in (3, 17):
-        assert it._count(order, batch, "*") == it._measured(order, batch, "*")
+        found, counted = it._count(order, batch, "*"), it._measured(order, batch, "*")
+        assert found.recurrent == pytest.approx(counted.recurrent, rel=0.01)  # of Hessian-vector products a share
+        assert replace(found, recurrent=0.0) == replace(counted, recurrent=0.0)
 
 
 def test_a_lookup_moves_its_rows_and_not_the_table() -> None:

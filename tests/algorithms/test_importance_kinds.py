@@ -317,5 +317,5 @@ def test_the_declared_work_is_what_torch_counts(name: str, kind: Kind) -> None:
 def test_the_exact_sum_moves_as_much_for_each_label_as_the_empirical_fisher_in_all() -> None:
     meter = Meter(build("digits-cnn", 0), (1, 8, 8), cross_entropy)
     (true,), (once,) = estimation("fisher", "true", 64, 53002), estimation("fisher", "sq", 64, 53002)
-    assert meter.step_floats(true) == pytest.approx(10 * meter.step_floats(once))
+    assert meter.step(true).floats == pytest.approx(10 * meter.step(once).floats)
     assert meter.steps(true) == meter.steps(once)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from algorithms.algorithm import Phase
 from algorithms.cost import Meter
 from algorithms.models import build, cross_entropy
+from algorithms.step import Step
 from devices.device import POSITION, Device, Profile, numbers_of, profile_of, profiles, read_profiles
 from devices.profiles import shipped
 from devices.sources import ANCHORS, scores, speed_of
@@ -33,23 +34,24 @@ FLOPS = st.floats(0, 1e13)
 
 def test_each_class_of_operator_has_its_speed():
     # of 10 GFLOP, 4 are convolutions (2 s), 1 is recurrent (2 s) and 5 are dense (1.25 s); and 0.5 s of overhead
-    assert Device("a", CLASSES).seconds(10e9, 0, 1, conv=4e9, recurrent=1e9) == pytest.approx(5.75)
+    assert Device("a", CLASSES).seconds(Step(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(5.75)
 
 
 def test_a_class_without_a_speed_has_the_profiles():
     some = replace(PLAIN, recurrent_flops_per_s=5e8)
-    assert Device("a", some).seconds(10e9, 0, 1, conv=4e9, recurrent=1e9) == pytest.approx(9 + 2 + 0.5)
+    assert Device("a", some).seconds(Step(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(9 + 2 + 0.5)
 
 
 @given(FLOPS, FLOPS, FLOPS, st.integers(1, 500))
 def test_with_one_speed_the_classes_change_no_bit(conv, dense, recurrent, steps):
     device, flops = Device("a", PLAIN), conv + dense + recurrent
-    assert device.seconds(flops, 7e3, steps, conv, recurrent) == device.seconds(flops, 7e3, steps)
-    assert device.seconds(flops, 0, 1) == flops / 1e9 + 0.5
+    split = Step(flops, 7e3, conv, recurrent)
+    assert device.seconds(split, steps) == device.seconds(Step(flops, 7e3), steps)
+    assert device.seconds(Step(flops), 1) == flops / 1e9 + 0.5
 
 
 def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead():
-    whole = Device("a", PLAIN).seconds(1e9, 0, 2, positions=5)
+    whole = Device("a", PLAIN).seconds(Step(1e9, positions=5), 2)
     assert whole == pytest.approx(2 * (1 + (1 + 5 * POSITION) * 0.5))
     assert 0 < POSITION < 1
 
@@ -57,9 +59,9 @@ def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead(
 def test_operators_and_convolutions_cost_what_the_profile_says_of_starting_one():
     # 2 steps, each: 1 s of computing, 0.5 s of overhead, 7 operators of 0.01 s and 3 convolutions of 0.2 s
     started = replace(PLAIN, operator_s=0.01, convolution_s=0.2)
-    step = {"operators": 7, "convolutions": 3}
-    assert Device("a", started).seconds(1e9, 0, 2, **step) == pytest.approx(2 * (1 + 0.5 + 0.07 + 0.6))
-    assert Device("a", PLAIN).seconds(1e9, 0, 2, **step) == Device("a", PLAIN).seconds(1e9, 0, 2)
+    step = Step(1e9, operators=7, convolutions=3)
+    assert Device("a", started).seconds(step, 2) == pytest.approx(2 * (1 + 0.5 + 0.07 + 0.6))
+    assert Device("a", PLAIN).seconds(step, 2) == Device("a", PLAIN).seconds(Step(1e9), 2)
 
 
 @pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
@@ -73,6 +75,10 @@ def small(*layers):
     return Meter(torch.nn.Sequential(*layers), (8,), cross_entropy)
 
 
+def starts(step):
+    return step.positions, step.operators, step.convolutions
+
+
 @pytest.mark.parametrize("pairs", [0, 1, 3])
 def test_the_operators_that_a_step_starts_are_counted_by_hand(pairs):
     """A dense layer and a ReLU: two forward; back a threshold, two products and the sum of the bias.
@@ -81,9 +87,9 @@ def test_the_operators_that_a_step_starts_are_counted_by_hand(pairs):
     """
     layers = [layer for _ in range(pairs) for layer in (torch.nn.Linear(8, 8), torch.nn.ReLU())]
     it = small(*layers, torch.nn.Linear(8, 10))
-    assert it.step_starts(Phase("train", "batch", 12, 4)) == (0, 6 * pairs, 0)
-    assert it.step_starts(Phase("train", "batch", 12, 5)) == (0, 6 * pairs, 0)  # the last batch has as many
-    assert it.step_starts(Phase("sums", "batch", 0, 1, traffic=9.0)) == (0, 0, 0)
+    assert starts(it.step(Phase("train", "batch", 12, 4))) == (0, 6 * pairs, 0)
+    assert starts(it.step(Phase("train", "batch", 12, 5))) == (0, 6 * pairs, 0)  # the last batch has as many
+    assert starts(it.step(Phase("sums", "forward", traffic=9.0))) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -91,8 +97,8 @@ def test_a_convolution_is_started_forward_and_back(layers):
     convolutions = [torch.nn.Conv2d(1, 1, 3, padding=1) for _ in range(layers)]
     model = torch.nn.Sequential(*convolutions, torch.nn.Flatten(), torch.nn.Linear(16, 10))
     it = Meter(model, (1, 4, 4), cross_entropy)
-    assert it.step_starts(Phase("train", "batch", 8, 4))[2] == 2 * layers
-    assert it.step_starts(Phase("evaluate", "forward", 8, 4))[2] == layers
+    assert it.step(Phase("train", "batch", 8, 4)).convolutions == 2 * layers
+    assert it.step(Phase("evaluate", "forward", 8, 4)).convolutions == layers
 
 
 @pytest.mark.slow
@@ -107,17 +113,17 @@ def test_operators_inside_recurrent_layers_do_not_count_however_long_the_text(na
         Phase("fisher", "each", 8, 4),
         Phase("reverse", "batch", 0, 4, second_order=8),
     )
-    assert it.step_starts(train)[1:] == other.step_starts(train)[1:]
-    assert it.step_starts(train)[::2] == (positions * length, 0)
-    assert it.step_starts(train)[1] > 0  # the embedding's, and the mean over positions
-    assert it.step_starts(fisher)[1:] == other.step_starts(fisher)[1:]
-    assert it.step_starts(fisher)[1] > 3 * (it.step_starts(train)[1] + 10)  # four texts, each alone
-    assert it.step_starts(product)[1] == 3 * (it.step_starts(train)[1] + 10) - 10
+    assert starts(it.step(train))[1:] == starts(other.step(train))[1:]
+    assert starts(it.step(train))[::2] == (positions * length, 0)
+    assert it.step(train).operators > 0  # the embedding's, and the mean over positions
+    assert starts(it.step(fisher))[1:] == starts(other.step(fisher))[1:]
+    assert it.step(fisher).operators > 3 * (it.step(train).operators + 10)  # four texts, each alone
+    assert it.step(product).operators == 3 * (it.step(train).operators + 10) - 10
 
 
 def test_parts_above_the_whole_are_refused():
     with pytest.raises(ValueError, match="must be parts"):
-        Device("a", PLAIN).seconds(1e9, 0, 1, conv=9e8, recurrent=2e8)
+        Device("a", PLAIN).seconds(Step(1e9, conv=9e8, recurrent=2e8), 1)
 
 
 @pytest.mark.parametrize("field", ["conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"])
@@ -176,10 +182,10 @@ def test_a_cnns_flops_are_split_by_hand():
     step = Phase("train", "batch", 20, 10)
     # forward: 5 x 5 kernels on 28 x 28 and 14 x 14; training has three such products, but none for the image
     first, second = 2 * 28 * 28 * 32 * 25, 2 * 14 * 14 * 64 * 32 * 25
-    conv, recurrent = it.step_kinds(step)
-    assert conv == 10 * (2 * first + 3 * second)
-    assert recurrent == 0
-    assert it.step_flops(step) - conv == 10 * 3 * 2 * (3136 * 512 + 512 * 10)
+    counted = it.step(step)
+    assert counted.conv == 10 * (2 * first + 3 * second)
+    assert counted.recurrent == 0
+    assert counted.dense == 10 * 3 * 2 * (3136 * 512 + 512 * 10)
 
 
 @pytest.mark.slow
@@ -189,28 +195,32 @@ def test_a_recurrent_layers_flops_and_positions_are_counted_by_hand(name, gates,
     it, n, length = Meter(build(name, 0, 11), (6,), cross_entropy, torch.long, (6,)), 5, 6
     state = 2 * gates * units * units
     forward = length * (2 * gates * units * embedding + state)
-    assert it.step_kinds(Phase("evaluate", "forward", n, n)) == (0, n * forward)
-    assert it.step_kinds(Phase("train", "batch", 2 * n, n)) == (0, n * (3 * forward - state))
-    assert it.step_kinds(Phase("train", "batch", n, n, backward="softmax.*")) == (0, n * forward)
-    assert it.step_starts(Phase("train", "batch", 2 * n, n))[0] == (0 if fused else length)
-    assert it.step_starts(Phase("evaluate", "forward", n, n))[0] == pytest.approx(0 if fused else length / 3)
-    assert it.step_starts(Phase("fisher", "each", n, n))[0] == (0 if fused else n * length)  # each text alone
+    passes = {
+        Phase("evaluate", "forward", n, n): n * forward,
+        Phase("train", "batch", 2 * n, n): n * (3 * forward - state),
+        Phase("train", "batch", n, n, backward="softmax.*"): n * forward,
+    }
+    for phase, recurrent in passes.items():
+        assert (it.step(phase).conv, it.step(phase).recurrent) == (0, recurrent)
+    assert it.step(Phase("train", "batch", 2 * n, n)).positions == (0 if fused else length)
+    assert it.step(Phase("evaluate", "forward", n, n)).positions == pytest.approx(0 if fused else length / 3)
+    assert it.step(Phase("fisher", "each", n, n)).positions == (0 if fused else n * length)  # each text alone
 
 
 @pytest.mark.slow
 def test_hessian_vector_products_keep_the_shares_of_the_layers():
     it = Meter(build("char-gru-small", 0, 11), (6,), cross_entropy, torch.long, (6,))
     once, twice = Phase("train", "batch", 5, 5), Phase("reverse", "batch", 0, 5, second_order=5)
-    shares = [it.step_kinds(phase)[1] / it.step_flops(phase) for phase in (once, twice)]
+    shares = [it.step(phase).recurrent / it.step(phase).flops for phase in (once, twice)]
     assert shares[1] == pytest.approx(shares[0], rel=0.01)
-    assert it.step_starts(twice)[0] == 18
+    assert it.step(twice).positions == 18
 
 
 @pytest.mark.slow
 def test_a_fused_layer_reads_its_weights_once_however_long_the_text():
     def floats(length, n):
         it = Meter(build("lstm-tiny", 0, 11), (length,), cross_entropy, torch.long, (length,))
-        return it.step_floats(Phase("train", "batch", n, n))
+        return it.step(Phase("train", "batch", n, n)).floats
 
     weights = 2 * 4 * (32 * 32 + 32)
     # the share that does not grow with the batch: a product at each position would read the weights again

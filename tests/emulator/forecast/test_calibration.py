@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from algorithms.step import Step
 from devices.device import read_profiles
 from emulator.commands import calibrate
 from emulator.commands.calibrate import csv_lines
@@ -23,18 +24,19 @@ COSTS = [
 
 def kernels():
     return [
-        Kernel(kind, 1, flops, conv, recurrent, floats, lambda: None, operators=20, convolutions=4)
+        Kernel(kind, 1, Step(flops, floats, conv, recurrent, operators=20, convolutions=4), lambda: None)
         for kind, flops, conv, recurrent, floats in COSTS
     ]
 
 
 def seconds(kernel):
-    computing = kernel.conv / 50e9 + kernel.dense / 40e9 + kernel.recurrent / 20e9
-    return computing + 4 * kernel.floats / 10e9 + 1e-4 + 20 * 1e-6 + 4 * 1e-5
+    step = kernel.step
+    computing = step.conv / 50e9 + step.dense / 40e9 + step.recurrent / 20e9
+    return computing + 4 * step.floats / 10e9 + 1e-4 + 20 * 1e-6 + 4 * 1e-5
 
 
 def started(operators, convolutions=0.0):
-    return Kernel("operators", 1, 0, 0, 0, 0, lambda: None, operators, convolutions)
+    return Kernel("operators", 1, Step(operators=operators, convolutions=convolutions), lambda: None)
 
 
 def test_what_it_takes_to_start_something_is_found():

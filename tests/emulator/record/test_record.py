@@ -251,6 +251,7 @@ def test_bytes_of_a_transfer_that_goes_on_are_counted_once(tmp_path: Path) -> No
     record.cut("down", A, "off", 40, "resume")
     record.start("down", A, {"weights": 90, "frame": 10}, None, since=40)
     record.end("down", A)
+    record.shut()
     trip = record.trips[A]
     assert trip.nbytes == 100
     assert bytes_by_kind([trip])["down"] == {"weights": 90, "frame": 10}

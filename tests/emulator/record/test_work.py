@@ -15,8 +15,8 @@ from emulator.record.work import Duty, Ledger, Piece, Works
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 PATH = Path("work.jsonl")
-TRAIN = (Piece("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0, 8.0, 4.0),)
-SUMS = (*TRAIN, Piece("sums", 0.0, 1, 7.0))
+TRAIN = (Piece.of("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0, 8.0, 4.0),)
+SUMS = (*TRAIN, Piece.of("sums", 0.0, 1, 7.0))
 
 DUTIES = (Duty(TRAIN, 9, 100), Duty(SUMS, 9, 100), Duty(SUMS, 8, 10**12), Duty((), 0, 0))
 
@@ -38,7 +38,7 @@ def test_a_record_from_before_operators_were_counted_is_told_apart() -> None:
     assert not works.tells_starts
     duty = works.device("a", 0)
     assert duty is not None
-    assert duty.pieces == (Piece("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0),)
+    assert duty.pieces == (Piece.of("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0),)
 
 
 @few

@@ -19,7 +19,7 @@ SIZES = {"weights": 100, "frame": 10}
 REFUSAL = {"frame": 30}
 WAS = Profile("was", 100.0, 1e9, 0.0, 1000, "")
 NOW = Profile("now", 50.0, 1e9, 0.0, 1000, "")  # half as fast
-TRAIN = (Piece("train", 600.0, 3),)
+TRAIN = (Piece.of("train", 600.0, 3),)
 DUTY = Duty(TRAIN, 9, 500)
 
 
@@ -34,7 +34,7 @@ def trained(duty: Duty = DUTY, seconds: float = 6.0) -> Part:
 
 def combined(number: int, replies: int, phase: str = "combine", **parts: Part) -> Written:
     """A round; combining takes 100 FLOPs for each reply."""
-    work = (Piece(phase, 100.0 * replies, 1),)
+    work = (Piece.of(phase, 100.0 * replies, 1),)
     bill = Bill({phase: 100.0 * replies}, {phase: float(replies)}, work)
     counted = tuple("abcdef"[:replies])
     return Written(number, tuple(parts), "", counted, True, {"combine": Served(bill)}, parts)
@@ -80,7 +80,7 @@ def test_work_of_another_round_varies_as_this_round_does(now: Profile) -> None:
 
 
 def test_work_is_that_of_the_nearest_round_with_such_phases() -> None:
-    fisher = Duty((*TRAIN, Piece("fisher", 300.0, 1)), 9, 500)
+    fisher = Duty((*TRAIN, Piece.of("fisher", 300.0, 1)), 9, 500)
     rounds = [
         combined(0, 1, a=trained(fisher), b=trained(fisher)),
         combined(1, 1, a=trained(), b=trained()),
@@ -96,7 +96,7 @@ def test_what_a_device_never_did_nobody_knows() -> None:
 
 def test_a_device_that_never_took_part_computes_what_the_one_with_most_nearly_its_examples_does() -> None:
     """c holds 19 examples: nearer to b's 20 than to a's 9."""
-    longer = Duty((Piece("train", 1300.0, 7),), 20, 500)
+    longer = Duty((Piece.of("train", 1300.0, 7),), 20, 500)
     script = Script("x", 1, [combined(0, 1, a=trained(), b=trained(longer))], examples={"a": 9, "b": 20, "c": 19})
     machines = {name: Device(name, WAS) for name in "abc"}
     own: Any = SimpleNamespace(fleet=machines, server=Device("server", WAS))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from algorithms.step import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import ranked
 from emulator.record.tally import Bill
@@ -369,9 +370,9 @@ def test_at_one_speed_every_kind_of_layer_is_as_fast(kind):
     """1 GFLOP at 1 GFLOP/s is a second, also on a profile with speeds by kind of layer."""
     phone = Device("phone", profiles()["pixel-4"])
     (made,) = at_speed({"phone": phone}, 1e9).values()
-    took = made.seconds(1e9, 0.0, 1, **{kind: 1e9}) - made.seconds(0.0, 0.0, 1)
+    took = made.seconds(Step(1e9, **{kind: 1e9}), 1) - made.seconds(Step(), 1)
     assert took == pytest.approx(1.0)
-    assert phone.seconds(1e9, 0.0, 1, **{kind: 1e9}) - phone.seconds(0.0, 0.0, 1) != pytest.approx(1.0)
+    assert phone.seconds(Step(1e9, **{kind: 1e9}), 1) - phone.seconds(Step(), 1) != pytest.approx(1.0)
 
 
 def test_of_all_runs_the_most_repeated_recording_is_told():

@@ -1,0 +1,31 @@
+"""What one training step takes, whatever machine does it: counted in cost.py, priced in devices/device.py."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """The counts of one training step.  What it starts costs time whatever its size (operators.py)."""
+
+    flops: float = 0.0
+    floats: float = 0.0  # numbers of 4 bytes that it reads from memory or writes there
+    conv: float = 0.0  # of the FLOPs, those in convolutions
+    recurrent: float = 0.0  # and those in recurrent layers; the others are dense
+    positions: float = 0.0  # of recurrent layers that compute one position after another
+    operators: float = 0.0  # that it starts outside of recurrent layers, apart from convolutions
+    convolutions: float = 0.0  # that it starts
+
+    @property
+    def dense(self) -> float:
+        """FLOPs of matrix products outside of recurrent layers."""
+        return self.flops - self.conv - self.recurrent
+
+    def times(self, n: float) -> Step:
+        """`n` such steps as one."""
+        return Step(*(n * value for value in astuple(self)))
+
+    def towards(self, other: Step, share: float) -> Step:
+        """The point at `share` of the way to another; above 1 it lies beyond."""
+        return Step(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))
