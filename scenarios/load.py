@@ -121,7 +121,18 @@ def _checked(source: Source) -> Scenario:
         raise BadScenario(f"{source.name}: {error}") from None
     if faults := [*unknown, *sense.faults(scenario)]:
         raise bad(source, faults)
+    if faults := _of_algorithms(scenario):
+        raise bad(source, faults)
     return scenario
+
+
+def _of_algorithms(scenario: Scenario) -> list[Fault]:
+    """What the algorithms themselves refuse: to ask them imports torch, which no misspelt key should cost."""
+    from scenarios.build import plugins
+
+    shared, per_cycle = scenario.training, scenario.rounds.per_cycle
+    entries = enumerate(scenario.algorithms)
+    return [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), per_cycle)]
 
 
 def _write_out_profiles(source: Source) -> None:

@@ -1,23 +1,23 @@
 """Names that a scenario uses, looked up in its plain values: also where other values do not fit the schema.
 
-So a wrong name and a wrong number are told together.
+So a wrong name and a wrong number are reported together.  Nothing is imported to look them up.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import ValidationError
 
-from algorithms.models import MODELS
 from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
-from scenarios.build import plugins
-from scenarios.build.sets import SETS
-from scenarios.schema.scenario import Entry, Training
-from scenarios.text.faults import Fault, did_you_mean, short
+from scenarios.schema import known
+from scenarios.schema.scenario import Entry
+from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.source import Loc
 
 
@@ -28,8 +28,8 @@ def faults(plain: Any) -> list[Fault]:
     """
     boards = [*profiles(), *_keys(plain, "profiles")]
     return [
-        *_unknown(plain, ("model",), "model", MODELS, own=True),
-        *_unknown(plain, ("data", "set"), "data set", SETS, own=True),
+        *_unknown(plain, ("model",), "model", known.models(), own=True),
+        *_unknown(plain, ("data", "set"), "data set", known.sets(), own=True),
         *_unknown(plain, ("server", "profile"), "profile", boards),
         *_shadowing(plain),
         *(
@@ -96,11 +96,11 @@ def _repeated(values: Sequence[Any]) -> list[tuple[int, Any]]:
     return [(number, value) for number, value in words if first.setdefault(value, number) != number]
 
 
-def _unknown(plain: Any, loc: Loc, what: str, known: Collection[str], own: bool = False) -> Iterator[Fault]:
+def _unknown(plain: Any, loc: Loc, what: str, names: Collection[str], own: bool = False) -> Iterator[Fault]:
     name = _at(plain, loc)
-    if isinstance(name, str) and name not in known and not (own and ":" in name):
+    if isinstance(name, str) and name not in names and not (own and ":" in name):
         more = "; your own is package.module:function" if own else ""
-        yield Fault(loc, f"there is no {what} {name!r}; {did_you_mean(name, known)}{more}")
+        yield Fault(loc, f"there is no {what} {name!r}; {did_you_mean(name, names)}{more}")
 
 
 def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
@@ -109,17 +109,26 @@ def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
 
 
 def _algorithm(plain: Any, number: int) -> list[Fault]:
+    """An algorithm that there is not; options of a shipped one that it does not have, or of the wrong type."""
     loc: Loc = ("algorithms", number)
     try:
         entry = Entry.model_validate(_at(plain, loc))
     except ValidationError:
         return []
+    inside = (*loc, entry.key)
+    if ":" in entry.key:
+        return []
+    if entry.key not in known.algorithms():
+        installed = [point.name for point in entry_points(group=known.GROUP)]
+        names = [*known.algorithms(), *installed]
+        message = f"there is no algorithm {entry.key!r}; {did_you_mean(entry.key, names)}"
+        return [] if entry.key in installed else [Fault(inside, message, of_key=True)]
+    options = known.options(entry.key)
     try:
-        shared = Training.model_validate(plain.get("training", {}))
-    except ValidationError:
-        shared = Training()
-    per_cycle = _at(plain, ("rounds", "per_cycle"))
-    return plugins.faults(entry, shared, loc, per_cycle if type(per_cycle) is int and per_cycle > 0 else 0)
+        options.model_validate_json(json.dumps(entry.options, default=str))
+    except ValidationError as error:
+        return faults_of(error, options, inside)
+    return []
 
 
 def _length(plain: Any, key: str) -> int:

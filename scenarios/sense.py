@@ -43,12 +43,16 @@ def _targets(scenario: Scenario) -> Iterator[Fault]:
     for loc, target in [*said, *([(("rounds", "stop_at"), stop)] if stop else [])]:
         if reason := _never_seen(scenario, target.metric, target.hold > 1 or isinstance(target, Stop)):
             yield Fault(loc, f"{target.metric} {target.value:g} can never be seen: {reason}")
+        elif reason := _too_often(scenario, target.metric, target.hold):
+            yield Fault((*loc, "hold"), reason)
 
 
 def _expected(scenario: Scenario) -> Iterator[Fault]:
     for number, expected in enumerate(scenario.expect):
         if reason := _never_seen(scenario, expected.metric, expected.hold > 1):
             yield Fault(("expect", number), f"{expected.metric} can never be seen: {reason}")
+        elif reason := _too_often(scenario, expected.metric, expected.hold):
+            yield Fault(("expect", number, "hold"), reason)
 
 
 def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:
@@ -61,6 +65,21 @@ def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:
     if metric == "personalised" and not scenario.evaluate.personalise_every and often:
         return "it is looked at once, at the end; give evaluate.personalise_every"
     return None
+
+
+def _too_often(scenario: Scenario, metric: str, hold: int) -> str | None:
+    if hold == 1 or hold <= (seen := _evaluations(scenario, metric)):
+        return None
+    rounds = scenario.rounds.max
+    return f"it is {hold}, but a run of {rounds} rounds evaluates {metric} {seen} times; it must be {seen} or less"
+
+
+def _evaluations(scenario: Scenario, metric: str) -> int:
+    """How often a run of full length evaluates a metric: in the rounds that are due, and at the end."""
+    last, often = scenario.rounds.max, scenario.evaluate.personalise_every
+    personalised = {last, *range(often, last, often)} if isinstance(often, int) and often else {last}
+    due = range(scenario.evaluate.every, last, scenario.evaluate.every)
+    return len(personalised if metric == "personalised" else personalised.union(due))
 
 
 def _topology(scenario: Scenario) -> Iterator[Fault]:

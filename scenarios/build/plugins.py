@@ -25,11 +25,11 @@ from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
 from scenarios.build.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import scenario as schema
+from scenarios.schema.known import GROUP
 from scenarios.schema.scenario import Entry
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.source import Loc
 
-GROUP = "fedlapse.algorithms"
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 

@@ -82,6 +82,11 @@ def test_the_caret_stands_under_the_fault():
         ("rounds: {stragglers: wait}", "'wait' is not known"),
         ("rounds: {targets: [{value: 0.9}]}\nevaluate: {every: 0}", "evaluate.every is 0"),
         ("rounds: {stop_at: {value: 0.9}}\ndata: {validation: 0}", "data.validation is 0"),
+        ("rounds: {max: 3, targets: [{value: 0.9, hold: 4}]}", "rounds.targets.0.hold: it is 4, but a run of 3 rounds"),
+        ("rounds: {max: 3, stop_at: {value: 0.9, hold: 4}}", "evaluates validation 3 times; it must be 3 or less"),
+        ("rounds: {max: 3}\nexpect: [{label: fedavg, reach: 0.9, hold: 4}]", "expect.0.hold: it is 4"),
+        ("rounds: {max: 10, targets: [{value: 1, hold: 4}]}\nevaluate: {every: 5}", "it must be 2 or less"),
+        ("rounds: {max: 9, targets: [{value: 1, hold: 4}]}\nevaluate: {every: 4}", "it must be 3 or less"),
         ("expect: [{label: fedagv, reach: 0.9}]", "did you mean fedavg?"),
         ("expect: [{label: fedavg}]", "an expectation needs"),
         ("expect: [{label: fedavg, time_s: 3}]", "time_s is a limit to `reach:`"),
@@ -93,6 +98,13 @@ def test_bad_values_are_named_with_what_would_be_right(line, message):
         assert parse(text + line, "t.yaml").model == "no.such:thing"  # found out when it is built
     else:
         assert message in faults(text + line)
+
+
+@pytest.mark.parametrize(
+    "hold", ["rounds: {max: 3, targets: [{value: 0.9, hold: 3}]}", "expect: [{label: fedavg, reach: 0.9}]"]
+)
+def test_a_value_may_hold_in_every_round(hold):
+    assert parse(GOOD + hold, "t.yaml")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from scenarios.build import plugins
-from scenarios.build.plugins import GROUP, Unknown, kind, kinds
+from scenarios.build.plugins import Unknown, kind, kinds
 from scenarios.load import BadScenario, build
+from scenarios.schema.known import GROUP
 from scenarios.schema.scenario import Entry, Training
 from tests.conftest import SMALL
 

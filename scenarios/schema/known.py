@@ -1,0 +1,65 @@
+"""The names that come with fedlapse, and the options of its algorithms, from the committed JSON schema.
+
+So that a slip in a scenario is found without importing the algorithms, and with them torch.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, Union
+
+from pydantic import create_model
+
+from scenarios.schema.keys import Part
+from scenarios.schema.scenario import Encoding, Training
+
+GROUP = "fedlapse.algorithms"  # of the entry points of installed algorithms
+TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
+
+
+def models() -> list[str]:
+    """Names of models."""
+    return _names(_schema()["properties"]["model"])
+
+
+def sets() -> list[str]:
+    """Names of data sets."""
+    return _names(_schema()["definitions"]["Data"]["properties"]["set"])
+
+
+def algorithms() -> list[str]:
+    """Names of algorithms."""
+    return _names(_schema()["definitions"]["Entry"])
+
+
+@cache
+def options(algorithm: str) -> type[Part]:
+    """What the options of a shipped algorithm may be: their names and types; their ranges it checks itself."""
+    properties = _schema()["definitions"][algorithm]["properties"]
+    fields: dict[str, Any] = {name: (_type(said), None) for name, said in properties.items()}
+    training: dict[str, Any] = {name: (key.annotation, key) for name, key in Training.model_fields.items()}
+    fields["training"] = (create_model("Training", __base__=Part, **training) | None, None)
+    fields["encoding"] = (Encoding | None, None)
+    return create_model(algorithm, __base__=Part, **fields)
+
+
+def _type(said: dict[str, Any]) -> Any:
+    if "enum" in said or "const" in said:
+        return Literal[tuple(said.get("enum", [said.get("const")]))]
+    if "anyOf" in said:
+        return Union[tuple(_type(form) for form in said["anyOf"])]  # noqa: UP007  of a list
+    return TYPES.get(said.get("type", ""), Any)
+
+
+def _names(key: dict[str, Any]) -> list[str]:
+    names: list[str] = key["anyOf"][0]["enum"]
+    return names
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    text = resources.files("scenarios").joinpath("scenario.schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
