@@ -202,6 +202,10 @@ class Algorithm(Protocol):
     def start(self, weights: Tensors, server: Party) -> Message:
         """The server's state before round 0; it always holds the kind "weights"."""
 
+    def round_kind(self, round: int) -> str:
+        """What kind of round this is, in any words: rounds of one kind send the same kinds of messages and do the same
+        work.  `check` plays at least one round of each kind and weighs them by how often they occur."""
+
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
         """Which of `names` (on line and idle now, sorted) are asked in this round: `count` of them, as a rule.
 
@@ -231,7 +235,7 @@ class Algorithm(Protocol):
         """What `combine` computes on the server."""
 
 
-Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number"]
+Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word"]
 
 # Each member of Algorithm, and what it answers: a fact is an attribute, all others are methods.  From this table come
 # the check that a class is an algorithm (scenarios/build/plugins.py) and the guard of every call (emulator/study/).
@@ -247,6 +251,7 @@ INTERFACE: Mapping[str, Answer] = {
     "download_form": "form",
     "upload_form": "form",
     "start": "state",
+    "round_kind": "word",
     "cohort": "names",
     "request": "request",
     "train": "reply",

@@ -83,6 +83,12 @@ class Continual(FedAvg):
         """The personal parameters of Algorithm 2."""
         return self.variant == "alg2"
 
+    def round_kind(self, round: int) -> str:
+        """By what is sent and trained; pretraining belongs to round 0."""
+        turn = self.turns.of(round)
+        sent = f"{turn.name}: {turn.down} down, {turn.trained or 'nothing'} trained, {turn.up or 'nothing'} up"
+        return sent if round or not self.pretrain else f"pretrain, {sent}"
+
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, of which the personal part is as global as the rest until cycle 0 has ended."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])

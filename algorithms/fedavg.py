@@ -62,6 +62,10 @@ class FedAvg:
         """The server's state: the model and nothing else."""
         return {"weights": weights}
 
+    def round_kind(self, round: int) -> str:
+        """All rounds are alike."""
+        return "train"
+
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
         """`count` of `names` drawn without replacement, in their order; all if there are no more."""
         if count >= len(names):

@@ -105,6 +105,10 @@ class FedCL(FedAvg):
         form = super().download_form(server)
         return form | {"importance": fedcl_omega.form(self.importance, form["importance"])}
 
+    def round_kind(self, round: int) -> str:
+        """Every `interval`-th round sends Ω; if the server keeps it, the round before estimates it."""
+        return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
+
     def start(self, weights: Tensors, server: Party) -> Message:
         """The model, and what Ω needs."""
         return {"weights": weights} | self.source.begun(weights, server)

@@ -15,7 +15,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from emulator.forecast.breakeven import FATES, Price
+from emulator.forecast.breakeven import FATES
+from emulator.forecast.price import Price
 from emulator.report.palette import NAMES
 from emulator.results.units import counted, duration, of_energy
 
@@ -77,7 +78,9 @@ def _opening(plan: Plan) -> str:
     first, last = next(iter(plan.prices.values())).rounds
     asked = "1 is" if plan.asked == 1 else f"{plan.asked} are"
     closing = "1 reply closes" if plan.needed == 1 else f"{plan.needed} replies close"
-    mean = f"means of rounds {first} to {last}" if last > first else f"those of round {first}"
+    mean = f"those of round {first}"
+    if last > first:
+        mean = f"means of rounds {first} to {last}, each kind of round weighed by how often it occurs in the run"
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
         f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "
@@ -206,13 +209,25 @@ def _host(plan: Plan, width: int) -> str:
     runs = len(plan.prices) * plan.seeds
     take, them = ("takes", "it") if runs == 1 else ("take", "them")
     speed = f"{counted(host.workers, 'worker')} at {host.flops_per_s / 1e9:.1f} GFLOP/s each in training"
-    taken = f"about {short(effort.seconds / 60, 2)} minutes and {effort.memory_bytes / 1e9:.1f} GB of memory"
+    minutes = f"about {short(effort.seconds / 60, 2)} minutes{_between(effort)}"
+    taken = f"{minutes} and {effort.memory_bytes / 1e9:.1f} GB of memory"
     lines = [
         f"{counted(runs, 'run')} {take} {taken}, if no target stops {them}",
         f"over sockets, {_keeps(effort)}",
     ]
     told = [filled(line, width, "  ") for line in lines]
     return "\n".join([filled(f"This computer: {speed}, measured just now", width), *told])
+
+
+def _between(effort: Effort) -> str:
+    """The same by the quickest and by the slowest sample of this computer's speed, if they differ."""
+    host = effort.host
+    if not host.samples or host.samples[-1] < 1.1 * host.samples[0]:
+        return ""
+    least, most = (
+        short(effort.seconds / 60 * host.flops_per_s / rate, 2) for rate in (host.samples[-1], host.samples[0])
+    )
+    return f" ({least} to {most}, by the quickest and the slowest of {len(host.samples)} measurements)"
 
 
 def _keeps(effort: Effort) -> str:

@@ -1,115 +1,18 @@
-"""What a mean round costs, and below which share of the baseline's rounds an algorithm still wins.  Pure."""
+"""Below which share of the baseline's rounds an algorithm still wins.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
+from emulator.forecast.price import Parts, Price
 from emulator.results.units import rounded_up
 
-Row = Mapping[str, Any]  # as in rounds.jsonl
-Parts = dict[str, float]
-
 FATES = ("late", "lost", "refused")  # of a reply that is not counted
-PATH = ("down_s", "compute_s", "up_s", "server_s")  # parts of `critical` that have kinds or phases
 ALIKE = 0.005  # two rounds whose seconds differ by less are told as equal
+SAME = 0.05  # bytes and work that differ by less are no reason for rounds to take longer
 FEWER = 0.1  # of the replies: rounds that count so many fewer cannot be compared by their seconds
-
-
-@dataclass(frozen=True)
-class Price:
-    """A mean round of one algorithm."""
-
-    rounds: tuple[int, int]  # the mean is over these, both included
-    seconds: float  # from one stamp to the next; its parts are the critical path's
-    setup_s: float
-    down_s: Parts  # by kind
-    compute_s: Parts  # by phase
-    up_s: Parts  # by kind
-    server_s: Parts  # by phase
-    wait_s: float
-    down_bytes: Parts  # by kind, over all devices
-    up_bytes: Parts
-    flops: float  # of devices and server
-    joules: float | None  # of all devices asked; None if nobody says the watts of one
-    asked: float  # devices
-    counted: float  # replies
-    late: float
-    lost: float
-    refused: float
-    failed: int  # of these rounds
-    wasted: float  # share of the bytes, both ways, that served no counted reply
-    span_s: float  # of the whole run, if no target stops it
-
-
-def price(rows: Sequence[Row], rounds: int) -> Price:
-    """The mean of the rounds played, without round 0 if there are others: it is often special.
-
-    `rounds` is how many a run has; those that were not played are taken to last as long as the mean.
-    Raises ValueError if no round was played.
-    """
-    if not rows:
-        raise ValueError("no round was played; a mean needs at least 1")
-    stamps = [0.0, *(row["time_s"] for row in rows)]
-    lengths = [after - before for before, after in pairwise(stamps)]
-    first = min(1, len(rows) - 1)
-    some, n = rows[first:], len(rows) - first
-    mean = sum(lengths[first:]) / n
-    return Price(
-        rounds=(first, len(rows) - 1),
-        seconds=mean,
-        setup_s=sum(row["critical"]["setup_s"] for row in some) / n,
-        wait_s=sum(row["critical"]["wait_s"] for row in some) / n,
-        **{part: _mean(row["critical"][part] for row in some) for part in PATH},
-        down_bytes=_mean(row["bytes"]["down"] for row in some),
-        up_bytes=_mean(row["bytes"]["up"] for row in some),
-        flops=sum(row["flops"] for row in some) / n,
-        joules=_joules(some),
-        asked=sum(row["asked"] for row in some) / n,
-        counted=sum(row["counted"] for row in some) / n,
-        late=sum(row["late"] for row in some) / n,
-        lost=sum(row["lost"] for row in some) / n,
-        refused=sum(row["refused"] for row in some) / n,
-        failed=sum(bool(row["failed"]) for row in some),
-        wasted=_share(sum(row["wasted_bytes"] for row in some), sum(map(_bytes, some))),
-        span_s=stamps[-1] + max(0, rounds - len(rows)) * mean,
-    )
-
-
-def _mean(rows: Iterable[Mapping[str, float]]) -> Parts:
-    """The mean of each key; a row that lacks it counts as 0."""
-    held = list(rows)
-    keys = sorted({key for row in held for key in row})
-    return {key: sum(row.get(key, 0.0) for row in held) / len(held) for key in keys}
-
-
-def _joules(rows: Sequence[Row]) -> float | None:
-    """The mean of what all devices of a round draw."""
-    each = [spent for row in rows for spent in row.get("joules", {"": None}).values()]
-    return None if None in each else sum(each) / len(rows)
-
-
-def _bytes(row: Row) -> int:
-    return sum(sum(way.values()) for way in row["bytes"].values())
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def work(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """By device: the compute seconds that are declared for one of its rounds, the mean of those after round 0."""
-    begun: dict[tuple[int, str], Mapping[str, Any]] = {}
-    for line in events:
-        if line["event"] == "compute.start":
-            begun.setdefault((line["round"], line["device"]), line)  # what follows goes on with it
-    starts = list(begun.values())
-    seconds: dict[str, list[float]] = {}
-    for line in [line for line in starts if line["round"]] or starts:
-        seconds.setdefault(line["device"], []).append(sum(line["seconds"].values()))
-    return {device: sum(each) / len(each) for device, each in seconds.items()}
 
 
 @dataclass(frozen=True)
@@ -123,9 +26,10 @@ class Ratio:
     server_s: float  # seconds more on the server
     counted: float  # replies more
     wins_below: float  # of the baseline's rounds
+    margin: float = 0.0  # of `seconds`, up and down: half of its 95 % interval
 
 
-def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts) -> Ratio:
+def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
     """`work` is by device; those count that computed for both."""
     both = work.keys() & baseline_work.keys()
     seconds = of.seconds / baseline.seconds
@@ -137,6 +41,7 @@ def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts) -> Rati
         server_s=sum(of.server_s.values()) - sum(baseline.server_s.values()),
         counted=of.counted - baseline.counted,
         wins_below=1 / seconds,
+        margin=margin,
     )
 
 
@@ -155,10 +60,25 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
     start, why = f"a {label} round costs", f"a {baseline} round here ({', '.join(parts)})"
     if abs(found.seconds - 1) < ALIKE:
         return f"{start} as much as {why}: the one that needs fewer rounds wins"
-    start = f"{start} {_times(found.seconds, 2)} {why}"
+    if abs(found.seconds - 1) <= found.margin and _same_work(found):
+        return (
+            f"{start} about as much as {why}: their seconds differ by no more than rounds do, as links and cohorts "
+            f"vary ({_between(found)}), so the one that needs fewer rounds wins"
+        )
+    varies = f" ({_between(found)}, as links and cohorts vary)" if found.margin > ALIKE else ""
+    start = f"{start} {_times(found.seconds, 2)}{varies} {why}"
     if found.seconds > 1:
         return f"{start}: it wins only below {_percent(found.wins_below)} of {baseline}'s rounds"
     return f"{start}: it wins even with up to {_times(found.wins_below, 2)} of {baseline}'s rounds"
+
+
+def _same_work(found: Ratio) -> bool:
+    """Whether it moves and computes as much as the baseline, or nearly."""
+    return all(value is None or abs(value - 1) < SAME for value in (found.down, found.up, found.compute))
+
+
+def _between(found: Ratio) -> str:
+    return f"{_times(max(0.0, found.seconds - found.margin), 2)} to {_times(found.seconds + found.margin, 2)}"
 
 
 def _about(value: float | None) -> str:

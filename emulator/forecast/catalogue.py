@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 from devices.device import Device
 from devices.presence import Presence
-from emulator.forecast.breakeven import price
-from emulator.forecast.plan import REQUESTS
-from emulator.forecast.rehearsal import ROUNDS, Rehearsal, rehearse
+from emulator.forecast.price import Kind, price, weights
+from emulator.forecast.rehearsal import Rehearsal, enough, rehearse
 from emulator.play.conduct import Conduct
 from emulator.record.record import Line
 from emulator.study.build import study_of
@@ -110,10 +108,12 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dic
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
-    rounds = min(ROUNDS, max(2, REQUESTS // ask))
+    kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    rounds, _ = enough(kinds, conduct.rules)
     found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
+    means = {label: _Mean.of(rehearsal, conduct.rules.max, kinds[label]) for label, rehearsal in found.items()}
     sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}
-    return {label: _cost(rehearsal, found[baseline], sums[label]) for label, rehearsal in found.items()}
+    return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}
 
 
 def _on_line(fleet: Mapping[str, Device], name: str) -> Device:
@@ -158,29 +158,43 @@ def _refusal(entry: Entry, scenario: Scenario) -> str:
     return "; ".join(fault.message for fault in plugins.faults(entry, scenario.training, ()))
 
 
-def _cost(of: Rehearsal, baseline: Rehearsal, sums_only: bool) -> Cost:
-    mine, theirs = (price(found.rows, len(found.rows)) for found in (of, baseline))
-    device, server = _flops(of.events)
-    their_device, their_server = _flops(baseline.events)
-    kept = sum(of.kept.values())
+@dataclass(frozen=True)
+class _Mean:
+    """What a mean round after round 0 takes."""
+
+    down: float  # bytes
+    up: float
+    device: float  # FLOPs of all its devices
+    server: float
+    kept: int  # bytes that a device keeps
+    model: int  # bytes of tensors in the largest download
+
+    @classmethod
+    def of(cls, found: Rehearsal, rounds: int, kind: Kind) -> _Mean:
+        cost, shares = price(found.rows, rounds, kind), weights(len(found.rows), rounds, kind)
+        down, up = sum(cost.down_bytes.values()), sum(cost.up_bytes.values())
+        return cls(down, up, *_flops(found.events, shares), sum(found.kept.values()), sum(found.downloaded.values()))
+
+
+def _cost(of: _Mean, baseline: _Mean, sums_only: bool) -> Cost:
     return Cost(
-        down=sum(mine.down_bytes.values()) / sum(theirs.down_bytes.values()),
-        up=sum(mine.up_bytes.values()) / sum(theirs.up_bytes.values()),
-        device_flops=device / their_device - 1,
-        server_flops=(server - their_server) / their_device,
-        kept_bytes=kept,
-        kept_models=kept / sum(baseline.downloaded.values()),
+        down=of.down / baseline.down,
+        up=of.up / baseline.up,
+        device_flops=of.device / baseline.device - 1,
+        server_flops=(of.server - baseline.server) / baseline.device,
+        kept_bytes=of.kept,
+        kept_models=of.kept / baseline.model,
         sums_only=sums_only,
     )
 
 
-def _flops(events: Sequence[Line]) -> tuple[float, float]:
-    """FLOPs of a mean round after round 0: of all its devices, and of the server."""
-    rounds = range(1, 1 + max(line["round"] for line in events)) or range(1)
-    device, server = (dict.fromkeys(rounds, 0.0) for _ in range(2))
+def _flops(events: Sequence[Line], shares: Mapping[int, float]) -> tuple[float, float]:
+    """FLOPs of a mean round, weighed by `shares`: of all its devices, and of the server."""
+    device = server = 0.0
     for line in events:
-        if line["event"] == "compute.start" and line["round"] in device:
-            device[line["round"]] += sum(line["phases"].values())
-        if line["event"] == "server.start" and line["round"] in server:
-            server[line["round"]] += line["flops"]
-    return fmean(device.values()), fmean(server.values())
+        share = shares.get(line["round"], 0.0)
+        if line["event"] == "compute.start":
+            device += share * sum(line["phases"].values())
+        if line["event"] == "server.start":
+            server += share * line["flops"]
+    return device, server

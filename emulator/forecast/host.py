@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from resource import RUSAGE_SELF, getrusage
+from statistics import median
 from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
@@ -19,7 +20,9 @@ from network.wire.payload import NOTHING
 Result = TypeVar("Result")
 
 TIMERS = 0.01  # s: what is over so soon ends in time; over sockets 0.02 are forgiven (sockets.GRACE)
-SECONDS = 0.2  # of measuring
+SAMPLES = 7  # of this computer's speed
+SECONDS = 0.1  # of a sample, or one job
+PATIENCE = 3.0  # s: after these, 3 samples are enough
 STEPS = 8  # training steps in a job that is measured
 
 
@@ -28,19 +31,22 @@ class Host:
     """A computer that plays runs."""
 
     workers: int  # that train at once
-    flops_per_s: float  # of one of them, in whole jobs: training and messages
+    flops_per_s: float  # of one of them, in whole jobs (training and messages): the median of the samples
     process_bytes: int  # of a process that holds torch and the data set
+    samples: tuple[float, ...] = ()  # FLOP/s as measured, rising: they differ with what else the computer does
 
 
 def measured(study: Study, seed: int, workers: int) -> Host:
     """Trains on a few examples of one device, again and again."""
     quiet_torch()
-    rate = _rate(study, seed)
+    samples = _samples(study, seed)
     largest = getrusage(RUSAGE_SELF).ru_maxrss
-    return Host(max(1, workers), rate, largest if sys.platform == "darwin" else 1024 * largest)
+    process = largest if sys.platform == "darwin" else 1024 * largest
+    return Host(max(1, workers), median(samples), process, samples)
 
 
-def _rate(study: Study, seed: int) -> float:
+def _samples(study: Study, seed: int) -> tuple[float, ...]:
+    """FLOP/s, rising: SAMPLES of them, or fewer where jobs are long, but at least 3."""
     training = next(iter(study.algorithms.values())).training
     name, split = next(iter(study.fleet)), study.splits[seed]
     some = study.held(seed, name)[: training.batch * STEPS]
@@ -52,13 +58,25 @@ def _rate(study: Study, seed: int) -> float:
     run = Run("plain", seed)
     weights = start(plain, run).weights
     flops = Costs(plain, "plain", seed).device(name, 0, ("weights",), ()).total_flops
-    jobs, began = -1, 0.0
-    while jobs < 1 or time.perf_counter() - began < SECONDS:
-        if jobs == 0:  # the very first is slower, and is not counted
-            began = time.perf_counter()
+
+    def job() -> None:
         train(plain, run, name, 0, weights, NOTHING, False)
+
+    job()  # the very first is slower, and is not counted
+    rates: list[float] = []
+    began = time.perf_counter()
+    while len(rates) < 3 or (len(rates) < SAMPLES and time.perf_counter() - began < PATIENCE):
+        rates.append(flops / seconds_each(job, SECONDS))
+    return tuple(sorted(rates))
+
+
+def seconds_each(job: Callable[[], object], least: float) -> float:
+    """Real seconds that the job takes, the mean of as many as fill `least` seconds."""
+    began, jobs = time.perf_counter(), 0
+    while not jobs or time.perf_counter() - began < least:
+        job()
         jobs += 1
-    return jobs * flops / (time.perf_counter() - began)
+    return (time.perf_counter() - began) / jobs
 
 
 def timed(job: Callable[[], Result]) -> tuple[Result, float]:

@@ -12,22 +12,20 @@ from algorithms.algorithm import Phase
 from devices.device import UNKNOWN
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.breakeven import (
-    Price,
     Ratio,
     fewer,
     longest,
     no_match,
-    price,
     ratio,
     sentence,
     shortage,
     too_late,
-    work,
 )
 from emulator.forecast.deadline import Alone, all_alone, check_deadline
 from emulator.forecast.host import TIMERS, Host, measured
 from emulator.forecast.memory import largest
-from emulator.forecast.rehearsal import ROUNDS, Rehearsal, rehearse
+from emulator.forecast.price import Price, margin, price, weights, work
+from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
@@ -42,7 +40,6 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
 FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
-REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
 FORWARD = 100  # examples that a model is evaluated on at a time
 
 
@@ -125,13 +122,14 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
-    rounds = min(ROUNDS, max(2, REQUESTS // conduct.rules.ask))
+    kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    rounds, unseen = enough(kinds, conduct.rules)
     rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
     failing = {label: why for label, found in rehearsals.items() if (why := _no_round(label, found))}
     rehearsals = {label: found for label, found in rehearsals.items() if label not in failing}
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
-    prices = {label: price(found.rows, conduct.rules.max) for label, found in rehearsals.items()}
+    prices = {label: price(found.rows, conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
     compared, said = _compared(study, seed, conduct, rehearsals, prices)
     span = max(cost.span_s for cost in prices.values())
     groups = _groups(study, seed, span)
@@ -153,7 +151,7 @@ def plan_of(scenario: Scenario, workers: int) -> Plan:
         effort=_effort(scenario, study, host, rehearsals, prices),
         failing=failing,
         warnings=[
-            *_cut_short(rounds, conduct.rules),
+            *_cut_short(rounds, conduct.rules, unseen),
             *_failures(rehearsals),
             *_absent(study, span),
             *_too_large(groups, memory),
@@ -178,7 +176,11 @@ def _compared(
     """Ratios to the baseline, where replies are about as many, and what is said about each label."""
     rules, baseline, ratios, said = conduct.rules, next(iter(prices)), {}, {}
     theirs = prices[baseline]
-    works = {label: work(found.events) for label, found in rehearsals.items()}
+    kinds = {label: study.algorithms[label].round_kind for label in prices}
+    works = {
+        label: work(found.events, weights(len(found.rows), rules.max, kinds[label]))
+        for label, found in rehearsals.items()
+    }
     for label, cost in prices.items():
         late = too_late(cost, rules.needed, rules.deadline)
         if late or fewer(cost, theirs):
@@ -188,7 +190,9 @@ def _compared(
         elif label != baseline and (baseline in said or fewer(theirs, cost)):
             said[label] = no_match(label, cost, baseline, theirs)
         elif label != baseline:
-            ratios[label] = ratio(cost, theirs, works[label], works[baseline])
+            rows, base_rows = rehearsals[label].rows, rehearsals[baseline].rows
+            chance = margin(rows, base_rows, rules.max, kinds[label], kinds[baseline])
+            ratios[label] = ratio(cost, theirs, works[label], works[baseline], chance)
             said[label] = sentence(label, baseline, ratios[label], theirs.seconds)
     return ratios, said
 
@@ -317,11 +321,15 @@ def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
     return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)
 
 
-def _cut_short(rounds: int, rules: RoundRules) -> list[str]:
-    if rounds >= min(ROUNDS, rules.max):
-        return []
-    why = f"{rules.ask} devices are asked in each"
-    return [f"only {rounds} rounds were rehearsed, as {why}; what is done in every so many rounds may be missing"]
+def _cut_short(rounds: int, rules: RoundRules, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    if rounds < min(ROUNDS, rules.max):
+        yield f"only {rounds} rounds were rehearsed, as {rules.ask} devices are asked in each"
+    for label, kinds in unseen.items():
+        for kind, number in kinds.items():
+            yield (
+                f"{label}: rounds like round {number} ({kind}) are not in its figures: only {rounds} rounds were "
+                f"rehearsed, as {rules.ask} devices are asked in each"
+            )
 
 
 def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:

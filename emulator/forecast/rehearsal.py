@@ -19,7 +19,9 @@ from typing import Any
 from numpy import ndarray
 
 from algorithms.algorithm import Load, Work
+from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
+from emulator.forecast.price import Kind, first_of_each
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -34,6 +36,7 @@ from network.wire.payload import NOTHING
 from scenarios.build.roster import Made
 
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
+REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
 FEW = 2  # examples that a job sees
 STILL = 1e-12  # learning rate: so many trainings on two examples must not diverge
 MOST = 1 << 28  # bytes of replies that one real combine is given; the server is charged for all of them
@@ -52,6 +55,19 @@ class Rehearsal:
     uploaded: Mapping[str, int]  # in the largest upload,
     kept: Mapping[str, int]  # and in the most that a device keeps between rounds
     combining: float = 0.0  # s that the longest combine takes here: it differs from time to time
+
+
+def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str, dict[str, int]]]:
+    """How many rounds to rehearse so that each kind of each algorithm is seen, if that is affordable; by label, the
+    kinds that are not, and the first round of each."""
+    firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
+    wanted = max(ROUNDS, 1 + max(number for first in firsts.values() for number in first.values()))
+    rounds = min(wanted, rules.max, max(2, REQUESTS // rules.ask))
+    unseen = {
+        label: {kind: number for kind, number in first.items() if number >= rounds and kind != kinds[label](0)}
+        for label, first in firsts.items()
+    }
+    return rounds, unseen
 
 
 def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:

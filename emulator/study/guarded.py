@@ -263,6 +263,12 @@ def _listed(kinds: Collection[Any]) -> str:
     return ", ".join(sorted(map(str, kinds))) or "nothing"
 
 
+def _word(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> str:
+    if not isinstance(found, str):
+        raise _Unfit(f"must return words, as 'train', not {_kind_of(found)}")
+    return found
+
+
 # ---- the members of a Guarded
 
 LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
@@ -273,6 +279,7 @@ LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
     "reply": _reply,
     "work": _work,
     "number": _number,
+    "word": _word,
 }
 
 

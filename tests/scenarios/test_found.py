@@ -160,9 +160,9 @@ def test_splits_at_the_ends_of_alpha_deal_every_device_its_examples(alpha):
 
 @pytest.mark.slow
 def test_many_devices_in_a_round_are_rehearsed_in_fewer_rounds_and_check_says_so(monkeypatch):
-    monkeypatch.setattr("emulator.forecast.plan.REQUESTS", 12)
+    monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 12)
     found = plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1)
     assert found.prices["fedavg"].rounds == (1, 2)  # 12 requests to 4 devices: three rounds, less round 0
     assert any("only 3 rounds were rehearsed, as 4 devices are asked in each" in said for said in found.warnings)
-    monkeypatch.setattr("emulator.forecast.plan.REQUESTS", 20)
+    monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 20)
     assert plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1).warnings == []

@@ -2,8 +2,9 @@
 
 import pytest
 
-from emulator.forecast.breakeven import fewer, longest, price, sentence, shortage, too_late, work
+from emulator.forecast.breakeven import fewer, longest, sentence, shortage, too_late
 from emulator.forecast.breakeven import ratio as over
+from emulator.forecast.price import first_of_each, margin, price, weights, work
 
 
 def row(time, down=4.0, compute=2.0, up=3.0, server=None, wait=1.0, moved=100, **fates):
@@ -116,10 +117,78 @@ def started(device, round, **seconds):
     return {"event": "compute.start", "device": device, "round": round, "seconds": seconds}
 
 
-def test_work_is_the_mean_of_what_is_declared_after_round_0():
+def every(n):
+    """The kinds of an algorithm that does more in every n-th round."""
+    return lambda round: "much" if round % n == 0 else "little"
+
+
+def test_rounds_are_weighed_by_how_often_their_kind_occurs_in_the_run():
+    """Of rounds 1 to 100 five are like round 20, and 20 rounds of the other kind were not rehearsed less for it."""
+    shares = weights(21, 101, every(20))
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares[20] == pytest.approx(0.05)
+    assert shares[1] == shares[19] == pytest.approx(0.95 / 19)
+    assert 0 not in shares
+    assert weights(3, 101) == {1: 0.5, 2: 0.5}
+
+
+def test_the_first_round_stands_for_its_kind_where_no_other_was_played():
+    assert weights(11, 101, every(20))[0] == pytest.approx(0.05)
+    assert 0 not in weights(11, 20, every(20))  # no other round of the run is like it
+
+
+def test_what_happens_in_every_20th_round_costs_a_20th_of_itself():
+    rows = [row(10.0 * (k + 1), server={"omega": 4.0} if k % 20 == 0 else {}) for k in range(21)]
+    assert price(rows, 101, every(20)).server_s == {"omega": pytest.approx(0.2)}
+    longer = price([*rows[:20], row(300.0)], 101, every(20))  # round 20 takes 100 s
+    assert longer.seconds == pytest.approx(0.95 * 10 + 0.05 * 100)
+    assert longer.span_s == pytest.approx(300 + 76 * 10 + 4 * 100)
+
+
+def test_the_first_round_of_each_kind_is_found():
+    assert first_of_each(50, every(20)) == {"little": 1, "much": 20}
+    assert first_of_each(20, every(20)) == {"little": 1, "much": 0}
+
+
+def ends(*lasted):
+    return [row(sum(lasted[: k + 1])) for k in range(len(lasted))]
+
+
+def test_equal_lengths_leave_no_margin_and_kinds_are_no_chance():
+    kind = every(2)
+    steady = margin(ends(1, 6, 4, 6, 4), ends(1, 3, 2, 3, 2), 5, kind, kind)
+    assert steady == pytest.approx(0, abs=1e-12)
+    assert margin(ends(1, 2), ends(1, 2), 2, kind, kind) == 0  # a single round tells nothing of chance
+
+
+def test_the_margin_is_that_of_the_ratio_estimator():
+    """Lengths 9 and 11 beside 10 and 10: the ratio is 1, residuals are -1 and 1, their variance 2, that of their mean
+    1; by t = 12.71 of one degree of freedom, over the mean 10."""
+    assert margin(ends(1, 9, 11), ends(1, 10, 10), 3, every(99), every(99)) == pytest.approx(1.271)
+
+
+def test_a_difference_within_the_margin_is_no_cost():
+    found = over(of(10.4), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
+    said = sentence("fedprox", "fedavg", found, 10.0)
+    assert said.startswith("a fedprox round costs about as much as a fedavg round here (")
+    assert "(0.95x to 1.13x)" in said
+    found = over(of(12.0), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
+    said = sentence("fedprox", "fedavg", found, 10.0)
+    assert "costs 1.20x (1.11x to 1.29x, as links and cohorts vary) a fedavg round here" in said
+
+
+def test_three_times_the_bytes_are_a_cost_however_links_vary():
+    found = over(of(18.0, moved=300), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.9)
+    said = sentence("fedcurv", "fedavg", found, 10.0)
+    assert "costs 1.80x (0.90x to 2.70x, as links and cohorts vary)" in said
+
+
+def test_work_is_the_mean_of_what_is_declared_in_the_rounds_that_weigh():
     lines = [started("a", 0, train=1.0), started("a", 1, train=2.0, fisher=1.0), {"event": "open", "t": 0.0}]
-    assert work([*lines, started("a", 2, train=4.0, fisher=1.0), started("b", 1, train=8.0)]) == {"a": 4.0, "b": 8.0}
-    assert work(lines[:1]) == {"a": 1.0}  # there is no other round
+    further = [started("a", 2, train=4.0, fisher=1.0), started("b", 1, train=8.0)]
+    assert work([*lines, *further], weights(3, 3)) == {"a": 4.0, "b": 8.0}
+    assert work([*lines, *further], {1: 0.75, 2: 0.25}) == {"a": 3.5, "b": 8.0}
+    assert work(lines[:1], weights(1, 1)) == {"a": 1.0}  # there is no other round
 
 
 def test_computing_is_compared_on_devices_that_computed_for_both():

@@ -11,10 +11,11 @@ from emulator.forecast.plan import largest_speedup, plan_of, server_speedup
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.study.build import study_of
 from emulator.study.jobs import Run, message_sizes
-from scenarios.load import build
+from scenarios.load import build, load
 from scenarios.text.faults import BadScenario
 from tests.conftest import FAST, SMALL, merged
 
+FEW = {"profile": "pi-4", "count": 2, "link": FAST}
 HOST = Host(workers=2, flops_per_s=1e9, process_bytes=10**8)
 BOTH = {"algorithms": ["fedavg", {"fedcurv": {}}]}
 
@@ -44,6 +45,49 @@ def test_a_plan_tells_the_mean_round_of_the_run(play, planned, algorithm):
     parts = (cost.down_s, cost.compute_s, cost.up_s, cost.server_s)
     whole = cost.setup_s + cost.wait_s + sum(sum(part.values()) for part in parts)
     assert whole == pytest.approx(cost.seconds, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_what_is_sent_in_every_20th_round_costs_a_20th_of_itself(planned):
+    """Ω is as large as the model, so over rounds 1 to 40 the mean download is 1 + 2/40 models."""
+    often = {"fedcl": {"interval": 20, "fallback": "none"}}
+    plan = planned(algorithms=["fedavg", often], rounds={"max": 41}, fleet=[{**FEW, "count": 2}])
+    cost = plan.prices["fedcl"]
+    assert cost.rounds == (1, 20)
+    assert cost.down_bytes["importance"] / cost.down_bytes["weights"] == pytest.approx(2 / 40, rel=1e-3)
+    assert plan.ratios["fedcl"].down == pytest.approx(1 + 2 / 40, rel=1e-3)
+
+
+@pytest.fixture
+def drifting(monkeypatch):
+    """The plan of continual learning: 4 of 8 devices are asked, and all 8 in the last round of a cycle."""
+    monkeypatch.setattr("emulator.forecast.plan.measured", lambda *_: HOST)
+
+    def plan(rounds, per_cycle):
+        scenario = load("papers/continual-lstm-large", small=True)
+        shorter = scenario.rounds.model_copy(update={"max": rounds, "per_cycle": per_cycle})
+        some = [entry for entry in scenario.algorithms if entry.name in ("baseline", "alg0")]
+        return plan_of(scenario.model_copy(update={"rounds": shorter, "algorithms": tuple(some)}), workers=2)
+
+    return plan
+
+
+@pytest.mark.slow
+def test_a_round_that_retrains_the_whole_fleet_is_in_the_mean_round(drifting):
+    """Of rounds 1 to 23 two retrain, 11 and 23, of which the first is rehearsed."""
+    plan = drifting(rounds=24, per_cycle=12)
+    assert plan.prices["alg0"].rounds == (1, 11)
+    assert plan.prices["baseline"].asked == 4
+    assert plan.prices["alg0"].asked == pytest.approx((21 * 4 + 2 * 8) / 23)
+    assert plan.ratios["alg0"].up == pytest.approx(plan.prices["alg0"].asked / 4, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_kind_of_rounds_that_was_too_far_away_to_rehearse_is_named(drifting, monkeypatch):
+    monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 40)  # 10 rounds
+    plan = drifting(rounds=36, per_cycle=18)
+    (said,) = (warning for warning in plan.warnings if "are not in its figures" in warning)
+    assert said.startswith("alg0: rounds like round 17 (retrain: * down, * trained, * up) are not in its figures")
 
 
 @pytest.mark.slow

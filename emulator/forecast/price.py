@@ -1,0 +1,196 @@
+"""What a mean round costs: the rounds played, each weighed by how often its like occurs in a run.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+Row = Mapping[str, Any]  # as in rounds.jsonl
+Parts = dict[str, float]
+Kind = Callable[[int], str]  # of a round, by its number: see Algorithm.round_kind
+
+# Student's t, two-sided 95 %, by degrees of freedom; from 10 on 2.2 is at most 0.24 too large.
+STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+
+
+@dataclass(frozen=True)
+class Price:
+    """A mean round of one algorithm."""
+
+    rounds: tuple[int, int]  # the mean is over rounds between these, both included
+    seconds: float  # from one stamp to the next; its parts are the critical path's
+    setup_s: float
+    down_s: Parts  # by kind
+    compute_s: Parts  # by phase
+    up_s: Parts  # by kind
+    server_s: Parts  # by phase
+    wait_s: float
+    down_bytes: Parts  # by kind, over all devices
+    up_bytes: Parts
+    flops: float  # of devices and server
+    joules: float | None  # of all devices asked; None if nobody says the watts of one
+    asked: float  # devices
+    counted: float  # replies
+    late: float
+    lost: float
+    refused: float
+    failed: int  # of these rounds
+    wasted: float  # share of the bytes, both ways, that served no counted reply
+    span_s: float  # of the whole run, if no target stops it
+
+
+def alike(_: int) -> str:
+    """The kind of each round of an algorithm that does the same in all of them."""
+    return ""
+
+
+def strata(played: int, rounds: int, kind: Kind = alike) -> list[tuple[float, list[int]]]:
+    """For each kind of rounds its share of all rounds of a run but round 0, and the rounds of it that were played.
+
+    Round 0 is often special, so it stands only for a kind of which no other round was played.
+    """
+    if min(played, rounds) < 2:
+        return [(1.0, [0])]
+    often = Counter(map(kind, range(1, max(rounds, played))))
+    known = _by_kind(range(1, played), kind)
+    if kind(0) in often:
+        known.setdefault(kind(0), [0])
+    whole = sum(often[each] for each in known)
+    return [(often[each] / whole, numbers) for each, numbers in known.items()]
+
+
+def weights(played: int, rounds: int, kind: Kind = alike) -> dict[int, float]:
+    """By number of a round that was played: its weight in the mean round of a run.  Their sum is 1."""
+    return {number: share / len(of) for share, of in strata(played, rounds, kind) for number in of}
+
+
+def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
+    """The first round of each kind, round 0 aside unless there is no other."""
+    first: dict[str, int] = {}
+    for number in (*range(1, rounds), 0):
+        first.setdefault(kind(number), number)
+    return first
+
+
+def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
+    """The mean of the rounds played, weighed by how often rounds of their kind occur in a run.
+
+    `rounds` is how many a run has; each that was not played is taken to last as long as the mean of its kind.
+    Raises ValueError if no round was played.
+    """
+    if not rows:
+        raise ValueError("no round was played; a mean needs at least 1")
+    kinds, lasted = strata(len(rows), rounds, kind), lengths(rows)
+    numbers = sorted(number for _, of in kinds for number in of)
+
+    def mean(value: Callable[[Row], float]) -> float:
+        return sum(share * sum(value(rows[number]) for number in of) / len(of) for share, of in kinds)
+
+    def parts(value: Callable[[Row], Mapping[str, float]]) -> Parts:
+        def part(key: str) -> float:
+            return mean(lambda row: value(row).get(key, 0.0))  # a row that lacks it counts as 0
+
+        return {key: part(key) for key in sorted({key for number in numbers for key in value(rows[number])})}
+
+    seconds = sum(share * sum(lasted[number] for number in of) / len(of) for share, of in kinds)
+    return Price(
+        rounds=(numbers[0], numbers[-1]),
+        seconds=seconds,
+        setup_s=mean(lambda row: row["critical"]["setup_s"]),
+        wait_s=mean(lambda row: row["critical"]["wait_s"]),
+        down_s=parts(lambda row: row["critical"]["down_s"]),
+        compute_s=parts(lambda row: row["critical"]["compute_s"]),
+        up_s=parts(lambda row: row["critical"]["up_s"]),
+        server_s=parts(lambda row: row["critical"]["server_s"]),
+        down_bytes=parts(lambda row: row["bytes"]["down"]),
+        up_bytes=parts(lambda row: row["bytes"]["up"]),
+        flops=mean(lambda row: row["flops"]),
+        joules=mean(_joules) if all(_metered(rows[number]) for number in numbers) else None,
+        asked=mean(lambda row: row["asked"]),
+        counted=mean(lambda row: row["counted"]),
+        late=mean(lambda row: row["late"]),
+        lost=mean(lambda row: row["lost"]),
+        refused=mean(lambda row: row["refused"]),
+        failed=sum(bool(rows[number]["failed"]) for number in numbers),
+        wasted=_share(mean(lambda row: row["wasted_bytes"]), mean(_bytes)),
+        span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
+    )
+
+
+def lengths(rows: Sequence[Row]) -> list[float]:
+    """Seconds of each round, from the stamp before to its own."""
+    return [after - before for before, after in pairwise([0.0, *(row["time_s"] for row in rows)])]
+
+
+def _unplayed(lasted: Sequence[float], played: Sequence[int], rounds: int, kind: Kind, mean: float) -> float:
+    """Seconds of the rounds that were not played; one of a kind that nobody knows lasts as long as the mean round."""
+    means = {each: sum(lasted[k] for k in of) / len(of) for each, of in _by_kind(played, kind).items()}
+    often = Counter(map(kind, range(len(lasted), rounds)))
+    return sum(count * means.get(each, mean) for each, count in often.items())
+
+
+def _by_kind(numbers: Iterable[int], kind: Kind) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for number in numbers:
+        found.setdefault(kind(number), []).append(number)
+    return found
+
+
+def _metered(row: Row) -> bool:
+    """Whether it is known what each of its devices drew."""
+    return None not in row.get("joules", {"": None}).values()
+
+
+def _joules(row: Row) -> float:
+    return float(sum(row["joules"].values()))
+
+
+def _bytes(row: Row) -> int:
+    return sum(sum(way.values()) for way in row["bytes"].values())
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind, base_kind: Kind) -> float:
+    """Half of the 95 % interval of the ratio of mean rounds, as rounds of one kind differ from each other.
+
+    Links that vary and cohorts that are drawn make them differ.  Both algorithms are compared round by round, by the
+    ratio estimator (Cochran 1977, §6.3) in strata, the kinds of rounds; 0 where no kind was played twice.
+    """
+    played = min(len(rows), len(baseline))
+
+    def both(number: int) -> str:
+        return f"{kind(number)} / {base_kind(number)}"
+
+    kinds, shares = strata(played, rounds, both), weights(played, rounds, both)
+    ours, theirs = lengths(rows), lengths(baseline)
+    whole = sum(share * theirs[number] for number, share in shares.items())
+    over = sum(share * ours[number] for number, share in shares.items()) / whole
+    rest = [[ours[number] - over * theirs[number] for number in of] for _, of in kinds]
+    free = sum(len(each) - 1 for each in rest)
+    if not free:
+        return 0.0
+    variance = sum((value - sum(each) / len(each)) ** 2 for each in rest for value in each) / free
+    spread = sum(share**2 / len(of) for share, of in kinds)
+    return STUDENT.get(free, 2.2) * sqrt(variance * spread) / whole
+
+
+def work(events: Iterable[Mapping[str, Any]], shares: Mapping[int, float]) -> Parts:
+    """By device: the compute seconds that are declared for one of its rounds, the mean weighed as `weights` does."""
+    begun: dict[tuple[int, str], Mapping[str, Any]] = {}
+    for line in events:
+        if line["event"] == "compute.start":
+            begun.setdefault((line["round"], line["device"]), line)  # what follows goes on with it
+    sums: dict[str, list[float]] = {}
+    for (number, device), line in begun.items():
+        share = shares.get(number, 0.0)
+        total = sums.setdefault(device, [0.0, 0.0])
+        total[0] += share * sum(line["seconds"].values())
+        total[1] += share
+    return {device: seconds / share for device, (seconds, share) in sums.items() if share}
