@@ -1,4 +1,4 @@
-"""The code blocks of README.md and docs/, run in order as a reader would, cut short."""
+"""The code blocks of README.md, the tutorial and the how-to guides, run in order as a reader would, cut short."""
 
 import re
 import shlex
@@ -12,7 +12,10 @@ from scenarios.build import machines
 from scenarios.load import parse
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, TUTORIAL, HOW_TO = (
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/tutorial.md", "docs/how-to.md")
+)
+READ = README + TUTORIAL + HOW_TO
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HERE = ["--workers", "0", "-q"]
 SHORT = {name: [*HERE, "training.epochs=1", "training.batch=64"] for name in ("compare", "run")}
@@ -31,14 +34,14 @@ def commands(body):
     return [shlex.split(line[2:], comments=True) for line in body.splitlines() if line.startswith("$ ")]
 
 
-def test_every_block_of_the_readme_has_a_kind_that_is_tested():
-    assert {kind for kind, _ in blocks(README)} <= KINDS
+def test_every_block_has_a_kind_that_is_tested():
+    assert {kind for kind, _ in blocks(READ)} <= KINDS
 
 
-def test_the_readme_runs_as_it_is_read(fedlapse, tmp_path):
+def test_the_pages_run_as_they_are_read(fedlapse, tmp_path):
     """Files are written, then commands run in the folder that holds them; cut to one round of one epoch and seed."""
     ran = []
-    for kind, body in blocks(README):
+    for kind, body in blocks(READ):
         named = re.search(r"^# (\S+\.(?:yaml|py))$", body, re.MULTILINE)
         if kind in ("yaml", "python"):
             assert named, f"a block that names no file: {body[:40]}"
@@ -60,24 +63,31 @@ def cut(name, command):
     return [*short, "--speedup", "3"] if "sockets" in command else short
 
 
-def test_the_scenario_of_the_readme_shows_what_it_explains():
-    text = next(body for kind, body in blocks(README) if kind == "yaml")
-    scenario = parse(text, "README.md")
-    assert scenario.fleet[1].presence.off
+def test_the_scenario_of_the_tutorial_shows_what_it_explains():
+    text = next(body for kind, body in blocks(TUTORIAL) if kind == "yaml")
+    scenario = parse(text, "tutorial.md")
     assert scenario.fleet[0].link.down_mbit_s.lognormal
+    assert scenario.algorithms[1].name == "fedcl-n10"
     assert scenario.expect
 
 
-def test_the_break_even_lines_are_those_of_check(fedlapse):
-    shown = next(body for kind, body in blocks(README) if kind == "text")
-    printed = " ".join(fedlapse("check").stdout.split())
-    lines = re.split(r"\n  (?=[a(])", shown.strip())[1:]
-    assert len(lines) == 3
+def test_the_break_even_lines_of_the_tutorial_are_those_of_check(fedlapse, tmp_path):
+    (tmp_path / "farm.yaml").write_text(next(body for kind, body in blocks(TUTORIAL) if kind == "yaml"))
+    shown = next(body for kind, body in blocks(TUTORIAL) if kind == "text")
+    printed = " ".join(fedlapse("check", "farm.yaml").stdout.split())
+    lines = re.split(r"\n  (?=a )", shown.strip())[1:]
+    assert len(lines) == 2
     assert [line for line in lines if " ".join(line.split()) not in printed] == []
 
 
-def test_strength_0_of_the_readmes_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp_path):
-    text = next(body for kind, body in blocks(README) if kind == "python")
+def test_every_page_of_the_docs_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    assert pages - set(re.findall(r"\]\(([^)#]+)", index)) == set()
+
+
+def test_strength_0_of_the_how_to_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp_path):
+    text = next(body for kind, body in blocks(HOW_TO) if kind == "python")
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     both = 'algorithms=[fedavg, {"mine:Mine": {strength: 0.0}, name: zero}, {"mine:Mine": {strength: 5.0}, name: five}]'
     done = fedlapse("compare", both, *BARE)
@@ -88,7 +98,7 @@ def test_strength_0_of_the_readmes_algorithm_is_fedavg_bit_for_bit(fedlapse, tmp
 
 
 def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
