@@ -24,7 +24,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.devices import table
-from emulator.commands.options import told_in_one_line
+from emulator.commands.errors import told_in_one_line
 from emulator.forecast.deadline import check_deadline
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual

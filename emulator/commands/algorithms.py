@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from emulator.commands.options import Format, FormatOption, What, scenario_of, told_in_one_line
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.options import Format, FormatOption, What, scenario_of
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.options import BAD_INPUT, Format, FormatOption
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.options import Format, FormatOption
 
 
 def audit(
@@ -20,11 +21,8 @@ def audit(
     from emulator.audit import audit as laws
     from emulator.record.record import run_folders
 
-    try:
+    with told_in_one_line(ValueError):
         audited = {folder: laws.audit(folder) for path in runs for folder in run_folders(path)}
-    except (OSError, ValueError) as error:
-        typer.echo(f"fedlapse: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
     found = {folder: each.faults for folder, each in audited.items()}
     for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
         typer.echo(f"fedlapse: {number} of {len(found)} not judged by the laws of the scenario: {why}", err=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from emulator.commands.errors import BAD_INPUT, told_in_one_line
 from emulator.commands.options import (
-    BAD_INPUT,
     Format,
     FormatOption,
     RoundsOption,
@@ -16,7 +16,6 @@ from emulator.commands.options import (
     What,
     Workers,
     scenario_of,
-    told_in_one_line,
 )
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
     Force,
     Format,
@@ -16,7 +17,6 @@ from emulator.commands.options import (
     What,
     Workers,
     scenario_of,
-    told_in_one_line,
 )
 
 

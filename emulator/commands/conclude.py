@@ -10,19 +10,23 @@ from typing import Any
 
 import typer
 
+from emulator.commands.errors import FAILED
 from emulator.commands.options import Format
 from emulator.commands.stopping import code
 from emulator.commands.table import table
 from emulator.play.stage import Outcome
 from emulator.record.digest import digest, twin
-from emulator.record.record import replace_file
+from emulator.record.record import MODEL, replace_file
+from emulator.record.writing import why
 from emulator.results.caveats import caveats
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
 from emulator.results.tables import unmetered, warnings
+from emulator.results.units import counted
 from emulator.results.verdict import sentence
 
-FAILED, UNMET = 1, 3
+UNMET = 3
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,18 @@ class Ending:
     """How the runs of a command ended."""
 
     outcomes: Sequence[Outcome]
+    host: str  # host.json
     stopped: int = 0  # by this signal
     assumed: Sequence[str] = ()  # about links
 
     @property
     def interrupted(self) -> bool:
         return self.stopped > 0
+
+    @property
+    def cut_short(self) -> list[Outcome]:
+        """Whose records could not be written to their ends."""
+        return [each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name != MODEL]
 
     @property
     def failures(self) -> dict[str, list[str]]:
@@ -52,13 +62,15 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     found = read(out)
     judged = judge(found.scenario.expect, found.runs)
     results = replace(found, summary=_summed_up(found, judged, ending))
-    replace_file(out / "summary.json", json.dumps(results.summary, indent=1, sort_keys=True) + "\n")
-    _report(results)
+    unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
     if format == Format.json:
         typer.echo(json.dumps({"out": str(out), **results.summary}, indent=1, sort_keys=True))
     else:
         _print(results, judged)
     _warn(results.summary, ending)
+    if unwritten:
+        typer.echo(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True)
+        return FAILED
     if ending.interrupted:
         return code(ending.stopped)
     return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
@@ -81,13 +93,36 @@ def _said(ending: Ending) -> str:
     if ending.interrupted:
         rounds = sorted(len(outcome.rows) for outcome in ending.outcomes)
         return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result: "
-    return f"Some runs ended early ({', '.join(ending.failures)}): " if ending.failures else ""
+    early = dict.fromkeys([*ending.failures, *(each.run.label for each in ending.cut_short)])
+    return f"Some runs ended early ({', '.join(early)}): " if early else ""
 
 
-def _report(results: Results) -> None:
+def _written(results: Results, host: str) -> list[OSError]:
+    """Writes what stands beside the runs; why files could not be written."""
     from emulator.report.page import page  # altair takes a second to import
 
-    replace_file(results.folder / "report.html", page([results]))
+    failed = []
+    summary = json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
+    with_host = replace(results, host=json.loads(host))
+    for name, text in (("host.json", host), ("summary.json", summary), (REPORT, page([with_host]))):
+        try:
+            replace_file(results.folder / name, text)
+        except OSError as error:
+            failed.append(error)
+    return failed
+
+
+def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) -> str:
+    """What is missing of the results, and that the rest is whole."""
+    short = {each.unwritten: each.run for each in ending.cut_short}
+    missing = [str(Path(error.filename).relative_to(results.folder)) for error in unwritten if error not in short]
+    rounds = {run: len(results.runs[run.label].get(run.seed, ())) for run in short.values()}
+    parts = [f"{run.label}-s{run.seed} ends after {counted(number, 'round')}" for run, number in rounds.items()]
+    parts += [f"not written: {', '.join(missing)}"] if missing else []
+    rest = "the rounds before and all other files" if rounds else "all other files"
+    said = f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"
+    later = f"; when there is room, `fedlapse report {results.folder}` writes the report"
+    return said + later * (REPORT in missing)
 
 
 def _print(results: Results, judged: Sequence[Judgement]) -> None:
@@ -100,7 +135,8 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
     same = twin(results.folder, results.summary["digest"])
     if same:
         typer.echo(f"record identical to {same}")
-    typer.echo(f"results: {results.folder}    open {results.folder / 'report.html'}")
+    page = results.folder / REPORT
+    typer.echo(f"results: {results.folder}" + f"    open {page}" * page.exists())
 
 
 def _warn(summary: Any, ending: Ending) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.options import Format, FormatOption, told_in_one_line
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
@@ -25,11 +26,8 @@ def diff(
     """
     from emulator.record.difference import difference
 
-    try:
+    with told_in_one_line(ValueError):
         found = difference(a, b)
-    except (OSError, ValueError) as error:
-        typer.echo(f"fedlapse diff: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from None
     typer.echo(_json(found) if format is Format.json else "\n".join(_text(found)))
     raise typer.Exit(0 if found.identical else 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from emulator.record.writing import told
 from scenarios.text.faults import BadScenario
 
 OURS = (
@@ -18,7 +19,7 @@ def folder(out: Path | None, name: str, force: bool) -> Path:
     try:
         return _next(name) if out is None else _asked(out, force)
     except OSError as error:
-        raise BadScenario(f"cannot make the output folder: {error}") from None
+        raise BadScenario(f"cannot make the output folder {told(error)}") from None
 
 
 def _asked(out: Path, force: bool) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from emulator.commands.options import BAD_INPUT
+from emulator.commands.errors import BAD_INPUT
 from emulator.commands.stopping import code_of
 
 

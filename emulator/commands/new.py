@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.options import BAD_INPUT
+from emulator.commands.errors import BAD_INPUT, told_in_one_line
 
 SCHEMA = "scenario.schema.json"
 
@@ -33,11 +33,9 @@ def new(
         _refuse(f"{file} is there already; choose another name, or --force to replace it")
     shelf = resources.files("scenarios")
     template = shelf.joinpath("template.yaml.txt").read_text(encoding="utf-8")
-    try:
+    with told_in_one_line():
         replace_file(file, template.replace("NAME", stem))
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
-    except OSError as error:
-        _refuse(f"cannot write {file}: {error.strerror or error}")
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
     typer.echo(f"then:  fedlapse compare {file}    which algorithm is soonest at the target")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -14,7 +13,6 @@ import typer
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
-BAD_INPUT = 2
 MOST_WORKERS = 1024
 QUICKSTART = "quickstart"
 
@@ -88,15 +86,3 @@ def scenario_of(
     if rounds is not None:
         said.append(f"rounds.max={rounds}")
     return load(path, said, small, recordings=True)
-
-
-@contextmanager
-def told_in_one_line() -> Iterator[None]:
-    """A bad scenario ends a command with a message that says what would be right, and exit code 2."""
-    from scenarios.text.faults import BadScenario
-
-    try:
-        yield
-    except BadScenario as error:
-        typer.echo(f"fedlapse: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None

@@ -19,7 +19,8 @@ from typing import Any
 
 import typer
 
-from emulator.commands.conclude import FAILED, Ending, conclude
+from emulator.commands.conclude import Ending, conclude
+from emulator.commands.errors import FAILED
 from emulator.commands.folder import folder
 from emulator.commands.options import Format
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
@@ -79,8 +80,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
             typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
             return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
     with uninterrupted():
-        _write_host(out, time.monotonic() - began, outcomes, session)
-        return conclude(out, Ending(outcomes, session.stopped, assumed), settings.format)
+        host = _host(time.monotonic() - began, outcomes, session)
+        return conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
 
 
 def _make_room(scenario: Scenario) -> None:
@@ -146,8 +147,8 @@ def _split(study: Study) -> str:
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 
-def _write_host(out: Path, seconds: float, outcomes: list[Outcome], session: Session) -> None:
-    """What belongs to this machine and moment, and may differ between equal runs."""
+def _host(seconds: float, outcomes: list[Outcome], session: Session) -> str:
+    """host.json: what belongs to this machine and moment, and may differ between equal runs."""
     host = {
         "command": ["fedlapse", *sys.argv[1:]],
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
@@ -158,4 +159,4 @@ def _write_host(out: Path, seconds: float, outcomes: list[Outcome], session: Ses
         "overruns": {f"{o.run.label}-s{o.run.seed}": o.overruns for o in outcomes if o.overruns},
         "strangers": {f"{o.run.label}-s{o.run.seed}": o.strangers for o in outcomes if o.strangers},
     }
-    replace_file(out / "host.json", json.dumps(host, indent=1) + "\n")
+    return json.dumps(host, indent=1) + "\n"

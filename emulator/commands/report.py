@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.errors import told_in_one_line
+
 if TYPE_CHECKING:
     from emulator.results.results import Results
 
@@ -32,7 +34,7 @@ def report(
     """Makes the report of one folder of results, or of several side by side (the first is the baseline)."""
     from emulator.results.results import read
 
-    try:
+    with told_in_one_line(ValueError):
         results = [read(folder) for folder in outs]
         text = _made(results, format)
         path = _path(outs, out, format)
@@ -42,9 +44,6 @@ def report(
             _write(path, text, force)
         if png:
             _draw(results, (path or Path("report")).parent / "charts")
-    except (OSError, ValueError) as error:
-        typer.echo(f"fedlapse report: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _made(results: Sequence[Results], format: Format) -> str:
@@ -85,9 +84,10 @@ def _write(path: Path, text: str, force: bool) -> None:
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
+    from emulator.record.record import replace_file
     from emulator.report.pictures import pictures
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in pictures(results):
-        (folder / name).write_bytes(content)
+        replace_file(folder / name, content)
     typer.echo(f"charts: {folder}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
     Force,
     Format,
@@ -19,7 +20,6 @@ from emulator.commands.options import (
     What,
     Workers,
     scenario_of,
-    told_in_one_line,
 )
 
 if TYPE_CHECKING:

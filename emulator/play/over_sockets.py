@@ -93,6 +93,7 @@ async def run_sockets(
         stage.record.shut()
         await server_side.cleanup()
     outcome.overruns, outcome.strangers = world.overruns, reception.strangers
+    outcome.unwritten = stage.record.unwritten
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome
 

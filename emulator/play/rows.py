@@ -62,7 +62,7 @@ class Diary:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
-        return self.going_on() and not enough
+        return self.going_on() and not enough and self.stage.record.unwritten is None
 
     async def _personalised(self, play: Play) -> float | None:
         return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)

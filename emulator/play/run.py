@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from devices.sessions import Undrawn
 from emulator.conversation.channel import MemoryLine
@@ -15,7 +15,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
-from emulator.record.record import Record
+from emulator.record.record import MODEL, Record, replace_file
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run, State
 from emulator.study.study import Study
@@ -41,14 +41,15 @@ async def play(
         outcome.failure = str(outcome.fault)
     diary.write_settled()
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
-    if diary.state and stage.record.folder:
-        save_model(stage.record.folder, diary.state)
+    if diary.state and stage.record.folder and not stage.record.unwritten:
+        try:
+            save_model(stage.record.folder, diary.state)
+        except OSError as error:
+            stage.record.unwritten = error
 
 
 def save_model(folder: Path, state: State) -> None:
-    draft = folder / "final.safetensors.partial"
-    save_file(payload.decode(state.weights)["weights"], draft)
-    draft.replace(folder / "final.safetensors")
+    replace_file(folder / MODEL, save(payload.decode(state.weights)["weights"]))
 
 
 async def run_virtual(
@@ -69,4 +70,5 @@ async def run_virtual(
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
         stage.record.shut()
+    outcome.unwritten = stage.record.unwritten
     return outcome

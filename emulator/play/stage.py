@@ -31,6 +31,7 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
+    unwritten: OSError | None = None  # why its record or its model is not whole
     looped: Looped = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them

@@ -26,14 +26,17 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from emulator.record.call import Call
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
+from emulator.record.writing import named
 
 Line = dict[str, Any]
+MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
 encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
@@ -42,7 +45,8 @@ encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")
 class Record:
     """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
 
-    Without a folder nothing is written; what happened is counted all the same.
+    Without a folder nothing is written; what happened is counted all the same.  So it is after a file could not be
+    written, on a full disk for instance: then `unwritten` says why, and the files hold the rounds before.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], float]) -> None:
@@ -53,6 +57,7 @@ class Record:
         self.events, self.rounds, self.works = (_opened(folder, name) for name in FILES)
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
+        self.unwritten: OSError | None = None
 
     def now(self) -> float:
         return self.clock() if self.standing is None else self.standing
@@ -173,17 +178,15 @@ class Record:
         """One round, ended; everything before it is now safe from a crash of this process."""
         if not (self.events and self.rounds and self.works):
             return
-        self.events.flush()  # first: a row must never be there without the events that it sums up
-        self.works.flush()
-        self.rounds.write(encode(row) + "\n")
-        self.rounds.flush()
+        self._flush(self.events)  # first: a row must never be there without the events that it sums up
+        self._flush(self.works)
+        self._say(self.rounds, (row,))
+        self._flush(self.rounds)
 
     def shut(self) -> None:
         for file in (self.events, self.rounds, self.works):
             if file and not file.closed:
-                file.flush()
-                os.fsync(file.fileno())
-                file.close()
+                self._attempt(file, partial(_close, file))
 
     def _device(self, event: str, call: Call, **details: Any) -> float:
         return self._write(event, device=call.device, round=call.round, **details)
@@ -195,10 +198,21 @@ class Record:
             self._say(self.events, ({"t": t, "event": event, **details},))
         return t
 
-    @staticmethod
-    def _say(to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
-        if not to.closed:  # after a second Ctrl-C tasks still unwind
-            to.writelines(encode(line) + "\n" for line in lines)
+    def _say(self, to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
+        if not to.closed and not self.unwritten:  # after a second Ctrl-C tasks still unwind
+            self._attempt(to, lambda: to.writelines(encode(line) + "\n" for line in lines))
+
+    def _flush(self, file: TextIO) -> None:
+        if not self.unwritten:
+            self._attempt(file, file.flush)
+
+    def _attempt(self, file: TextIO, write: Callable[[], None]) -> None:
+        """Writes to the file, or remembers why that failed first: the run goes on to the end of its round."""
+        try:
+            write()
+        except OSError as error:
+            error.filename = file.name
+            self.unwritten = self.unwritten or error
 
 
 def _opened(folder: Path | None, name: str) -> TextIO | None:
@@ -206,6 +220,12 @@ def _opened(folder: Path | None, name: str) -> TextIO | None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     return (folder / name).open("w", encoding="utf-8")
+
+
+def _close(file: TextIO) -> None:
+    with file:
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _then(then: str | None) -> dict[str, Any]:
@@ -240,11 +260,16 @@ def read_lines(path: Path) -> Iterator[Line]:
 def replace_file(path: Path, data: str | bytes) -> None:
     """Writes a file whole or not at all; text as UTF-8."""
     draft = path.with_name(path.name + ".partial")
-    with draft.open("wb") as file:
-        file.write(data.encode() if isinstance(data, str) else data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    with named(path):
+        with draft.open("wb") as file:
+            try:
+                file.write(data.encode() if isinstance(data, str) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                draft.unlink()
+                raise
+        draft.replace(path)
 
 
 def run_folders(path: Path) -> list[Path]:

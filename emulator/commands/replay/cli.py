@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from emulator.commands.options import BAD_INPUT, MOST_WORKERS, Force, Format, FormatOption
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.options import MOST_WORKERS, Force, Format, FormatOption
 
 if TYPE_CHECKING:
     from emulator.commands.replay.files import Shelf
@@ -98,7 +98,7 @@ def replay(
     until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
     Ctrl-C.
     """
-    with told_in_one_line("replay"):
+    with told_in_one_line(ValueError):
         from emulator.commands.replay.files import Shelf, as_json, begin, finish
         from emulator.commands.replay.play import play_all
         from emulator.commands.replay.text import text
@@ -120,18 +120,6 @@ def replay(
         else:
             typer.echo(text(batch, findings, passed, shelf.out))
     _end(played, shelf)
-
-
-@contextmanager
-def told_in_one_line(command: str) -> Iterator[None]:
-    """Whatever is wrong with the input ends a command with one line, and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:  # who reads has read enough
-        raise
-    except (OSError, ValueError) as error:  # BadScenario is a ValueError
-        typer.echo(f"fedlapse {command}: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
 
 
 def scenario(name: str | None) -> Scenario | None:
@@ -221,5 +209,5 @@ def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> 
 def _end(played: Played, shelf: Shelf) -> None:
     """What a replay that was broken off has left."""
     if not played.whole:
-        typer.echo(f"fedlapse replay: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+        typer.echo(f"fedlapse: {played.why}; what was replayed until then is in {shelf.out}", err=True)
         raise typer.Exit(played.code)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario, told_in_one_line
+from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario
 
 if TYPE_CHECKING:
     from emulator.commands.replay.play import Played
@@ -48,7 +49,7 @@ def map_(
 
     Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
     """
-    with told_in_one_line("map"):
+    with told_in_one_line(ValueError):
         from emulator.commands.stopping import uninterrupted
         from emulator.replay.batch import Batch, Source
 
@@ -241,5 +242,5 @@ def _end(played: Played, done: int, total: int) -> None:
     """What a map that was broken off has left."""
     if not played.whole:
         left = f"the map has {done} of {total} cells" if done else "no cell was done, and nothing is written"
-        typer.echo(f"fedlapse map: {played.why}; {left}", err=True)
+        typer.echo(f"fedlapse: {played.why}; {left}", err=True)
         raise typer.Exit(played.code)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.status import Status
 
-from emulator.commands.conclude import FAILED
+from emulator.commands.errors import FAILED
 from emulator.commands.stopping import code_of
 from emulator.play.progress import about
 from emulator.replay.batch import Batch, Order

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.errors import BAD_INPUT, one_line, told_in_one_line
 from emulator.commands.group import Commands
-from emulator.commands.options import BAD_INPUT, Format, FormatOption
+from emulator.commands.options import Format, FormatOption
 from emulator.commands.trace.files import (
     STDOUT,
     check_picture,
     fitting,
     lost,
-    one_line,
     save,
     target,
-    told_in_one_line,
     traces_of,
 )
 
@@ -77,7 +76,7 @@ def info(
 
     Example: fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
     """
-    with told_in_one_line("info"):
+    with told_in_one_line(ValueError):
         from emulator.commands.trace import facts
 
         check_picture(plot)
@@ -92,7 +91,7 @@ def info(
             drawn.save(drawn.rates(found), plot)
             typer.echo(f"picture: {plot}", err=format is Format.json)
     for fault in faults:
-        typer.echo(f"fedlapse trace info: {fault}", err=True)
+        typer.echo(f"fedlapse: {fault}", err=True)
     if faults:
         raise typer.Exit(BAD_INPUT)
 
@@ -129,7 +128,7 @@ def convert(
 
     fedlapse trace convert 5g_trace_4_walking walk --to mahimahi
     """
-    with told_in_one_line("convert"):
+    with told_in_one_line(ValueError):
         from network.traces.read import recognise
 
         written_as = target(out, to)
@@ -161,7 +160,7 @@ def synth(
 
     Example: fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
     """
-    with told_in_one_line("synth"):
+    with told_in_one_line(ValueError):
         from network.links.synth import synth as drawn
 
         if preset is None:
@@ -245,7 +244,7 @@ def transfer(
 
     Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
     """
-    with told_in_one_line("transfer"):
+    with told_in_one_line(ValueError):
         from emulator.commands.trace.transfer import text, transfers
         from emulator.results.quantities import SECONDS, SIZE
         from network.links.tcp import Tcp

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
-
-from emulator.commands.options import BAD_INPUT
 
 if TYPE_CHECKING:
     from network.links.trace import Direction, Trace
@@ -22,22 +19,6 @@ LEFT_OUT = {  # by the reader of a format
     "ucc": "rows in State I (pauses of the app), UL_bitrate (acknowledgements) and the radio's columns were not read",
     "oboe": "the pauses between chunks have the rate of the chunk that follows",
 }
-
-
-@contextmanager
-def told_in_one_line(command: str) -> Iterator[None]:
-    """Whatever is wrong with the input ends a command with one line, and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:  # who reads us has seen enough: click ends quietly
-        raise
-    except (OSError, ValueError) as error:  # BadTrace is a ValueError
-        typer.echo(f"fedlapse trace {command}: {one_line(error)}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def check_picture(path: Path | None) -> None:

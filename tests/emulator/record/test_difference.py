@@ -280,7 +280,7 @@ def test_bad_input_is_one_line_and_exit_code_two(two: tuple[Path, Path], tmp_pat
     for pair in ((a, tmp_path / "empty"), (tmp_path / "gone", b), (a, b / "fedavg-s1"), (a, a / "scenario.yaml")):
         code, text, error = fedlapse_diff(*pair)
         assert (code, text) == (2, "")
-        assert error.startswith("fedlapse diff: ")
+        assert error.startswith("fedlapse: ")
         assert error.count("\n") == 1
     for content in (b"a: [\n", b"\xff", b"{}: {}: {"):
         (b / "scenario.yaml").write_bytes(content)

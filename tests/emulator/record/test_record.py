@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,50 @@ def test_bytes_of_a_transfer_that_goes_on_are_counted_once(tmp_path: Path) -> No
     trip = record.trips[A]
     assert trip.nbytes == 100
     assert bytes_by_kind([trip])["down"] == {"weights": 90, "frame": 10}
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_no_draft_and_the_old_one_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "summary.json").write_text("old")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as error:
+        replace_file(tmp_path / "summary.json", "new")
+    assert error.value.filename == str(tmp_path / "summary.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+    assert (tmp_path / "summary.json").read_text() == "old"
+
+
+def full(file: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "work.jsonl", "rounds.jsonl"])
+def test_a_record_on_a_full_disk_keeps_the_rounds_before_and_goes_on_counting(tmp_path, monkeypatch, name):
+    record = Record(tmp_path, lambda: 0.0)
+    record.open(0, ["a"], "model")
+    record.row({"round": 0})
+    file = {"events.jsonl": record.events, "work.jsonl": record.works, "rounds.jsonl": record.rounds}[name]
+    monkeypatch.setattr(file, "flush", partial(full, 0))
+    record.open(1, ["a"], "model")
+    record.row({"round": 1})
+    assert record.unwritten is not None
+    assert record.unwritten.filename == str(tmp_path / name)
+    monkeypatch.undo()  # there is room again, but what is missing stays missing
+    record.open(2, ["a"], "model")
+    record.row({"round": 2})
+    record.shut()
+    assert len(record.trips) == 3
+    rounds = [row["round"] for row in read_lines(tmp_path / "rounds.jsonl")]
+    events = [line["round"] for line in read_lines(tmp_path / "events.jsonl")]
+    assert rounds[:1] == [0]
+    assert 2 not in rounds
+    assert set(rounds) <= set(events)
+
+
+def test_a_record_that_cannot_be_flushed_to_the_disk_at_its_end_says_so_and_is_closed(tmp_path, monkeypatch):
+    record = Record(tmp_path, lambda: 0.0)
+    monkeypatch.setattr("os.fsync", full)
+    record.shut()
+    assert record.unwritten is not None
+    assert record.events.closed
+    assert record.rounds.closed
+    assert record.works.closed

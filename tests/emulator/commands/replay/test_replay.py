@@ -361,7 +361,7 @@ def test_ctrl_c_leaves_what_was_replayed_and_says_so(fedlapse, record, tmp_path,
     out = tmp_path / "new"
     done = fedlapse("replay", record, "--down", "1Mbit/s", "2Mbit/s", "3Mbit/s", "--symmetric", "--out", out)
     assert done.returncode == 130
-    assert done.stderr == f"fedlapse replay: stopped; what was replayed until then is in {out}\n"
+    assert done.stderr == f"fedlapse: stopped; what was replayed until then is in {out}\n"
     said = json.loads((out / "replay.json").read_text())
     assert (said["finished"], [each["name"] for each in said["settings"]]) == (
         False,
@@ -394,7 +394,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path,
     monkeypatch.setattr(batch, "_workers", workers)
     done = fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", tmp_path / "new", "--workers", "2")
     assert done.returncode == 1
-    assert done.stderr.startswith("fedlapse replay: a worker process was killed (out of memory?)")
+    assert done.stderr.startswith("fedlapse: a worker process was killed (out of memory?)")
     assert done.stderr.count("\n") == 1
 
 
@@ -496,7 +496,7 @@ def test_a_map_does_not_claim_to_go_on_where_no_round_had_a_reply(fedlapse, reco
 def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_path, undrawn, monkeypatch):
     interrupted_after(monkeypatch, 3)
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
-    assert (done.returncode, done.stderr) == (130, "fedlapse map: stopped; the map has 1 of 2 cells\n")
+    assert (done.returncode, done.stderr) == (130, "fedlapse: stopped; the map has 1 of 2 cells\n")
     said = json.loads((tmp_path / "map.json").read_text())
     assert (len(said["cells"]), said["notes"][-2]) == (1, "stopped after 1 of 2 cells")
     assert "first to accuracy 0.5, of the 1 of 2 cells that were played" in done.stdout

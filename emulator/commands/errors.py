@@ -1,0 +1,40 @@
+"""How a command ends where its input is wrong or a file cannot be written: with one line, and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from emulator.record.writing import NO_ROOM, told
+
+FAILED, BAD_INPUT = 1, 2
+
+
+@contextmanager
+def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
+    """A bad scenario ends a command with exit code 2, and so does a file that cannot be read or written, and `also`.
+
+    On a full disk the exit code is 1: nothing is wrong with the input.  Of a bad scenario each fault has a line.
+    """
+    from scenarios.text.faults import BadScenario
+
+    try:
+        yield
+    except BrokenPipeError:  # who reads has read enough: typer ends quietly
+        raise
+    except BadScenario as error:
+        typer.echo(f"fedlapse: {error}", err=True)
+    except OSError as error:
+        typer.echo(f"fedlapse: {told(error)}", err=True)
+        raise typer.Exit(FAILED if error.errno in NO_ROOM else BAD_INPUT) from None
+    except also as error:
+        typer.echo(f"fedlapse: {one_line(error)}", err=True)
+    else:
+        return
+    raise typer.Exit(BAD_INPUT)
+
+
+def one_line(error: Exception) -> str:
+    return told(error) if isinstance(error, OSError) else " ".join(str(error).split())

@@ -1,0 +1,127 @@
+"""A disk that is full, at any time: the table is shown, one line says what is missing, and what is there is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from emulator.record.record import read_lines
+from emulator.replay.script import read_script
+
+Mount = Callable[[str], Path]
+RUNS = ("fedavg-s1", "fedcurv-s1")
+ARGUMENTS = ("compare", "quickstart", "--rounds", "3", "--seed", "1", "--workers", "0", "--quiet")
+CHANGES = ("algorithms=[fedavg, fedcurv]", "training.epochs=1", "training.batch=64")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Mount]:
+    """Mounts a disk in memory with such options."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+
+    def mounted(options: str) -> Path:
+        done = mount and subprocess.run([mount, "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=False)
+        if not done or done.returncode:
+            pytest.skip("NO FULL DISK: a tmpfs cannot be mounted here, which takes root on Linux")
+        return place
+
+    yield mounted
+    if umount and place.is_mount():
+        subprocess.run([umount, str(place)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "missing", "rounds"),
+    [
+        ("16k", {"host.json", "summary.json", "report.html"}, (0, 0)),  # scenario, split and a page of events fit
+        ("64k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
+        ("400k", {"fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),  # a model takes 212,608 bytes
+        ("500k", {"report.html"}, (3, 3)),
+    ],
+)
+def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(fedlapse, disk, size, missing, rounds):
+    out = disk(f"size={size}") / "out"
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out)
+    assert done.returncode == 1
+    assert "At the end" in done.stdout  # the table
+    assert "report.html" not in done.stdout
+    said = [line for line in done.stderr.splitlines() if "no space left on the disk" in line]
+    assert len(said) == 1
+    assert list(out.rglob("*.partial")) == []
+    for name in missing:
+        assert not (out / name).exists()
+        assert name in said[0]
+    for run, number in zip(RUNS, rounds, strict=True):
+        assert len(list(read_lines(out / run / "rounds.jsonl"))) == number
+        assert (f"{run} ends after" in said[0]) == (number < 3)
+        if number == 3:
+            assert len(read_script(out / run).rounds) == 3
+    for name in ("summary.json", "host.json"):
+        if (out / name).exists():
+            json.loads((out / name).read_text())
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_short_by_a_full_disk_says_so(fedlapse, disk):
+    out = disk("size=260k") / "out"  # the first model fits, the second record does not
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out)
+    assert done.returncode == 1
+    assert "Some runs ended early (fedcurv)" in done.stdout
+    recorded = len(list(read_lines(out / "fedcurv-s1" / "rounds.jsonl")))
+    assert recorded < 3
+    assert f"fedcurv-s1 ends after {recorded} round" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_disk_without_room_for_the_scenario_is_told_before_anything_is_played(fedlapse, disk):
+    place = disk("size=4k")
+    (place / "full").write_bytes(bytes(4096))
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", place / "out")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "no space left on the disk" in done.stderr
+    assert list(place.rglob("*.partial")) == []
+
+
+@pytest.mark.slow
+def test_a_read_only_disk_is_told_in_one_line_without_the_systems_number(fedlapse, disk):
+    place = disk("ro")
+    for arguments in (
+        (*ARGUMENTS, *CHANGES, "--out", place / "out"),
+        ("trace", "synth", "wifi", "-o", place / "w.csv"),
+    ):
+        done = fedlapse(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "the file system is read-only" in done.stderr
+        assert "Errno" not in done.stderr
+
+
+@pytest.mark.parametrize("below", ["", "new"])
+def test_an_out_that_is_a_file_is_told_in_one_line_without_the_systems_number(fedlapse, tmp_path, below):
+    (tmp_path / "afile").write_text("mine")
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "afile" / below)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "give a folder" in done.stderr
+    assert "Errno" not in done.stderr
+    assert (tmp_path / "afile").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_all_files_of_a_run_have_one_mode_that_of_the_umask(fedlapse, tmp_path):
+    before = os.umask(0o027)
+    try:
+        assert fedlapse(*ARGUMENTS, *CHANGES, "rounds.max=1", "--out", tmp_path / "out").returncode == 0
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").rglob("*") if path.is_file()} == {0o640}
