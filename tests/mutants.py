@@ -103,15 +103,15 @@ MUTANTS = [
     Mutant(
         "the files of a run are not synced at its end",
         "emulator/record/record.py",
-        "                os.fsync(file.fileno())\n                file.close()",
-        "                file.close()",
+        "    with file:\n        file.flush()\n        os.fsync(file.fileno())",
+        "    with file:\n        file.flush()",
         "tests/emulator/record/test_record.py",
     ),
     Mutant(
         "a file is replaced by one that is not synced",
         "emulator/record/record.py",
-        "        file.flush()\n        os.fsync(file.fileno())\n    draft.replace(path)",
-        "        file.flush()\n    draft.replace(path)",
+        "                file.flush()\n                os.fsync(file.fileno())",
+        "                file.flush()",
         "tests/emulator/record/test_record.py",
     ),
     Mutant(
