@@ -43,9 +43,9 @@ def check_scenario(scenario: Scenario, format: Format = Format.text, workers: in
     import os
 
     from emulator.commands.plan_text import text
-    from emulator.forecast.plan import plan_of
+    from emulator.forecast.plan import forecast_of
 
-    plan = plan_of(scenario, os.cpu_count() or 1 if workers is None else workers)
+    plan = forecast_of(scenario, os.cpu_count() or 1 if workers is None else workers)
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:

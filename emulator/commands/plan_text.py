@@ -18,21 +18,26 @@ from rich.table import Table
 from emulator.forecast.breakeven import FATES
 from emulator.forecast.price import Price
 from emulator.report.palette import NAMES
-from emulator.results.units import counted, duration, of_energy
+from emulator.results.units import counted, duration, of_energy, under
 
 if TYPE_CHECKING:
-    from emulator.forecast.plan import Effort, Group, Plan, Span
+    from emulator.forecast.effort import Effort
+    from emulator.forecast.groups import Group, Span
+    from emulator.forecast.plan import Forecast
+    from emulator.forecast.shared import SharedLink
 
 SHADES = " ░▒▓█"
 ROWS = 20  # devices in the heat-map
 
 
-def text(plan: Plan) -> str:
+def text(plan: Forecast) -> str:
     """All of it, without colours."""
     width = columns()
     parts: list[RenderableType] = [
+        *_deadline(plan, width),
         filled(_opening(plan), width),
         _devices(plan),
+        *([_shared(plan)] if plan.shared else []),
         _rounds(plan),
         _break_even(plan, width),
         _memory(plan),
@@ -74,7 +79,16 @@ def filled(line: str, width: int, indent: str = "") -> str:
     return textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent + "  " * bool(indent))
 
 
-def _opening(plan: Plan) -> str:
+def _deadline(plan: Forecast, width: int) -> Iterator[str]:
+    """On top: a deadline that keeps replies out decides everything below."""
+    for label, enough in plan.too_short.items():
+        advice = f"; {enough:g} s would do" if enough is not None else ""
+        cost = plan.prices[label]
+        said = f"of {short(cost.asked)} devices asked {cost.late:.1f} are late in a mean round"
+        yield filled(f"rounds.deadline_s is too short for {label}: {said}{advice}", width)
+
+
+def _opening(plan: Forecast) -> str:
     first, last = next(iter(plan.prices.values())).rounds
     asked = "1 is" if plan.asked == 1 else f"{plan.asked} are"
     closing = "1 reply closes" if plan.needed == 1 else f"{plan.needed} replies close"
@@ -84,13 +98,13 @@ def _opening(plan: Plan) -> str:
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
         f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "
-        f"rehearsed under seed {plan.seed}, and figures are {mean}."
+        f"rehearsed under seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
     )
 
 
-def _devices(plan: Plan) -> Table:
+def _devices(plan: Forecast) -> Table:
     baseline = next(iter(plan.prices))
-    title = f"Devices, and the seconds of a {baseline} round when one is alone on the links"
+    title = f"Devices, and the seconds of a {baseline} round when one is alone on all links of its way"
     if any(group.repeats is not None for group in plan.groups):
         title += ", at the best of times; ~ is the mean of rates that vary"
     table = grid(
@@ -110,6 +124,25 @@ def _devices(plan: Plan) -> Table:
     return table
 
 
+def _shared(plan: Forecast) -> Table:
+    """What each shared link carries in a round, beside how long that keeps it busy."""
+    title = "Shared links: what they carry in a round, and how long that takes if nothing else holds it up"
+    table = grid(title, "link", "algorithm", numbers=("Mbit/s\ndown / up", "MB\ndown", "s", "MB\nup", "s"))
+    for link in plan.shared:
+        name, rates = escape(link.name), _shared_rates(link)
+        for label, ways in link.carried.items():
+            figures = [part for way in ("down", "up") for part in (ways[way].nbytes / 1e6, ways[way].seconds)]
+            table.add_row(name, escape(label), rates, *map(short, figures))
+            name = rates = ""
+    return table
+
+
+def _shared_rates(link: SharedLink) -> str:
+    if link.airtime:
+        return "airtime"
+    return " / ".join(short((rate or 0.0) * 8e-6) for rate in (link.rates["down"], link.rates["up"]))
+
+
 def _called(group: Group) -> str:
     sometimes = group.sometimes_off - group.never_on
     off = f"\n{sometimes} off at times" if sometimes else ""
@@ -118,12 +151,12 @@ def _called(group: Group) -> str:
 
 
 def _rates(group: Group) -> str:
-    down, up = (_span(rate, 1e6 / 8).replace("\n", "") for rate in (group.down, group.up))
+    down, up = (_span(rate, 1e6 / 8) for rate in (group.down, group.up))
     varies = "" if group.repeats is None else "~"
     return f"{varies}{down} / {up}" if len(down + up) < 8 else f"{varies}{down} /\n{up}"
 
 
-def _rounds(plan: Plan) -> Table:
+def _rounds(plan: Forecast) -> Table:
     """Per algorithm, each part of a round: how long it is on the critical path, and what it moves or computes."""
     title = "A round: seconds on the path of the device whose reply closes it, MB of all devices"
     table = grid(title, "algorithm", "part", "seconds", "MB", "of which")
@@ -181,7 +214,7 @@ def _kinds(parts: Mapping[str, float], unit: str) -> str:
     return ", ".join(f"{NAMES.get(kind, kind)} {short(value)} {unit}" for kind, value in seen.items())
 
 
-def _break_even(plan: Plan, width: int) -> str:
+def _break_even(plan: Forecast, width: int) -> str:
     lines = list(plan.sentences.values())
     if plan.failing:
         lines.append(f"no round of {', '.join(plan.failing)} succeeds, so nothing is said of it")
@@ -195,7 +228,7 @@ def _break_even(plan: Plan, width: int) -> str:
     return "\n".join(["Break-even", *(filled(line, width, "  ") for line in lines)])
 
 
-def _memory(plan: Plan) -> Table:
+def _memory(plan: Forecast) -> Table:
     title = "Memory of a device that trains, MB (its runtime and its data come on top)"
     table = grid(title, "", numbers=list(plan.memory))
     parts = {label: {**asdict(found), "all": found.total} for label, found in plan.memory.items()}
@@ -204,7 +237,7 @@ def _memory(plan: Plan) -> Table:
     return table
 
 
-def _host(plan: Plan, width: int) -> str:
+def _host(plan: Forecast, width: int) -> str:
     effort, host = plan.effort, plan.effort.host
     runs = len(plan.prices) * plan.seeds
     take, them = ("takes", "it") if runs == 1 else ("take", "them")
@@ -282,13 +315,13 @@ def _left_out(devices: int, classes: int) -> Iterator[str]:
 
 
 def _span(span: Span, unit: float = 1.0) -> str:
-    if span.low == span.high:
-        return short(span.low / unit)
-    return f"{short(span.low / unit, 2)}-\n{short(span.high / unit, 2)}"  # rich would cut it if it did not fit
+    """`3.2`, or `0.22 to 0.35`; two ends that look alike are one value."""
+    low, high = (short(value / unit, 2) for value in (span.low, span.high))
+    return short(span.low / unit) if span.low == span.high else low if low == high else f"{low} to {high}"
 
 
 def short(value: float, digits: int = 3) -> str:
     """As many digits as count, and all before the point up to a million."""
-    if 10**digits <= abs(value) < 1e6:
+    if 10 ** (digits - 1) <= abs(float(f"{value:.{digits}g}")) < 1e6:
         return f"{value:.0f}"
     return f"{value:.{digits}g}" if abs(value) >= 0.001 or not value else f"{value:.1g}"

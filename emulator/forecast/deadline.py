@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from devices.jitter import least
@@ -14,6 +14,8 @@ from emulator.study.study import Study
 from network.links.link import Link
 from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
+from network.sharing.flow import Shared, as_rate
+from network.sharing.route import onwards
 from scenarios.build.roster import some
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -24,10 +26,10 @@ REQUESTS = 100  # rounds that are looked at for one in which the server has noth
 
 @dataclass(frozen=True)
 class Alone:
-    """A round of one device that shares no link with anybody, in seconds."""
+    """A round of one device while nobody else uses a link, in seconds."""
 
     device: str
-    down: float  # round trips, then the bytes at the lower of both rates
+    down: float  # round trips, then the bytes at the lowest rate on their way
     compute: float
     up: float
 
@@ -41,14 +43,19 @@ def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: i
     20 bytes each, are left out, and so is the server's work."""
     link, server = study.links[name], study.server_link
     computing = costs.price(name, 0, kinds, ()).total_seconds
-    return Alone(name, _least(link, server, "down", down), computing, _least(link, server, "up", up))
+
+    def least(way: Direction, nbytes: int) -> float:
+        return _least(link, server, way, nbytes, study.topology.get(way, {}))
+
+    return Alone(name, least("down", down), computing, least("up", up))
 
 
-def _least(link: Link, server: Link, direction: Direction, nbytes: int) -> float:
-    """Seconds of a transfer at the best of times: on an open connection, when the link carries most."""
-    passage = link.at_best(direction, nbytes, server.latency, OPEN)
-    rate = server.rate("up" if direction == "down" else "down").peak
-    return passage.delay + passage.wire / min(passage.link.peak, rate)
+def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mapping[str, Shared]) -> float:
+    """Seconds of a transfer at the best of times: on an open connection, when every link on its way carries most."""
+    passage = link.at_best(way, nbytes, server.latency, OPEN)
+    beyond = [as_rate(each.capacity).peak for each in onwards(shared, link.via) if not each.airtime]
+    rate = server.rate("up" if way == "down" else "down").peak
+    return passage.delay + passage.wire / min(passage.link.peak, rate, *beyond)
 
 
 def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:

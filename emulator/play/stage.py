@@ -14,7 +14,7 @@ from emulator.conversation.traffic import Traffic
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Charges
 from emulator.record.record import Record
-from emulator.results.caveats import Looped
+from emulator.results.caveats import TraceRepeats
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run
 from emulator.study.study import Study
@@ -32,7 +32,7 @@ class Outcome:
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
     unwritten: OSError | None = None  # why its record or its model is not whole
-    looped: Looped = (0, "")
+    looped: TraceRepeats = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
     strangers: int = 0  # sockets: requests without a device's token, which were refused

@@ -10,10 +10,10 @@ LOOPED = 10  # times that a recording may start over before a warning is due
 GROUPS = 5  # without watts, that are named
 
 Caveats = Mapping[str, Any]  # {assumed: [sentence, ...], loops: n, trace: its name}
-Looped = tuple[int, str]  # how often the most repeated recording has started over, and its name
+TraceRepeats = tuple[int, str]  # how often the most repeated recording has started over, and its name
 
 
-def caveats(assumed: Sequence[str], runs: Iterable[Looped]) -> Caveats:
+def caveats(assumed: Sequence[str], runs: Iterable[TraceRepeats]) -> Caveats:
     """As summary.json has it."""
     times, name = max(runs, default=(0, ""))
     return {"assumed": list(assumed), "loops": times, "trace": name}

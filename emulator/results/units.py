@@ -72,6 +72,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
+def under(network: str) -> str:
+    """By which model of the network the seconds beside it were taken."""
+    return f"Times are under network model {network}"
+
+
 def duration(seconds: float) -> str:
     """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
     unit = of_time([seconds])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from emulator.results.caveats import Looped
+from emulator.results.caveats import TraceRepeats
 from network.links.trace import Trace
 
 
@@ -21,7 +21,7 @@ class Loops:
                 begun = rate.offset, PurePath(rate.name).name
                 self._begun[rate.period] = max(self._begun.get(rate.period, begun), begun)
 
-    def most(self, end: float) -> Looped:
+    def most(self, end: float) -> TraceRepeats:
         """In so many seconds of a run; (0, "") if no recording starts over."""
         looped = ((int((end + offset) // period), name) for period, (offset, name) in self._begun.items())
         return max((each for each in looped if each[0]), default=(0, ""))

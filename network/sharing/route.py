@@ -28,13 +28,13 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
     for way, root in roots.items():
         shared, last = topology.get(way, {}), Shared(root, buffer=server.buffer)
         for via in (None, *shared):
-            links = [last, *_onwards(shared, via)]
+            links = [last, *onwards(shared, via)]
             bandwidths = tuple(as_rate(each.capacity).peak for each in links if not each.airtime)
             found[way, via] = Route(max(each.queue for each in links), bandwidths if server.tcp.part < 1 else ())
     return found
 
 
-def _onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
+def onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
     """From this link on towards the server's."""
     while via is not None:
         yield shared[via]

@@ -121,6 +121,23 @@ def everyone(fleet: Collection[str]) -> tuple[str, ...]:
     return fleet.all if isinstance(fleet, Roster) else tuple(fleet)
 
 
+def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
+    """By group: the names that stand for it (see `some`), and how many devices it has.
+
+    Of a fleet that is no roster each device is a group of its own.
+    """
+    names = some(fleet)
+    while isinstance(fleet, Made):
+        fleet = fleet.names
+    if not isinstance(fleet, Roster):
+        return {name: ([name], 1) for name in names}
+    found: dict[str, tuple[list[str], int]] = {}
+    for name in names:
+        group, _ = fleet.kinds[fleet.place(name)[0]]
+        found.setdefault(group, ([], fleet.totals[group]))[0].append(name)
+    return found
+
+
 def some(fleet: Collection[str]) -> tuple[str, ...]:
     """The names that stand for a fleet: all, but of a roster that is too long for that (see Roster.some)."""
     while isinstance(fleet, Made):

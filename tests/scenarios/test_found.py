@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from algorithms.fedcl import FedCL
 from devices.data.digits import digits
-from emulator.forecast.plan import plan_of
+from emulator.forecast.plan import forecast_of
 from scenarios.build import machines, parts
 from scenarios.load import build, load, parse
 from scenarios.text.faults import LONGEST, BadScenario
@@ -161,8 +161,8 @@ def test_splits_at_the_ends_of_alpha_deal_every_device_its_examples(alpha):
 @pytest.mark.slow
 def test_many_devices_in_a_round_are_rehearsed_in_fewer_rounds_and_check_says_so(monkeypatch):
     monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 12)
-    found = plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1)
+    found = forecast_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1)
     assert found.prices["fedavg"].rounds == (1, 2)  # 12 requests to 4 devices: three rounds, less round 0
     assert any("only 3 rounds were rehearsed, as 4 devices are asked in each" in said for said in found.warnings)
     monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 20)
-    assert plan_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1).warnings == []
+    assert forecast_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1).warnings == []

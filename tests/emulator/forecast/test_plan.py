@@ -5,9 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from emulator.commands.plan_text import heat_map, text
+from emulator.commands.plan_text import _span, heat_map, text
+from emulator.forecast.effort import largest_speedup, server_speedup
+from emulator.forecast.groups import Span
 from emulator.forecast.host import Host
-from emulator.forecast.plan import largest_speedup, plan_of, server_speedup
+from emulator.forecast.plan import forecast_of
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.study.build import study_of
 from emulator.study.jobs import Run, message_sizes
@@ -25,7 +27,7 @@ def planned(monkeypatch):
     """The plan of SMALL with changes, on a computer of known speed."""
 
     def plan_small(**changes):
-        return plan_of(build(merged(SMALL, changes)), workers=2)
+        return forecast_of(build(merged(SMALL, changes)), workers=2)
 
     monkeypatch.setattr("emulator.forecast.plan.measured", lambda *_: HOST)
     return plan_small
@@ -67,7 +69,7 @@ def drifting(monkeypatch):
         scenario = load("papers/continual-lstm-large", small=True)
         shorter = scenario.rounds.model_copy(update={"max": rounds, "per_cycle": per_cycle})
         some = [entry for entry in scenario.algorithms if entry.name in ("baseline", "alg0")]
-        return plan_of(scenario.model_copy(update={"rounds": shorter, "algorithms": tuple(some)}), workers=2)
+        return forecast_of(scenario.model_copy(update={"rounds": shorter, "algorithms": tuple(some)}), workers=2)
 
     return plan
 
@@ -251,6 +253,72 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
 
 
 @pytest.mark.slow
+def test_a_deadline_that_is_too_short_stands_on_top(planned):
+    page = text(planned(**TIGHT))
+    assert page.startswith(
+        "rounds.deadline_s is too short for fedcurv: of 6 devices asked 4.0 are late in a mean round; "
+    )
+    assert "too short" not in text(planned(**merged(TIGHT, {"rounds": {"deadline_s": 60.0}})))
+
+
+SHARED = {
+    "topology": {"dsl": {"up_mbit_s": 4, "down_mbit_s": 8}, "wifi": {"airtime": True, "behind": "dsl"}},
+    "fleet": [
+        {"name": "home", "profile": "pi-4", "count": 2, "link": {**FAST, "via": "wifi"}},
+        {"name": "away", "profile": "pi-4", "count": 1, "link": FAST},
+    ],
+}
+WIDE = {"link": {"up_mbit_s": 80, "down_mbit_s": 80, "latency_ms": 0}}
+
+
+@pytest.mark.slow
+def test_a_device_alone_is_as_fast_as_the_slowest_link_on_its_way(planned):
+    """FAST is wider than the line behind the Wi-Fi: 0.5 MB/s up, 1 MB/s down."""
+    groups = {group.name: group.alone["fedavg"] for group in planned(**SHARED, server=WIDE).groups}
+    down, up = message_sizes(study_of(build(SMALL)), Run("fedavg", 1))
+    fast = {way: FAST[f"{way}_mbit_s"] / 8 for way in ("down", "up")}
+    assert min(fast.values()) > 0.5
+    assert groups["home"]["down"].low == pytest.approx(down / min(1e6, fast["down"] * 1e6))
+    assert groups["home"]["up"].low == pytest.approx(up / 0.5e6)
+    assert groups["away"]["up"].low == pytest.approx(up / min(fast["up"] * 1e6, 10e6))
+
+
+@pytest.mark.slow
+def test_a_shared_link_carries_the_messages_of_the_devices_behind_it(planned):
+    """Of three messages each way two pass the home's links, and all three the server's of 10 MB/s."""
+    plan = planned(**SHARED, server=WIDE)
+    rows = {link.name: link for link in plan.shared}
+    assert list(rows) == ["dsl", "wifi", "the server's"]
+    cost = plan.prices["fedavg"]
+    sent = sum(cost.up_bytes.values())
+    for name, part, rate in (
+        ("dsl", 2 / 3, 0.5e6),
+        ("wifi", 2 / 3, FAST["up_mbit_s"] / 8 * 1e6),
+        ("the server's", 1, 10e6),
+    ):
+        carried = rows[name].carried["fedavg"]["up"]
+        assert carried.nbytes == pytest.approx(part * sent)
+        assert carried.seconds == pytest.approx(part * sent / rate)
+    assert rows["wifi"].airtime
+    assert "Shared links: what they carry in a round" in text(plan)
+    assert planned().shared == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.22, 0.35, "0.22 to 0.35"),
+        (98.4, 101.6, "98 to 102"),
+        (99.6, 102.0, "100 to 102"),
+        (20.9, 21.1, "21"),
+        (3.14159, 3.14159, "3.14"),
+    ],
+)
+def test_a_range_has_no_sign_that_could_be_a_minus_and_no_exponent(low, high, said):
+    assert _span(Span(low, high)) == said
+
+
+@pytest.mark.slow
 def test_a_baseline_that_is_kept_out_is_told_too(planned):
     algorithms = [{"fedcurv": {}}, "fedavg"]
     plan = planned(**{**TIGHT, "algorithms": algorithms})
@@ -277,8 +345,8 @@ def test_groups_that_are_never_there_are_named(planned):
     plan = planned(fleet=fleet)
     groups = {group.name: group for group in plan.groups}
     assert (groups["ghosts"].never_on, groups["sleepers"].never_on, groups["sleepers"].sometimes_off) == (2, 0, 2)
-    assert plan.warnings[0] == "group ghosts is never on line; look at its `presence`"
-    assert plan.warnings[1].startswith("group sleepers is off line until 9000 s, and the longest run takes some ")
+    assert plan.warnings[0] == "group ghosts is never online; look at its `presence`"
+    assert plan.warnings[1].startswith("group sleepers is offline until 9000 s, and the longest run takes about ")
     assert len(plan.warnings) == 2
     assert "2 never on line" in text(plan)
 

@@ -8,7 +8,7 @@ from devices.device import profiles, read_profiles
 from devices.profiles import QUANTITIES, shipped
 from emulator.commands.calibrate import csv_lines
 from emulator.forecast.calibration import Measured
-from emulator.forecast.plan import plan_of
+from emulator.forecast.plan import forecast_of
 from scenarios.build import boards
 from scenarios.build.machines import fleet, server
 from scenarios.load import build, dump, parse
@@ -156,6 +156,6 @@ def test_what_calibrate_prints_is_planned_as_it_is(file):
     lines = csv_lines("mine", found, 8 * 10**9, "measured: fedlapse calibrate on a Pi, with torch 2")
     fleet = [{**SMALL["fleet"][0], "profile": "mine"}]
     said = {"profiles": file(lines[1:]), "fleet": fleet, "rounds": {"max": 1}}
-    [group] = plan_of(build(merged(SMALL, said)), workers=1).groups
+    [group] = forecast_of(build(merged(SMALL, said)), workers=1).groups
     assert group.name == "mine"
     assert group.flops_per_s.low == pytest.approx(found.speed, rel=1e-3)

@@ -21,7 +21,7 @@ from devices.data.digits import digits
 from emulator.audit.audit import audit_run
 from emulator.commands.play import Settings, play_scenario
 from emulator.conversation.server import Server
-from emulator.forecast.plan import plan_of
+from emulator.forecast.plan import forecast_of
 from emulator.study.build import study_of
 from emulator.study.jobs import Run
 from scenarios.build import machines, parts, wiring
@@ -343,7 +343,7 @@ def test_a_large_fleet_is_evaluated_on_those_who_stand_for_it(made, tmp_path):
 
 @pytest.mark.slow
 def test_a_check_of_a_large_fleet_looks_at_those_who_stand_for_it(made):
-    plan = plan_of(large(group(90_000), group(10_000, name="b"), rounds={"max": 4, "fraction": 0.0002}), workers=1)
+    plan = forecast_of(large(group(90_000), group(10_000, name="b"), rounds={"max": 4, "fraction": 0.0002}), workers=1)
     assert [(each.name, each.count) for each in plan.groups] == [("b", 10_000), ("pi-4", 90_000)]
     assert plan.devices == 100_000
     assert len(plan.labels) == SOME

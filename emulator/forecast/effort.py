@@ -1,0 +1,110 @@
+"""What playing a scenario takes on this computer: time, memory, and the largest speed-up over sockets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from algorithms.algorithm import Phase
+from emulator.forecast.host import TIMERS, Host
+from emulator.forecast.price import Price
+from emulator.forecast.rehearsal import Rehearsal
+from emulator.play.conduct import Conduct
+from emulator.pricing.costs import Costs
+from emulator.study.study import Study
+from scenarios.build.roster import some
+from scenarios.schema.scenario import Scenario
+
+FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
+FORWARD = 100  # examples that a model is evaluated on at a time
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Roughly what playing the whole scenario takes on this computer."""
+
+    host: Host
+    seconds: float  # for all runs
+    memory_bytes: int
+    speedup: float  # the largest over sockets at which the devices' training ends in time
+    server_speedup: float  # the same for the server's work
+
+
+def effort_of(
+    scenario: Scenario,
+    study: Study,
+    host: Host,
+    rehearsals: Mapping[str, Rehearsal],
+    prices: Mapping[str, Price],
+) -> Effort:
+    """What all runs of the scenario take; `study` has its first seed."""
+    conduct, runs = Conduct.of(scenario), len(scenario.seeds)
+    trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
+    evaluated = sum(_evaluation(scenario, study, label) for label in prices)
+    asked, rounds = conduct.rules.ask, conduct.rules.max
+    ever_asked = min(len(study.fleet), asked * rounds)
+    held = sum(
+        asked * sum(found.uploaded.values()) + ever_asked * sum(found.kept.values()) for found in rehearsals.values()
+    )
+    return Effort(
+        host=host,
+        seconds=runs * (trained + evaluated) / (host.flops_per_s * host.workers),
+        memory_bytes=host.process_bytes * (1 + host.workers) + runs * held,
+        speedup=largest_speedup(host, asked, rehearsals.values()),
+        server_speedup=server_speedup(host, rehearsals.values()),
+    )
+
+
+def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
+    """FLOPs that the metrics of a run take: forward passes, and one training of every device for `personalised`."""
+    every, rounds, seed = scenario.evaluate.every, scenario.rounds.max, scenario.seeds[0]
+    if not every:
+        return 0.0
+    assert study.dataset
+    costs, split = Costs(study, label, seed), study.splits[seed]
+    examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in some(split.validation))
+    once = costs.meter.flops(Phase("evaluate", "forward", examples, FORWARD))
+    kinds = study.algorithms[label].downloads
+    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in some(split.train))
+    often = Conduct.of(scenario).schedule.personalise_every
+    personalised = 0 if often is None else 1 + (rounds - 1) // often if often else 1
+    return once * (rounds // every + 1) + everyone * personalised
+
+
+def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> float:
+    """The largest --speedup at which every device's real training still ends within its modelled time.
+
+    All devices that a round asks train at once, spread over the workers.
+    """
+    in_turn = math.ceil(asked / host.workers)
+    starts = (line for found in rehearsals for line in found.events if line["event"] == "compute.start")
+    jobs = ((sum(line["seconds"].values()), in_turn * _training(host, line)) for line in starts)
+    return _keeps(jobs)
+
+
+def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
+    """The largest --speedup at which the server's real work still ends within its modelled time.
+
+    The server may have to wait for a worker that is still busy with the training of a late device.
+    """
+    jobs = []
+    for found in rehearsals:
+        trainings = [_training(host, line) for line in found.events if line["event"] == "compute.start"]
+        wait = max(trainings, default=0.0) if any(row["late"] for row in found.rows) else 0.0
+        for line in found.events:
+            if line["event"] == "server.start":
+                own = found.combining if line["what"] == "combine" else line["flops"] / host.flops_per_s
+                jobs.append((sum(line["seconds"].values()), own + wait))
+    return _keeps(jobs)
+
+
+def _training(host: Host, start: Mapping[str, Any]) -> float:
+    """Seconds that it really takes here."""
+    return float(sum(start["phases"].values())) / host.flops_per_s
+
+
+def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
+    """As sockets.py advises afterwards: the least (modelled seconds) / (real seconds) of a job that could be late."""
+    return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)

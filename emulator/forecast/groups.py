@@ -1,0 +1,126 @@
+"""The groups of a fleet, as `check` shows them: what they are, what they hold, and a round of one device alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from emulator.forecast.deadline import Alone, all_alone
+from emulator.pricing.memory import Footprint
+from emulator.results.caveats import LOOPED, TraceRepeats
+from emulator.study.jobs import Run, message_sizes
+from emulator.study.loops import Loops
+from emulator.study.study import Study
+from scenarios.build.roster import by_group
+
+
+@dataclass(frozen=True)
+class Span:
+    """The least and the largest value of a group."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Span:
+        held = list(values)
+        return cls(min(held), max(held))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The devices of one entry of the scenario's fleet, or of several with one name."""
+
+    name: str
+    count: int
+    sometimes_off: int  # devices that are offline at some time
+    never_on: int  # devices that are always offline
+    flops_per_s: Span
+    memory_bytes: Span
+    down: Span  # bytes/s, of recordings the mean
+    up: Span
+    repeats: float | None  # s, after which the shortest recording starts over; None if rates are constant
+    loops: int  # how often that recording starts over within the longest run
+    latency: Span  # s, one way
+    examples: Span
+    alone: Mapping[str, Mapping[str, Span]]  # label -> down, compute, up and seconds of one device's round
+
+
+def groups_of(study: Study, seed: int, span: float) -> list[Group]:
+    """The fleet, group by group; `span` is how long the longest run takes, s."""
+    alone = {
+        label: all_alone(study, label, seed, algorithm.downloads, message_sizes(study, Run(label, seed))[0])
+        for label, algorithm in study.algorithms.items()
+    }
+    return [
+        _group(study, seed, span, called, members, count, alone)
+        for called, (members, count) in by_group(study.fleet).items()
+    ]
+
+
+def _group(
+    study: Study,
+    seed: int,
+    span: float,
+    called: str,
+    names: Sequence[str],
+    count: int,
+    alone: Mapping[str, Mapping[str, Alone]],
+) -> Group:
+    """`names` stand for all `count` of the group."""
+    devices = [study.fleet[name] for name in names]
+    placed, loops = study.placed(seed), Loops()
+    links = [placed.links[name] for name in names]
+    loops.add(*(way for link in links for way in (link.down, link.up)))
+    parts = ("down", "compute", "up", "seconds")
+    return Group(
+        name=called,
+        count=count,
+        sometimes_off=sum(not device.presence.always for device in devices) * count // len(names),
+        never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices) * count // len(names),
+        flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
+        memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
+        down=Span.of(link.mean("down") for link in links),
+        up=Span.of(link.mean("up") for link in links),
+        repeats=None if (period := min(link.repeats for link in links)) == math.inf else period,
+        loops=loops.most(span)[0],
+        latency=Span.of(link.mean_latency for link in links),
+        examples=Span.of(len(study.held(seed, name)) for name in names),
+        alone={
+            label: {part: Span.of(getattr(found[name], part) for name in names) for part in parts}
+            for label, found in alone.items()
+        },
+    )
+
+
+def absent(study: Study, span: float) -> Iterator[str]:
+    """Groups of which no device is ever online, or not within `span` seconds."""
+    for called, (members, _) in by_group(study.fleet).items():
+        begins = min(study.fleet[name].presence.next_on(0.0) for name in members)
+        if begins == math.inf:
+            yield f"group {called} is never online; look at its `presence`"
+        elif begins >= span:
+            yield f"group {called} is offline until {begins:g} s, and the longest run takes about {span:.3g} s"
+
+
+def too_short(groups: Sequence[Group], shared: TraceRepeats) -> Iterator[str]:
+    """Recordings that start over again and again; of the `shared` ones the one that does so most."""
+    for group in groups:
+        if group.loops > LOOPED:
+            yield (
+                f"{group.name}: a recording of {group.repeats:.3g} s starts over {group.loops} times within the "
+                "longest run; it is too short for it"
+            )
+    times, name = shared
+    if times > LOOPED:
+        yield f"{name}, which devices share, starts over {times} times within the longest run; it is too short for it"
+
+
+def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:
+    return [
+        f"{label} needs {found.total / 1e6:.3g} MB on a device; {group.name} has {group.memory_bytes.low / 1e6:.3g} MB"
+        for label, found in memory.items()
+        for group in groups
+        if found.total > group.memory_bytes.low
+    ]

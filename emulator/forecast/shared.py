@@ -1,0 +1,94 @@
+"""What each shared link (an access point, a cell, a backhaul, the server's link) carries in a round."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.forecast.rehearsal import Rehearsal
+from emulator.study.links import LinksAtOffsets
+from emulator.study.study import Study
+from network.links.rate import mean
+from network.links.trace import Direction
+from network.sharing.flow import Shared
+
+SERVER = "the server's"  # the name of the last row: its link is shared by all
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What passes over a shared link in a mean round, one way."""
+
+    nbytes: float
+    seconds: float  # that the link is busy with these bytes if nothing else holds them up
+
+
+@dataclass(frozen=True)
+class SharedLink:
+    """A link that devices share, and what each algorithm sends over it."""
+
+    name: str
+    airtime: bool  # it has no rate: each device sends at its own, one after another
+    rates: Mapping[Direction, float | None]  # bytes/s, of recordings the mean; None for airtime
+    carried: Mapping[str, Mapping[Direction, Carried]]  # by label
+
+
+def shared_links(
+    study: Study, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
+) -> list[SharedLink]:
+    """The links of the topology and then the server's; none if the scenario has no topology.
+
+    `shares` are by label the weights of the rounds rehearsed.  Headers of packets are left out.
+    """
+    placed = study.placed(seed)
+    links = _links(placed)
+    if len(links["down"]) < 2:
+        return []
+    loads = {label: _loads(found, shares[label], placed) for label, found in rehearsals.items()}
+    return [
+        SharedLink(
+            name,
+            links["down"][name].airtime,
+            {way: None if each[name].airtime else mean(each[name].capacity) for way, each in links.items()},
+            {label: {way: load[way, name] for way in links} for label, load in loads.items()},
+        )
+        for name in links["down"]
+    ]
+
+
+def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, Shared]]:
+    """All of them, the server's last.  What that carries up is what devices download."""
+    server = placed.server
+    return {
+        "down": {**placed.topology.get("down", {}), SERVER: Shared(server.up)},
+        "up": {**placed.topology.get("up", {}), SERVER: Shared(server.down)},
+    }
+
+
+def _loads(
+    found: Rehearsal, shares: Mapping[int, float], placed: LinksAtOffsets
+) -> dict[tuple[Direction, str], Carried]:
+    nbytes: defaultdict[tuple[Direction, str], float] = defaultdict(float)
+    seconds: defaultdict[tuple[Direction, str], float] = defaultdict(float)
+    links = _links(placed)
+    ways: dict[str, Direction] = {"down.start": "down", "up.start": "up"}
+    for line in found.events:
+        way, share = ways.get(line["event"]), shares.get(line["round"], 0.0)
+        if way is None or not share:
+            continue
+        size, link = share * (sum(line["bytes"].values()) - line.get("from", 0)), placed.links[line["device"]]
+        for name in _path(links[way], link.via):
+            shared = links[way][name]
+            nbytes[way, name] += size
+            seconds[way, name] += size / (link.mean(way) if shared.airtime else mean(shared.capacity))
+    return {(way, name): Carried(nbytes[way, name], seconds[way, name]) for way, each in links.items() for name in each}
+
+
+def _path(links: Mapping[str, Shared], via: str | None) -> list[str]:
+    """The names of the shared links from a device to the server."""
+    names = []
+    while via is not None:
+        names.append(via)
+        via = links[via].parent
+    return [*names, SERVER]
