@@ -41,12 +41,12 @@ INTRODUCTION = """\
 # The papers, run small
 
 Made by `python -m benchmarks.papers`, which runs the `small:` version of each file in `scenarios/papers`. Small
-versions are on small data, with small models and few devices, so their numbers are not the papers'; what may be
-compared is which way an algorithm differs from the baseline. *As published*: in each of the seeds it differs in the
+versions use small data, small models and few devices, so their numbers are not the papers'. What may be compared is in
+which direction an algorithm differs from the baseline. *As published*: in each of the seeds it differs in the
 same direction as in the paper; *against it*: in each in the other; *unclear*: the seeds disagree, or some never got
 there. [low, high] are the extremes of the seeds; with 3 of them this is no test of significance. The small settings'
-learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so the counts flatter
-whoever was easiest to make learn. Without `--small` the same files are the papers' own settings.
+learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so the counts favour the
+algorithms that were easiest to tune. Without `--small` the same files are the papers' own settings.
 """
 
 
