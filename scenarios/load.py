@@ -97,16 +97,20 @@ def text_of(path: str) -> str:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        here = [str(file) for file in Path().glob("*.yaml")]
-        near = get_close_matches(path, [*shipped(), *here], n=1)
-        hint = f"did you mean {near[0]}?" if near else "`fedlapse scenarios` lists those with a name"
-        raise BadScenario(f"cannot read {name}: {why}; {hint}") from None
+        raise BadScenario(f"cannot read {name}: {why}; {_near(path)}") from None
     if len(data) > LARGEST:
         raise BadScenario(f"{name} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadScenario(f"{name} is not a text file") from None
+        raise BadScenario(f"{name} is not UTF-8 text; save it with that encoding") from None
+
+
+def _near(path: str) -> str:
+    """The scenario whose name is nearest, endings aside."""
+    names = {Path(name).with_suffix("").as_posix(): name for name in (*shipped(), *map(str, Path().glob("*.yaml")))}
+    near = get_close_matches(Path(path).with_suffix("").as_posix(), names, n=1, cutoff=0.8)
+    return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
 
 
 def _checked(source: Source) -> Scenario:

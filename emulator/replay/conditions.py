@@ -10,13 +10,13 @@ from functools import lru_cache, partial
 
 from devices.device import Device, Profile
 from emulator.replay.bare import Setting
-from emulator.results.quantities import NUMBER, RATE
 from network.links.link import Link
 from network.links.trace import Direction, Trace
 from network.traces.folder import find, gather, summed, there
 from network.traces.read import FORMATS, BadTrace
 from scenarios.build.roster import Made, some
 from scenarios.schema.scenario import Scenario
+from scenarios.text.dimensions import NUMBER, RATE
 from scenarios.text.faults import did_you_mean
 
 Capacity = float | Trace  # bytes/s

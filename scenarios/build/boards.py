@@ -29,7 +29,7 @@ def read(path: str) -> Table:
     except OSError as error:
         raise BadScenario(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadScenario(f"{path} is not a text file") from None
+        raise BadScenario(f"{path} is not UTF-8 text; save it with that encoding") from None
     except ValueError as error:  # also what open says of a path that can be none
         raise BadScenario(f"{path}: {error}") from None
     return table

@@ -11,11 +11,18 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from scenarios.text.dimensions import without_unit
 from scenarios.text.source import Loc, Mark, Source
 
 MOST = 20  # faults that are shown
 LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
 GAP = " [...] "
+SYNONYMS = {  # what others call it: what it may be called here
+    "lambda": ("strength", "mu"),
+    "learning_rate": ("lr",),
+    "batch_size": ("batch",),
+    "local_epochs": ("epochs",),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,8 @@ def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
     """`did you mean 'x'?`, or all there is if nothing is near."""
-    near = get_close_matches(wrong, known, n=1, cutoff=0.6)
+    synonyms = [name for name in SYNONYMS.get(wrong, ()) if name in known]
+    near = synonyms or get_close_matches(wrong, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
 
 
@@ -113,6 +121,9 @@ def _too_few(of: Mapping[str, Any]) -> str:
 
 def _hint(said: Any, given: Any) -> str:
     """What was probably meant."""
+    key = next((part for part in reversed(said["loc"]) if not str(part).startswith("<")), "")
+    if isinstance(given, str) and (number := without_unit(str(key), given)):
+        return f"; the unit is in the key: write {number}"
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
         return "; a range is {uniform: {low: 0.5, high: 2}}"
     if "off" in said["loc"]:

@@ -112,6 +112,9 @@ def test_a_value_may_hold_in_every_round(hold):
     [
         ("fedcurvv", "did you mean fedcurv?"),
         ("{fedcl: {intervall: 3}}", "unknown key 'intervall'; did you mean interval?"),
+        ("{fedcl: {lambda: 3}}", "unknown key 'lambda'; did you mean strength?"),
+        ("{fedprox: {lambda: 3}}", "unknown key 'lambda'; did you mean mu?"),
+        ("{fedcl: {training: {learning_rate: 1}}}", "did you mean lr?"),
         ("{fedcl: {importance: squared}}", "'squared' is not known"),
         ("{fedcl: {strength: .nan}}", "finite"),
         ("{fedcl: {strength: -1}}", "strength is -1"),
@@ -166,10 +169,50 @@ def test_groups_of_equal_names_are_refused():
 
 def test_a_missing_file_and_a_binary_one_are_refused_in_one_line(tmp_path):
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00binary")
-    for path, message in [("nothing.yaml", "cannot read"), ("b.yaml", "not a text file"), (".", "cannot read")]:
+    for path, message in [("nothing.yaml", "cannot read"), ("b.yaml", "not UTF-8 text"), (".", "cannot read")]:
         with pytest.raises(BadScenario, match=message) as caught:
             load(str(tmp_path / path))
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("campus.yml", "did you mean campus.yaml?"),
+        ("campuss", "did you mean campus.yaml?"),
+        ("quikstart", "did you mean quickstart?"),
+        ("m_missing_file.yaml", "`fedlapse scenarios` lists those with a name"),
+    ],
+)
+def test_only_a_near_name_is_suggested_for_a_missing_file(path, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("campus.yaml", "m_neg_lr.yaml"):
+        (tmp_path / name).write_text(GOOD)
+    with pytest.raises(BadScenario) as caught:
+        load(path)
+    assert str(caught.value) == f"cannot read {path}: No such file or directory; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "number"),
+    [
+        ("fleet.0.link.up_mbit_s", "2Mbit/s", "2"),
+        ("fleet.0.link.up_mbit_s", "1 MB/s", "8"),
+        ("fleet.0.link.down_mbit_s", "1.5Gbit/s", "1500"),
+        ("server.link.up_mbit_s", "500kbit/s", "0.5"),
+        ("fleet.0.link.latency_ms", "40ms", "40"),
+        ("fleet.0.link.latency_ms", "0.2 s", "200"),
+        ("fleet.0.speed_gflop_s", "4GFLOP/s", "4"),
+        ("fleet.0.memory_mb", "4GB", "4000"),
+        ("rounds.deadline_s", "2min", "120"),
+    ],
+)
+def test_a_unit_in_a_value_is_answered_with_the_number_to_write(key, value, number):
+    assert faults(GOOD, [f"{key}={value}"]).endswith(f"not {value!r}; the unit is in the key: write {number}")
+
+
+def test_a_word_in_the_place_of_a_number_is_answered_with_a_range():
+    assert faults(GOOD, ["fleet.0.link.up_mbit_s=fast"]).endswith("a range is {uniform: {low: 0.5, high: 2}}")
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))

@@ -153,7 +153,7 @@ def _conditions(rates: Sequence[Condition], latency: str | None, server_rate: st
     from dataclasses import replace
 
     from emulator.replay.conditions import Condition
-    from emulator.results.quantities import RATE, SECONDS
+    from scenarios.text.dimensions import RATE, SECONDS
 
     seconds = None if latency is None else SECONDS.value(latency)
     rate = None if server_rate is None else RATE.value(server_rate)

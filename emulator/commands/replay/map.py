@@ -73,7 +73,7 @@ map_.__name__ = "map"  # the command's; as a name here it would hide Python's
 
 def _axes(uplink: str | None, latency: str | None, speed: str | None, points: int) -> list[Axis]:
     from emulator.replay.grid import Axis
-    from emulator.results.quantities import RATE, SECONDS, SPEED
+    from scenarios.text.dimensions import RATE, SECONDS, SPEED
 
     said = (("uplink", uplink, RATE), ("latency", latency, SECONDS), ("speed", speed, SPEED))
     axes = [Axis.over(name, of.span(text), points) for name, text, of in said if text is not None]
@@ -117,7 +117,7 @@ def _called(batch: Batch, target: str) -> str:
 def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
     from emulator.replay.conditions import Condition
     from emulator.replay.grid import conditions
-    from emulator.results.quantities import RATE
+    from scenarios.text.dimensions import RATE
 
     base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
     return list(conditions(axes, base, symmetric))
@@ -143,7 +143,7 @@ def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -
 
 
 def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
-    from emulator.results.quantities import RATE
+    from scenarios.text.dimensions import RATE
 
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]

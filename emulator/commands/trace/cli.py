@@ -246,8 +246,8 @@ def transfer(
     """
     with told_in_one_line(ValueError):
         from emulator.commands.trace.transfer import text, transfers
-        from emulator.results.quantities import SECONDS, SIZE
         from network.links.tcp import Tcp
+        from scenarios.text.dimensions import SECONDS, SIZE
 
         check_picture(plot)
         nbytes, apart = round(SIZE.value(size)), SECONDS.value(every)

@@ -14,7 +14,6 @@ from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_to
 from emulator.replay.replayer import Parting, Replayed
 from emulator.replay.script import Script, Served, Written, read_script
-from emulator.results.quantities import RATE, SECONDS, SIZE, SPEED
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.links.trace import Trace
@@ -30,54 +29,6 @@ def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
         for number, (at, accuracy) in enumerate(rows)
     ]
     return Replayed(label, seed, made, parting, 0, failure)
-
-
-@pytest.mark.parametrize(
-    ("quantity", "text", "value"),
-    [
-        (RATE, "100Mbit/s", 12.5e6),
-        (RATE, "1 MB/s", 1e6),
-        (RATE, "1MiB/s", 1048576.0),
-        (RATE, "8kbit/s", 1e3),
-        (SIZE, "6.65MB", 6.65e6),
-        (SECONDS, "10s", 10.0),
-        (SECONDS, "5ms", 0.005),
-        (SECONDS, "0ms", 0.0),
-        (SPEED, "0.1GFLOP/s", 1e8),
-    ],
-)
-def test_a_quantity_is_read_in_our_units(quantity, text, value):
-    assert quantity.value(text) == pytest.approx(value, rel=1e-12)
-
-
-@pytest.mark.parametrize("text", ["", "100", "Mbit/s", "-1Mbit/s", "1mbit/s", "nanMbit/s", "1e999Mbit/s", "0Mbit/s"])
-def test_what_is_no_rate_is_refused(text):
-    with pytest.raises(ValueError, match="rate"):
-        RATE.value(text)
-
-
-@pytest.mark.parametrize(
-    ("quantity", "text", "ends"),
-    [
-        (RATE, "0.1..100Mbit/s", (12500.0, 12.5e6)),
-        (RATE, "100kbit/s..1Mbit/s", (12500.0, 125e3)),
-        (SECONDS, "5..500ms", (0.005, 0.5)),
-        (RATE, "8Mbit/s", (1e6, 1e6)),
-    ],
-)
-def test_a_range_takes_its_unit_from_its_end(quantity, text, ends):
-    assert quantity.span(text) == pytest.approx(ends)
-
-
-@pytest.mark.parametrize("text", ["9..1Mbit/s", "..1Mbit/s", "1..", "1..2..3Mbit/s", "1s..2Mbit/s"])
-def test_what_is_no_range_is_refused(text):
-    with pytest.raises(ValueError, match="rate"):
-        RATE.span(text)
-
-
-def test_a_range_without_a_unit_is_told_by_its_end():
-    with pytest.raises(ValueError, match=r"'500' is no time; write it as 10s \(s, ms, min, h\)"):
-        SECONDS.span("5..500")
 
 
 def test_the_time_to_a_target_is_that_of_its_round():
@@ -311,7 +262,7 @@ def test_traces_are_looked_for_in_the_data_folder_too(tmp_path, monkeypatch):
     [
         ("5g_trace_15", "5g_trace_15: there is no such file"),
         ("10_walks", "10_walks: there is no such file"),
-        ("5Mbps", "no rate; write it as 100Mbit/s .*; nor is there such a file"),
+        ("5Mbps", "not a rate; write it as 100Mbit/s .*; nor is there such a file"),
     ],
 )
 def test_a_file_that_is_not_there_is_no_bad_rate(name, said):

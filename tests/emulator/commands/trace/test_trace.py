@@ -297,11 +297,11 @@ def test_short_transfers_are_told_in_ms(fedlapse, file):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bytes", "2"], "'2' is no size; write it as 6.65MB"),
+        (["--bytes", "2"], "'2' is not a size; write it as 6.65MB"),
         (["--bytes", "1e30MB"], "--bytes is 1e+27 GB; a payload has 1,000,000 GB at most"),
         (["--bytes", "2MB", "--every", "0s"], "starts must lie some time apart"),
         (["--bytes", "2MB", "--every", "0.5ms"], "--every 0.0005 s makes 40000 starts"),
-        (["--bytes", "2MB", "--latency", "fast"], "'fast' is no time"),
+        (["--bytes", "2MB", "--latency", "fast"], "'fast' is not a time"),
     ],
 )
 def test_a_transfer_that_cannot_be_is_told_in_one_line(fedlapse, file, arguments, said):

@@ -1,4 +1,7 @@
-"""Numbers with units, as command lines say them: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`."""
+"""Numbers with units, as a command line has them: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`.
+
+A scenario has the unit in the key: `up_mbit_s: 100`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ PREFIXES = {**DECIMAL, **BINARY}
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """What is measured: the words for its units and what one of each is in ours."""
+class Dimension:
+    """A kind of quantity: its units, and what one of each is in SI units."""
 
     name: str
     units: Mapping[str, float]
@@ -26,7 +29,7 @@ class Quantity:
         """In our unit.  Raises ValueError, in one sentence, for what is none."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
-            raise ValueError(f"{text!r} is no {self.name}; write it as {self.example} ({', '.join(self._usual())})")
+            raise ValueError(f"{text!r} is not a {self.name}; write it as {self.example} ({', '.join(self._usual())})")
         value = float(found[1]) * self.units[found[2]]
         if not self.least < value < math.inf:
             raise ValueError(f"a {self.name} of {text} is out of range; it must be positive and finite")
@@ -38,6 +41,9 @@ class Quantity:
         Raises ValueError, in one sentence.
         """
         low, dots, high = text.partition("..")
+        hyphen = re.fullmatch(rf"\s*({NUMBER})\s*(\S*?)\s*-\s*({NUMBER})\s*(\S+)\s*", text)
+        if hyphen and {hyphen[2], hyphen[4]} <= {"", *self.units}:
+            raise ValueError(f"{text!r} is not a range; write it as {hyphen[1]}{hyphen[2]}..{hyphen[3]}{hyphen[4]}")
         if not dots:
             return self.value(low), self.value(low)
         ends = self.value(high)
@@ -51,7 +57,7 @@ class Quantity:
         return [unit for unit in self.units if unit[:2] not in BINARY]
 
 
-RATE = Quantity(
+RATE = Dimension(
     "rate",  # bytes/s
     {
         f"{prefix}{unit}/s": size * one
@@ -60,6 +66,26 @@ RATE = Quantity(
     },
     "100Mbit/s",
 )
-SIZE = Quantity("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
-SECONDS = Quantity("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
-SPEED = Quantity("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")
+SIZE = Dimension("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
+SECONDS = Dimension("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
+SPEED = Dimension("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")
+KEYS = {  # endings of keys that have a unit: what they measure, and one of their units in SI units
+    "mbit_s": (RATE, 125e3),
+    "gb_s": (RATE, 1e9),
+    "gflop_s": (SPEED, 1e9),
+    "ms": (SECONDS, 1e-3),
+    "mb": (SIZE, 1e6),
+    "kb": (SIZE, 1e3),
+    "s": (SECONDS, 1.0),
+}
+
+
+def without_unit(key: str, text: str) -> str | None:
+    """The number to write under a key that has the unit, for a text that repeats it: `2` for `2Mbit/s`."""
+    dimension, one = next((KEYS[ending] for ending in KEYS if f"_{key}".endswith(f"_{ending}")), (None, 1.0))
+    if dimension is None:
+        return None
+    try:
+        return f"{dimension.value(text) / one:g}"
+    except ValueError:
+        return None
