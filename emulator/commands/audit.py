@@ -14,7 +14,10 @@ from emulator.commands.options import Format, FormatOption
 
 
 def audit(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs (LABEL-sSEED), or folders that hold several.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Folders of runs (LABEL-sSEED), or folders that hold several."),
+    ],
     format: FormatOption = Format.text,
 ) -> None:
     """Checks records against the laws of all runs, and against their scenario; exit code 1 if one is broken."""

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(help="A folder that `compare` has left, or a run in it (LABEL-sSEED).")],
-    b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    a: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A folder that `compare` wrote, or a run in it (LABEL-sSEED).")
+    ],
+    b: Annotated[Path, typer.Argument(metavar="OTHER", help="Another folder or run to compare it with.")],
     format: FormatOption = Format.text,
 ) -> None:
     """Says which key of the scenario changed, and from which simulated second the runs part.

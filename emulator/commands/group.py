@@ -28,7 +28,7 @@ class Commands(TyperGroup):
         try:
             code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except typer.TyperException as error:
-            print(_told(" ".join(["fedlapse", *self._named(words)]), error), file=sys.stderr)
+            print(f"fedlapse: {_told(' '.join(['fedlapse', *self._named(words)]), error)}", file=sys.stderr)
             code = BAD_INPUT
         except typer.Abort:  # its input has ended
             print("fedlapse: aborted", file=sys.stderr)
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
 def _told(command: str, error: typer.TyperException) -> str:
     """What is wrong, and where the command's options are listed."""
     said = " ".join(error.format_message().split()).replace(": Value error,", ":").replace(": Input should", ": should")
-    return f"{command}: {said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
+    return f"{said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
 
 
 def _given(error: typer.TyperException) -> str:

@@ -22,7 +22,10 @@ class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
 
 
 def report(
-    outs: Annotated[list[Path], typer.Argument(help="Folders that `compare` or `run` wrote; several are compared.")],
+    outs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Folders that `compare` or `run` wrote; several are compared."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="File or folder to write. Default: OUT/report.html, or ./report.html of several."),

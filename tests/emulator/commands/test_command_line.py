@@ -14,7 +14,7 @@ import pytest
         (["comparee"], "Did you mean 'compare'"),
         (["--nope"], "--nope"),
         (["run", "--nope"], "--nope"),
-        (["run", "--workers"], "fedlapse run: option '--workers' requires an argument; see `fedlapse run --help`"),
+        (["run", "--workers"], "fedlapse: option '--workers' requires an argument; see `fedlapse run --help`"),
         (["run", "--workers", "-3"], "'--workers': should be greater than or equal to 0, not '-3'"),
         (["run", "--workers", "1.5"], "not '1.5'"),
         (["run", "--workers", "9" * 30], "not '999999"),
@@ -22,9 +22,12 @@ import pytest
         (["run", "--workers", "\x1b[31m"], r"not '\x1b[31m'"),
         (["compare", "--format", "xml"], "'xml' is not one of 'text', 'json'"),
         (["calibrate", "--name", "a b"], "'a b'"),
-        (["map"], "RUN"),
+        (["map"], "missing argument 'RUN'"),
+        (["report"], "missing argument 'RUN...'"),
+        (["diff"], "missing argument 'RUN'"),
+        (["diff", "a"], "missing argument 'OTHER'"),
         (["trace", "nope"], "'nope'"),
-        (["trace", "info", "--format"], "fedlapse trace info: option '--format' requires"),
+        (["trace", "info", "--format"], "fedlapse: option '--format' requires"),
         (["trace", "transfer", "x", "--nope=\n"], "--nope"),
     ],
 )
@@ -32,7 +35,7 @@ def test_a_mistake_is_one_line(fedlapse, words, named) -> None:
     done = fedlapse(*words)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("fedlapse")
+    assert done.stderr.startswith("fedlapse: ")
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith("--help`\n")
     assert named in done.stderr
@@ -48,3 +51,18 @@ def test_without_a_command_there_is_help(fedlapse, words) -> None:
 def test_which_version_this_is(fedlapse) -> None:
     done = fedlapse("--version")
     assert (done.returncode, done.stdout) == (0, f"fedlapse {metadata.version('fedlapse')}\n")
+
+
+@pytest.mark.parametrize("command", [["compare", "quickstart"], ["run", "quickstart", "-a", "fedavg"]])
+def test_a_file_in_the_place_of_a_folder_is_named(fedlapse, tmp_path, command) -> None:
+    (tmp_path / "afile").touch()
+    done = fedlapse(*command, "--out", "afile")
+    assert done.returncode == 2
+    assert done.stderr == "fedlapse: cannot make the output folder afile: it is a file, or lies in one; give a folder\n"
+
+
+@pytest.mark.parametrize("words", [["replay", "gone"], ["report", "gone"], ["diff", "gone", "gone"], ["audit", "gone"]])
+def test_every_command_has_one_prefix_for_errors(fedlapse, words) -> None:
+    done = fedlapse(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedlapse: gone holds no ")
