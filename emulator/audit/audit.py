@@ -19,6 +19,7 @@ from typing import Any
 
 from emulator.audit.event_laws import Timeline, near
 from emulator.audit.format import PARTS, USES, Row, malformed, misformed
+from emulator.audit.seal_laws import ends, of_run
 from emulator.audit.timeline import Line, Round, Stretch, Visit
 from emulator.audit.whole_record import slack
 from emulator.record.record import read_lines
@@ -32,6 +33,7 @@ class Audit:
 
     faults: list[str]  # one sentence for each law that it breaks
     unjudged: str | None = None  # why the laws of the scenario were not applied
+    sealed: bool = False  # whether it has a seal: an interrupted run has none
 
 
 def audit_run(folder: Path) -> list[str]:
@@ -46,6 +48,7 @@ def audit(folder: Path) -> Audit:
     """The same, and whether the laws of the scenario could be applied; to a record that breaks others they are not."""
     from emulator.audit import expected, scenario_laws
 
+    sealed, seal_faults = of_run(folder)
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
     try:
         known = expected.declared(folder)
@@ -58,20 +61,30 @@ def audit(folder: Path) -> Audit:
             timeline.read(Line(number, body["event"], body["round"], body["t"], body))
     timeline.finish(known.finish if known else None)
     rows = _objects(folder / "rounds.jsonl")
-    faults += [*timeline.faults, *_judge(rows, timeline)]
+    faults += [*_work(folder), *timeline.faults, *_judge(rows, timeline), *ends(folder, sealed, timeline, rows)]
     if known and not faults:
         try:
             faults += scenario_laws.faults(known, timeline, rows)
+            faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
         except ValueError as error:  # of a link or a log that is made when it is needed
             unjudged = str(error)
-    return Audit(faults, unjudged)
+    return Audit([*(f"seal: {what}" for what in seal_faults), *faults], unjudged, sealed is not None)
+
+
+def _work(folder: Path) -> Iterator[str]:
+    from emulator.audit import expected
+
+    try:
+        expected.works_of(folder)
+    except (OSError, ValueError) as error:
+        yield f"form: {error}"
 
 
 def _objects(path: Path) -> list[Row]:
     if not path.is_file():
         raise ValueError(f"{path} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
     try:
-        return list(read_lines(path))
+        return list(read_lines(path, repeated_keys=False))
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply to be a record") from None
     except (OSError, UnicodeDecodeError) as error:

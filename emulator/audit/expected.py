@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from devices.device import Device
-from emulator.record.record import read_lines
+from emulator.record.record import read_lines, unique
 from emulator.record.work import Works
 from network.links.link import Link
 from scenarios.build import boards, machines
@@ -49,42 +50,57 @@ def declared(folder: Path) -> Declared:
     out = folder.resolve().parent
     if (out / REPLAY).is_file():
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")
-    host = _host(out / "host.json")
-    scenario = _scenario(out / "scenario.yaml")
-    works = folder / "work.jsonl"
+    host = host_of(out)
+    scenario = scenario_of(out)
     _, _, seed = folder.resolve().name.rpartition("-s")
     return Declared(
         scenario.rounds,
         scenario.needed,
         *machines.unseen(scenario),
         *machines.server(scenario),
-        Works(works, read_lines(works) if works.is_file() else ()),
+        works_of(folder),
         int(seed) if seed.isdecimal() else None,
         host.get("world") == "virtual",
     )
 
 
-def _scenario(path: Path) -> Scenario:
-    """As it was resolved: it is not checked again, as that would run the code of plugins."""
+def works_of(folder: Path) -> Works:
+    """What the run's work.jsonl says; nothing if there is none.  Raises ValueError for what no run writes."""
+    path = folder / "work.jsonl"
+    return Works(path, read_lines(path, repeated_keys=False) if path.is_file() else ())
+
+
+def scenario_of(out: Path) -> Scenario:
+    """OUT's scenario as it was resolved: it is not checked again, as that would run the code of plugins.
+
+    Raises ValueError or OSError if it cannot be read.
+    """
+    path = out / "scenario.yaml"
     if not path.is_file():
         raise ValueError(f"there is no {path.name} beside the run")
-    plain = source.read(path.read_text(encoding="utf-8"), path.name).plain
+    return _parsed(path.read_text(encoding="utf-8"), path.name)
+
+
+@lru_cache(maxsize=4)  # all runs of a folder share one
+def _parsed(text: str, name: str) -> Scenario:
+    plain = source.read(text, name).plain
     try:
         scenario = Scenario.model_validate_json(json.dumps(plain, default=str))
     except (ValueError, TypeError, RecursionError):
-        raise ValueError(f"{path.name} is not as `fedlapse compare` writes it") from None
+        raise ValueError(f"{name} is not as `fedlapse compare` writes it") from None
     if isinstance(scenario.profiles, str):
-        raise ValueError(f"{path.name} names a file of profiles; that of a run has them written out")
+        raise ValueError(f"{name} names a file of profiles; that of a run has them written out")
     named = {scenario.server.profile, *(group.profile for group in scenario.fleet)}
     if strange := named - boards.known(scenario).keys():
         raise ValueError(f"there is no profile {min(strange)!r}")
     return scenario
 
 
-def _host(path: Path) -> Mapping[str, Any]:
+def host_of(out: Path) -> Mapping[str, Any]:
     """host.json, {} if there is none.  Raises ValueError if what draws a fleet is not what drew this one."""
+    path = out / "host.json"
     try:
-        host = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        host = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique) if path.is_file() else {}
         versions = dict(host.get("versions", {}))
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path.name} is not as `fedlapse compare` writes it") from None

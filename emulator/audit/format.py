@@ -46,6 +46,7 @@ def _each(kind: Kind) -> Kind:
     return Kind(fits, f"an object whose values are each {kind.words}")
 
 
+ANYTHING = Kind(lambda _: True, "anything")
 NULL = Kind(lambda value: value is None, "null")
 NUMBER = Kind(_is_number, "a finite number")
 AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
@@ -101,6 +102,7 @@ MAY_HAVE: dict[str, Keys] = {
     "server.end": {"overrun": AMOUNT},
     **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
 }
+SHARE = Kind(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1")  # type: ignore[operator]
 ROW: Keys = {
     "round": COUNT,
     "time_s": AMOUNT,
@@ -111,6 +113,12 @@ ROW: Keys = {
     "seconds": USED,
     "joules": _each(AMOUNT | NULL),
     "watts": _each(THREE | NULL),
+}
+LEARNT: Keys = {  # what models did, which the audit takes as it stands
+    **dict.fromkeys(("accuracy", "validation", "initial", "personalised", "personalised_participants"), SHARE | NULL),
+    "loss": NUMBER | NULL,
+    "leverage": _each(NUMBER),
+    "numbers": _each(NUMBER | NULL),
 }
 PARTS = ("down_s", "compute_s", "up_s", "server_s")
 CRITICAL: Keys = {
@@ -140,9 +148,12 @@ def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
 
 
 def misformed(row: Row) -> Iterator[str]:
-    yield from _misfits(row, ROW | {"critical": _each(Kind(lambda _: True, "anything"))}, "a row")
-    if isinstance(row.get("critical"), dict):
-        yield from _misfits(row["critical"], CRITICAL, "critical")
+    known = ROW | LEARNT | {"critical": _each(ANYTHING)}
+    yield from _misfits(row, known, "a row")
+    yield from (f"a row has the unknown key {key!r}" for key in sorted(row.keys() - known.keys()))
+    if isinstance(critical := row.get("critical"), dict):
+        yield from _misfits(critical, CRITICAL, "critical")
+        yield from (f"critical has the unknown key {key!r}" for key in sorted(critical.keys() - CRITICAL.keys()))
     todo: list[object] = [row]  # no recursion: a hostile row may be nested deeply
     while todo:
         value = todo.pop()

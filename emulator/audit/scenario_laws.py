@@ -21,6 +21,8 @@ from emulator.audit.format import Row
 from emulator.audit.stragglers import over
 from emulator.audit.timeline import PHASES, Round, Visit
 from emulator.audit.whole_record import Fault, slack
+from emulator.record.targets import Target, reached
+from scenarios.schema.scenario import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
@@ -33,6 +35,18 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
         yield from (f"scenario: row {place}: {what}" for what in _watts(declared, row["watts"]))
     for law, line, what in _of_events(declared, timeline, len(rows)):
         yield f"{law}: {line.where}: {what}"
+
+
+def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
+    """A run that nobody stopped plays all rounds, or up to the one in which it reaches what it shall stop at."""
+    if rows and not (_is_enough(declared.rounds, rows) and not _is_enough(declared.rounds, rows[:-1])):
+        due = f"{declared.rounds.max} at most" if declared.rounds.stop_at else declared.rounds.max
+        yield f"scenario: {len(rows)} rounds were played; the scenario says {due}"
+
+
+def _is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
+    stop = rules.stop_at
+    return len(rows) == rules.max or bool(stop and reached(rows, Target(stop.metric, stop.value, stop.hold)))
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:

@@ -30,11 +30,16 @@ def _work(declared: Declared, round: Round) -> Iterator[Fault]:
     number = round.open.round
     for name, visit in round.visits.items():
         device, duty = declared.devices[name], declared.works.device(name, number)
-        if duty and (did := visit.all("compute")):  # how that goes on: event_laws.py
+        did = visit.all("compute")
+        if did and duty is None and declared.works.kinds:  # of a version that wrote work.jsonl
+            yield "scenario", did[0].start, "work.jsonl does not say what was asked of the device"
+        elif duty and did:  # how that goes on: event_laws.py
             yield from _priced(did[0], device, duty.pieces, _jitter(declared, device, duty.pieces, number))
     for what, stretch in round.server.items():
-        pieces = declared.works.server(what, number)
-        if pieces and stretch.start.body["phases"]:  # in a round with nothing to do work.jsonl has no line
+        pieces, phases = declared.works.server(what, number), stretch.start.body["phases"]
+        if phases and not pieces and declared.works.kinds:
+            yield "scenario", stretch.start, f"work.jsonl does not say what the server's {what} is"
+        elif pieces and phases:  # in a round with nothing to do work.jsonl has no line
             yield from _priced(stretch, declared.server, pieces, {})
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import Format, FormatOption
+
+if TYPE_CHECKING:
+    from emulator.audit.audit import Audit
 
 
 def audit(
@@ -20,15 +24,11 @@ def audit(
     ],
     format: FormatOption = Format.text,
 ) -> None:
-    """Checks records against the laws of all runs, and against their scenario; exit code 1 if one is broken."""
-    from emulator.audit import audit as laws
-    from emulator.record.record import run_folders
-
+    """Checks records against their seals, the laws of all runs, and their scenario; exit code 1 if one is broken."""
     with told_in_one_line(ValueError):
-        audited = {folder: laws.audit(folder) for path in runs for folder in run_folders(path)}
+        audited = {folder: each for path in runs for folder, each in _audited(path)}
+    _reservations(audited)
     found = {folder: each.faults for folder, each in audited.items()}
-    for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
-        typer.echo(f"fedlapse: {number} of {len(found)} not judged by the laws of the scenario: {why}", err=True)
     if format == Format.json:
         typer.echo(json.dumps({str(folder): faults for folder, faults in found.items()}, indent=1))
     else:
@@ -36,10 +36,34 @@ def audit(
     raise typer.Exit(1 if any(found.values()) else 0)
 
 
-def _print(found: dict[Path, list[str]]) -> None:
+def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
+    """The runs that `path` means, and the folder itself if it is one of results."""
+    from emulator.audit.audit import audit as laws
+    from emulator.audit.results_laws import audit_results
+    from emulator.record.record import run_folders
+
+    folders = run_folders(path)
+    audited = {folder: laws(folder) for folder in folders}
+    if folders != [path]:
+        yield path, audit_results(path, audited)
+    yield from audited.items()
+
+
+def _reservations(audited: Mapping[Path, Audit]) -> None:
+    """What was not judged, on stderr."""
+    from emulator.record.seal import NO_SEAL
+
+    for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
+        typer.echo(f"fedlapse: {number} of {len(audited)} not judged by the laws of the scenario: {why}", err=True)
+    for folder, each in audited.items():
+        if not each.sealed:
+            typer.echo(f"fedlapse: {folder}: {NO_SEAL}", err=True)
+
+
+def _print(found: Mapping[Path, list[str]]) -> None:
     for folder, faults in found.items():
         typer.echo(f"{'✗' if faults else '✓'} {folder}")
         for fault in faults:
             typer.echo(f"    {fault}")
     sound = sum(not faults for faults in found.values())
-    typer.echo(f"{sound} of {len(found)} records obey the laws")
+    typer.echo(f"{sound} of {len(found)} folders obey the laws")

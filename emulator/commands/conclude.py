@@ -15,15 +15,16 @@ from emulator.commands.options import Format
 from emulator.commands.stopping import code
 from emulator.commands.table import table
 from emulator.play.stage import Outcome
-from emulator.record.digest import digest, twin
+from emulator.record.digest import twin
 from emulator.record.record import MODEL, replace_file
+from emulator.record.seal import SEAL, seal_results
 from emulator.record.writing import why
 from emulator.results.caveats import caveats
+from emulator.results.conclusion import summed_up
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
 from emulator.results.tables import unmetered, warnings
 from emulator.results.units import counted
-from emulator.results.verdict import sentence
 
 UNMET = 3
 REPORT = "report.html"
@@ -45,7 +46,9 @@ class Ending:
     @property
     def cut_short(self) -> list[Outcome]:
         """Whose records could not be written to their ends."""
-        return [each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name != MODEL]
+        return [
+            each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name not in (MODEL, SEAL)
+        ]
 
     @property
     def failures(self) -> dict[str, list[str]]:
@@ -61,8 +64,11 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     """Sums the runs up from their records, as `fedlapse report` would later; the exit code."""
     found = read(out)
     judged = judge(found.scenario.expect, found.runs)
-    results = replace(found, summary=_summed_up(found, judged, ending))
+    links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
+    short = [each.run.label for each in ending.cut_short]
+    results = replace(found, summary=summed_up(found, ending.failures, links, ending.interrupted, short))
     unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
+    unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
     if format == Format.json:
         typer.echo(json.dumps({"out": str(out), **results.summary}, indent=1, sort_keys=True))
     else:
@@ -76,25 +82,13 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
 
 
-def _summed_up(found: Results, judged: Sequence[Judgement], ending: Ending) -> dict[str, Any]:
-    return {
-        **found.summary,
-        "failures": ending.failures,
-        "digest": digest(found.folder),
-        "sentence": _said(ending) + sentence(found.summary, found.runs),
-        "expect": [{"ok": each.ok, "text": each.text} for each in judged],
-        "interrupted": ending.interrupted,
-        "links": caveats(ending.assumed, [each.looped for each in ending.outcomes]),
-    }
-
-
-def _said(ending: Ending) -> str:
-    """What a verdict must not hide: that runs are not what the scenario says."""
-    if ending.interrupted:
-        rounds = sorted(len(outcome.rows) for outcome in ending.outcomes)
-        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result: "
-    early = dict.fromkeys([*ending.failures, *(each.run.label for each in ending.cut_short)])
-    return f"Some runs ended early ({', '.join(early)}): " if early else ""
+def _sealed(out: Path) -> list[OSError]:
+    """Seals the folder; why it could not be."""
+    try:
+        seal_results(out)
+    except OSError as error:
+        return [error]
+    return []
 
 
 def _written(results: Results, host: str) -> list[OSError]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from emulator.record.seal import OF_RESULTS, SEAL
 from emulator.record.writing import told
 from scenarios.text.faults import BadScenario
 
-OURS = (
-    *("scenario.yaml", "split.json", "host.json", "summary.json", "report.html"),
-    *("replay.json", "map.json", "map.html", "map.png"),
-)
+OURS = (*OF_RESULTS, SEAL)
 
 
 def folder(out: Path | None, name: str, force: bool) -> Path:

@@ -75,6 +75,7 @@ def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None
 
 def _write(path: Path, text: str, force: bool) -> None:
     from emulator.record.record import replace_file
+    from emulator.record.seal import renew
     from emulator.report.comparison import MADE_BY
 
     # results are ours, and so is the page in their folder, damaged or not; nothing else that lies there is
@@ -83,14 +84,19 @@ def _write(path: Path, text: str, force: bool) -> None:
         raise ValueError(f"{path} was not made by fedlapse; give another --out, or --force")
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text)
+    renew(path.parent, [path.name])
     typer.echo(f"report: {path}")
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
     from emulator.record.record import replace_file
+    from emulator.record.seal import renew
     from emulator.report.pictures import pictures
 
     folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
     for name, content in pictures(results):
         replace_file(folder / name, content)
+        drawn.append(f"{folder.name}/{name}")
+    renew(folder.parent, drawn)
     typer.echo(f"charts: {folder}")

@@ -14,7 +14,7 @@ from emulator.conversation.rounds import RoundRules
 from emulator.conversation.server import After, Server
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress
-from emulator.play.run import play
+from emulator.play.run import play, seal
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
@@ -93,7 +93,7 @@ async def run_sockets(
         stage.record.shut()
         await server_side.cleanup()
     outcome.overruns, outcome.strangers = world.overruns, reception.strangers
-    outcome.unwritten = stage.record.unwritten
+    seal(stage, outcome)
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome
 

@@ -47,7 +47,7 @@ class Diary:
         self.state, number = state, play.round.number
         if number < 0:
             await self.metrics.start(state)
-            return self.going_on()
+            return self._going_on(number)
         values: dict[str, Any] = dict.fromkeys(NAMES)
         further: Mapping[str, float | None] = {}
         conduct = self.stage.conduct
@@ -62,7 +62,13 @@ class Diary:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
-        return self.going_on() and not enough and self.stage.record.unwritten is None
+        return not enough and self._going_on(number) and self.stage.record.unwritten is None
+
+    def _going_on(self, number: int) -> bool:
+        """Notes when somebody asks the run to stop before its last round."""
+        going_on, last = self.going_on(), number + 1 == self.stage.conduct.rules.max
+        self.outcome.interrupted = not (going_on or last)
+        return going_on
 
     async def _personalised(self, play: Play) -> float | None:
         return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)

@@ -16,6 +16,7 @@ from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import MODEL, Record, replace_file
+from emulator.record.seal import seal_run
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run, State
 from emulator.study.study import Study
@@ -52,6 +53,17 @@ def save_model(folder: Path, state: State) -> None:
     replace_file(folder / MODEL, save(payload.decode(state.weights)["weights"]))
 
 
+def seal(stage: Stage, outcome: Outcome) -> None:
+    """Seals the record of a run that has come to its end, if it is whole; one that was interrupted stays open."""
+    outcome.unwritten = stage.record.unwritten
+    if stage.record.folder is None or outcome.unwritten or outcome.interrupted:
+        return
+    try:
+        seal_run(stage.record.folder, outcome.failure)
+    except OSError as error:
+        outcome.unwritten = error
+
+
 async def run_virtual(
     study: Study,
     run: Run,
@@ -70,5 +82,5 @@ async def run_virtual(
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
         stage.record.shut()
-    outcome.unwritten = stage.record.unwritten
+    seal(stage, outcome)
     return outcome

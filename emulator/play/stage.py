@@ -32,6 +32,7 @@ class Outcome:
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
     unwritten: OSError | None = None  # why its record or its model is not whole
+    interrupted: bool = False  # it was told to stop before its end
     looped: TraceRepeats = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them

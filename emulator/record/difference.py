@@ -109,16 +109,17 @@ def parting(a: Path, b: Path) -> Parting | None:
 
 def changes(a: Path, b: Path) -> tuple[Change, ...]:
     """How the scenarios of two folders differ, key by key; nothing if neither has one."""
-    return tuple(_changes("", *(_scenario(path / "scenario.yaml") for path in (a, b))))
+    return tuple(unlike(*(_scenario(path / "scenario.yaml") for path in (a, b))))
 
 
-def _changes(key: str, a: Any, b: Any) -> Iterator[Change]:
+def unlike(a: Any, b: Any, key: str = "") -> Iterator[Change]:
+    """The values of two objects, at any depth, that are not equal; `key` is what they are called."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for name in [*a, *(name for name in b if name not in a)]:
-            yield from _changes(f"{key}.{name}" if key else str(name), a.get(name, ABSENT), b.get(name, ABSENT))
+            yield from unlike(a.get(name, ABSENT), b.get(name, ABSENT), f"{key}.{name}" if key else str(name))
     elif _has_parts(a) and _has_parts(b):
         ours, theirs = _parts(a), _parts(b)
-        yield from _changes(key, ours, theirs)
+        yield from unlike(ours, theirs, key)
         if ours.keys() == theirs.keys() and [*ours] != [*theirs]:
             yield Change(f"{key} (order)", [*ours], [*theirs])
     elif a != b or type(a) is not type(b):
@@ -175,9 +176,9 @@ def _line(line: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> st
     if other is None or any(line.get(key) != other.get(key) for key in WHERE):
         time = _time(line)
         return about if time is None else f"{about}, at {time:.9g} s"
-    unlike = list(_changes("", line, other))
-    said = [about, *(f"{change.key} = {_short(change.a)}" for change in unlike[:MANY])]
-    return ", ".join(said) + (f" and {len(unlike) - MANY} more" if len(unlike) > MANY else "")
+    differ = list(unlike(line, other))
+    said = [about, *(f"{change.key} = {_short(change.a)}" for change in differ[:MANY])]
+    return ", ".join(said) + (f" and {len(differ) - MANY} more" if len(differ) > MANY else "")
 
 
 def _models(a: Path, b: Path) -> str:

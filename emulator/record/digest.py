@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-FILES = ("events.jsonl", "rounds.jsonl", "final.safetensors")
-BLOCK = 1 << 20
+from emulator.record.record import MODEL
+from emulator.record.seal import hashes
+
+FILES = ("events.jsonl", "rounds.jsonl", MODEL)
 
 
 def digest(out: Path) -> str:
-    """sha256 over OUT's scenario.yaml and its runs' records and final models, each with its name and length.
+    """The sha256 of what `sha256sum` prints for OUT's scenario.yaml and its runs' records and final models.
 
     host.json may differ between equal runs, summary and report follow from the rest: they are no part of it.  A file
     that a run has not left is passed over.  Raises ValueError if there is no scenario.yaml.
@@ -21,21 +22,10 @@ def digest(out: Path) -> str:
         raise ValueError(
             f"{out} holds no scenario.yaml; a digest is taken of a folder that `fedlapse compare` has left"
         )
-    total = hashlib.sha256()
-    for file in _files(out):
-        # the length: no byte of a file can pass for one of the next file's
-        total.update(f"{file.relative_to(out).as_posix()}\0{file.stat().st_size}\0".encode())
-        with file.open("rb") as content:
-            while block := content.read(BLOCK):
-                total.update(block)
-    return total.hexdigest()
-
-
-def _files(out: Path) -> Iterator[Path]:
-    yield out / "scenario.yaml"
-    runs = (folder for folder in out.iterdir() if (folder / "events.jsonl").is_file())
-    for folder in sorted(runs, key=lambda run: run.name):
-        yield from (folder / name for name in FILES if (folder / name).is_file())
+    runs = sorted(folder.name for folder in out.iterdir() if (folder / "events.jsonl").is_file())
+    names = ["scenario.yaml", *(f"{run}/{name}" for run in runs for name in FILES)]
+    lines = (f"{sha256}  {name}\n" for name, sha256 in hashes(out, names).items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def twin(out: Path, digest: str) -> Path | None:

@@ -239,22 +239,33 @@ def _overrun(passed: float, charged: float) -> dict[str, Any]:
     return {"overrun": late} if late > 1e-6 * charged + 1e-9 else {}
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
     """The objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
 
-    Raises ValueError naming file and line for anything else that is not an object.
+    Raises ValueError naming file and line for anything else that is not an object, and for a key that an object has
+    twice unless `repeated_keys` may pass: to look for them takes time.
     """
+    hook = None if repeated_keys else unique
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 return
             try:
-                line = json.loads(text.decode())
+                line = json.loads(text.decode(), object_pairs_hook=hook)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path}:{number} is not JSON: {error}") from None
             if not isinstance(line, dict):
                 raise ValueError(f"{path}:{number} is not a JSON object")
             yield line
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON.  Raises ValueError for a key that it has twice: readers would differ in what it says."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return made
 
 
 def replace_file(path: Path, data: str | bytes) -> None:

@@ -25,6 +25,11 @@ from devices.device import Device
 
 Said = TypeVar("Said")
 
+LINES = (  # the keys of each kind of line
+    {"work", "pieces"},
+    {"device", "round", "work", "examples", "held"},
+    {"server", "round", "work"},
+)
 MOST = 1e24  # of anything: more is no work that anybody has recorded
 
 
@@ -128,6 +133,8 @@ class Works:
         return _from(self.served.get(what, ()), round) or ()
 
     def _take(self, line: Mapping[str, Any]) -> None:
+        if {*line} not in LINES:
+            raise ValueError("a line has other keys")
         if "pieces" in line:
             if _count(line["work"]) != len(self.kinds):
                 raise ValueError("kinds of work are numbered from 0")
@@ -145,6 +152,8 @@ class Works:
 def _append(to: list[tuple[int, Said]], round: int, said: Said) -> None:
     if to and round < to[-1][0]:
         raise ValueError("rounds follow one another")
+    if to and said == to[-1][1]:
+        raise ValueError("only what has changed is written")
     to.append((round, said))
 
 

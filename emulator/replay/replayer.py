@@ -29,6 +29,7 @@ from emulator.play.rows import Diary
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.record import Record
+from emulator.record.seal import seal_run
 from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
@@ -109,23 +110,27 @@ class Replayer:
                 check.closed(play.round)
             return await diary.after(play, state)
 
+        ended: str | None = None
         try:
             await world.run(server.serve(after))
             diary.write_settled()
         except Stopped:
             pass  # `check` knows where and why
         except Unsaid as end:
-            outcome.failure = f"in round {check.number} the record does not say {end}"
+            ended = outcome.failure = f"in round {check.number} the record does not say {end}"
         except (RunFailed, Undrawn) as failed:
+            ended = str(failed)
             if check.parting or len(outcome.rows) < len(script.rounds):  # else it failed as the run did
                 outcome.give_up(failed)
         finally:
             record.shut()
+        if folder:
+            seal_run(folder, check.parting.why if check.parting else ended)
         looped, _ = stage.traffic.placed.loops.most(outcome.length)
         if check.parting and check.unknown is None and len(script.rounds) < self.conduct.rules.max:
             check.unknown = len(script.rounds)  # a run would have gone on
-        ended = check.parting, len(prices.assumed), outcome.failure
-        return Replayed(script.label, script.seed, outcome.rows, *ended, looped, check.unknown)
+        said = check.parting, len(prices.assumed), outcome.failure
+        return Replayed(script.label, script.seed, outcome.rows, *said, looped, check.unknown)
 
 
 class Check:

@@ -56,8 +56,11 @@ def read(out: Path) -> Results:
     """
     if not (out / "scenario.yaml").is_file():
         raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
-    path = out / "scenario.yaml"
-    scenario = load(str(path))
+    return results_of(out, load(str(out / "scenario.yaml")))
+
+
+def results_of(out: Path, scenario: Scenario) -> Results:
+    """The same for a scenario that has been read; ValueError likewise."""
     split = _object(out / "split.json")
     runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
     if not any(runs.values()):
@@ -66,7 +69,7 @@ def read(out: Path) -> Results:
     return Results(
         folder=out,
         scenario=scenario,
-        text=path.read_text(encoding="utf-8"),
+        text=(out / "scenario.yaml").read_text(encoding="utf-8"),
         host=_object(out / "host.json") or {},
         summary=_summary(scenario, runs, split, _object(out / "summary.json") or {}),
         split=split,

@@ -15,8 +15,8 @@ SAME = ("events.jsonl", "rounds.jsonl", "final.safetensors")
 
 
 def files(out):
-    """Everything that equal runs must share; host.json is the one file that may differ."""
-    paths = [path for path in out.rglob("*") if path.is_file() and path.name != "host.json"]
+    """Everything that equal runs must share; host.json is the one file that may differ, and the seal over it."""
+    paths = [path for path in out.rglob("*") if path.is_file() and path not in (out / "host.json", out / "seal.json")]
     return {str(path.relative_to(out)): path.read_bytes() for path in paths}
 
 
@@ -42,7 +42,7 @@ def test_run_and_audit_speak_of_the_same_folder(fedlapse, tmp_path):
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"].keys() == {"fedprox"}
     audited = fedlapse("audit", "out")
     assert audited.returncode == 0
-    assert "1 of 1 records obey the laws" in audited.stdout
+    assert "2 of 2 folders obey the laws" in audited.stdout
     spoil(tmp_path / "out" / "fedprox-s7" / "rounds.jsonl")
     spoiled = fedlapse("audit", "out/fedprox-s7")
     assert spoiled.returncode == 1

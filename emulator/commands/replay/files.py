@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.record.record import replace_file
+from emulator.record.seal import seal_results
 from emulator.replay.batch import REPLAY, Batch
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ASSUMPTION, Finding, flips
@@ -66,6 +67,10 @@ def finish(batch: Batch, shelf: Shelf, findings: Sequence[Finding], passed: Sequ
         if folder != shelf.out:
             replace_file(folder / REPLAY, as_json(batch, [findings[0], finding], passed, whole) + "\n")
         _for_report(batch, folder, finding, whole)
+    if whole:
+        for folder in {folder for _, folder in shelf.folders} - {shelf.out}:
+            seal_results(folder)
+        seal_results(shelf.out)
 
 
 def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:

@@ -175,6 +175,7 @@ def _draw(
     """Writes map.json, map.html and map.png; the JSON."""
     from emulator.record.digest import digest
     from emulator.record.record import replace_file
+    from emulator.record.seal import renew
     from emulator.report import winners
 
     goal = _called(batch, target)
@@ -194,6 +195,7 @@ def _draw(
     replace_file(out / "map.html", page)
     replace_file(out / "map.png", picture)
     replace_file(out / "map.json", text + "\n")
+    renew(out, ("map.html", "map.png", "map.json"))
     return text
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tests.emulator.audit.learnt import NOT_EVALUATED
+
 Body = dict[str, Any]
 A, B = "a-0", "b-0"
 DOWN = {"weights": 90, "frame": 10}
@@ -113,7 +115,7 @@ def row(round: int, t: float, device: str, sizes: Body, **values: Any) -> Body:
     fixed = {"asked": 1, "counted": 1, "late": 0, "lost": 0, "refused": 0, "failed": False, "wasted_bytes": 0}
     own = {"seconds": spent({device: [3.5, 0.0, 0.0]}), "joules": {device: None}, "watts": {device: None}}
     told: Body = {"round": round, "time_s": t, "bytes": sizes, "flops": 2000.0, "critical": path, **fixed, **own}
-    return told | values
+    return told | NOT_EVALUATED | values
 
 
 def spent(devices: dict[str, list[float]]) -> Body:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from emulator.audit.audit import audit_run
+from tests.emulator.audit.learnt import NOT_EVALUATED
 
 Body = dict[str, Any]
 DOWN = {"weights": 90, "frame": 10}  # all links carry 100 bytes/s
@@ -105,7 +106,7 @@ def row(t: float, down: float, compute: float, wait: float, **values: Any) -> Bo
     path: Body = {"setup_s": 0.0, "server_s": {}, "wait_s": wait, "compute_s": {"fit": compute}}
     path |= {"down_s": {"weights": 0.9 * down, "frame": 0.1 * down}, "up_s": {"weights": 0.45, "frame": 0.05}}
     fates = {"asked": 2, "counted": 1, "late": 1, "lost": 0, "refused": 0, "failed": False}
-    return {"round": 0, "time_s": t, **fates, "critical": path | {"device": "a"}, **values}
+    return {"round": 0, "time_s": t, **fates, "critical": path | {"device": "a"}, **NOT_EVALUATED, **values}
 
 
 def row_keeping() -> Body:

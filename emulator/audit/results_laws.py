@@ -1,0 +1,158 @@
+"""The laws of a folder of results: its seal, and that summary.json and split.json are those of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from emulator.audit import expected
+from emulator.audit.audit import Audit
+from emulator.audit.format import COUNT
+from emulator.audit.seal_laws import REPLAY
+from emulator.record.difference import Change, unlike
+from emulator.record.record import unique
+from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
+from emulator.results.caveats import Caveats, caveats
+from emulator.results.conclusion import summed_up
+from emulator.results.results import Row, results_of
+from emulator.study.links import LinksAtOffsets, places
+from scenarios.build import wiring
+from scenarios.build.assumed import assumptions
+from scenarios.schema.scenario import Scenario
+
+CLOSE = 1e-9  # relative: another machine may add up in another order
+SHOWN = 5  # values of the summary that differ
+ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
+OF_SOCKETS = ("speedup", "strangers")  # keys of host.json
+HOST = {"command", "versions", "machine", "real_seconds", "world", "overruns"}
+
+
+def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
+    """Judges the folder that holds these runs; its summary only if they obey their laws themselves."""
+    faults = [f"seal: {fault}" for fault in _seal(out, runs)]
+    if not (out / SEAL).is_file() or (out / REPLAY).is_file():
+        return Audit(faults, None, (out / SEAL).is_file())
+    try:
+        host, scenario = expected.host_of(out), expected.scenario_of(out)
+        faults += chain(_host(host), _runs(scenario, runs), _split(out, scenario, runs))
+        if faults or any(each.faults for each in runs.values()):
+            return Audit(faults, None, True)
+        if own := [entry.key for entry in scenario.algorithms if ":" in entry.key]:
+            return Audit(faults, f"summary.json is not worked out again, as that would run {own[0]}", True)
+        faults += _summary(out, scenario, host.get("world") == "virtual")
+    except (OSError, ValueError) as error:
+        return Audit(faults, str(error), True)
+    except (KeyError, TypeError, AttributeError) as error:  # rows of the right form may yet lack what one sums up
+        return Audit([*faults, f"summary: the rows do not add up to one: {type(error).__name__} {error}"], None, True)
+    return Audit(faults, None, True)
+
+
+def _seal(out: Path, runs: Mapping[Path, Audit]) -> Iterator[str]:
+    yield from broken(out)
+    try:
+        sealed = read_seal(out)
+    except ValueError:
+        return  # `broken` has said so
+    if sealed is None:
+        return
+    needed = ALWAYS if not (out / REPLAY).is_file() else ()
+    due = [name for name in OF_RESULTS if name in needed or (out / name).is_file()]
+    due += [f"{run.name}/{SEAL}" for run in runs]
+    yield from (f"{name} is not in the seal" for name in due if name not in sealed.files)
+
+
+def _host(host: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"form: host.json has the unknown key {key!r}" for key in sorted(host.keys() - {*HOST, *OF_SOCKETS}))
+    yield from (f"form: host.json has no {key!r}" for key in sorted(HOST - host.keys()))
+    if host.get("world") not in ("virtual", "sockets"):
+        yield f"form: world in host.json is {host.get('world')!r}; it must be virtual or sockets"
+
+
+def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
+    due = {f"{entry.name}-s{seed}" for entry in scenario.algorithms for seed in scenario.seeds}
+    there = {run.name for run in runs}
+    yield from (f"scenario: the run {name} is missing" for name in sorted(due - there))
+    yield from (f"scenario: {name} is no run of the scenario" for name in sorted(there - due))
+
+
+def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
+    said = _object(out / "summary.json")
+    results = results_of(out, scenario)
+    failures: dict[str, list[str]] = {}
+    for label, seeds in results.runs.items():
+        for seed in seeds:
+            sealed = read_seal(out / f"{label}-s{seed}")
+            if sealed and sealed.failure:
+                failures.setdefault(label, []).append(sealed.failure)
+    links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
+    due = json.loads(json.dumps(summed_up(results, failures, links)))
+    wrong = [change for change in unlike(said, due) if not _near(change)]
+    for change in wrong[:SHOWN]:
+        yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"
+    if len(wrong) > SHOWN:
+        yield f"summary: {len(wrong) - SHOWN} more values are not those of the records"
+
+
+def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
+    """What is assumed about links, and how often recordings start over while their devices are asked."""
+    looped = []
+    for label, seeds in runs.items():
+        for seed, rows in seeds.items():
+            declared = expected.declared(out / f"{label}-s{seed}")
+            links = LinksAtOffsets(declared.server_link, declared.links, wiring.topology(scenario), places(seed))
+            for name in {name for row in rows for name, of in row["seconds"]["devices"].items() if any(of[:2])}:
+                links.links[name]
+            looped.append(links.loops.most(float(rows[-1]["time_s"]) if rows else 0.0))
+    return caveats(list(assumptions(scenario)), looped)
+
+
+def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]:
+    """Its form; and each device was asked to train on as many examples as it holds, unless its data drift."""
+    said = _object(out / "split.json")
+    if not _is_split(said):
+        yield "form: split.json is not as `fedlapse compare` writes it"
+        return
+    if said["seeds"].keys() != {str(seed) for seed in scenario.seeds}:
+        yield f"split: split.json has the seeds {', '.join(said['seeds'])}; the scenario has {[*scenario.seeds]}"
+        return
+    for run in runs:
+        devices = said["seeds"].get(run.name.rpartition("-s")[2], {}).get("devices", {})
+        for name, duties in expected.works_of(run).asked.items():
+            held, asked = sum(devices.get(name, ())), {duty.examples for _, duty in duties}
+            if name in devices and asked != {held}:
+                yield f"split: {name} holds {held} examples; in {run.name} it was asked to train on {sorted(asked)}"
+
+
+def _is_split(said: Mapping[str, Any]) -> bool:
+    if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
+        return False
+    return all(isinstance(of, dict) and _is_dealt(of, said["classes"]) for of in said["seeds"].values())
+
+
+def _is_dealt(of: Mapping[str, Any], classes: int) -> bool:
+    """The counts of one seed: of each device, so many of each class; `of` where the fleet is larger than that."""
+    if not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
+        return False
+    return isinstance(of["devices"], dict) and all(
+        isinstance(counts, list) and len(counts) == classes and all(map(COUNT.fits, counts))
+        for counts in of["devices"].values()
+    )
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Raises ValueError for what is no JSON object."""
+    try:
+        found = json.loads(path.read_bytes().decode(), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold a JSON object")
+    return found
+
+
+def _near(change: Change) -> bool:
+    a, b = change.a, change.b
+    return type(a) is type(b) is float and abs(a - b) <= CLOSE * max(abs(a), abs(b))

@@ -1,0 +1,85 @@
+"""The laws of a sealed record: its files are as they were sealed, it is whole, and it ends in the final model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from emulator.audit.event_laws import Timeline
+from emulator.audit.format import Row
+from emulator.record.record import FILES, MODEL
+from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
+from network.wire import payload
+
+WORK, HOST, REPLAY = "work.jsonl", "host.json", "replay.json"
+ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # what the laws of a run read beside it
+
+
+def of_run(folder: Path) -> tuple[Seal | None, list[str]]:
+    """The run's seal, and what is not as it was sealed: in its folder, and beside it."""
+    out, faults = folder.resolve().parent, broken(folder)
+    faults += broken(out, {*ABOUT_ALL_RUNS, f"{folder.resolve().name}/{SEAL}"})
+    try:
+        sealed = read_seal(folder)
+    except ValueError:
+        return None, faults
+    if sealed:
+        unsealed = [name for name in OF_RUN if name not in sealed.files and (folder / name).is_file()]
+        faults += [f"{name} is not in the seal" for name in unsealed]
+    return sealed, faults
+
+
+def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
+    """What a sealed record must have, and another one need not: an end."""
+    if sealed is not None:
+        cut = list(_cut(folder))
+        yield from cut
+        if sealed.failure is None and not cut:
+            yield from _missing(folder, timeline, rows)
+    yield from _model(folder, timeline, due=sealed is not None and bool(rows))
+
+
+def _cut(folder: Path) -> Iterator[str]:
+    """Files that end before their last line does."""
+    for name in FILES:
+        path = folder / name
+        if not path.is_file():
+            yield f"form: {name} is missing"
+        elif (content := path.read_bytes()) and not content.endswith(b"\n"):
+            yield f"form: {name} ends in the middle of a line"
+
+
+def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
+    """What a run that has come to its end has written, and the record lacks."""
+    if not (folder / WORK).stat().st_size:
+        yield f"form: {WORK} is empty"
+    if not timeline.rounds:
+        yield "rounds: the run has come to its end, but the record holds no round"
+    for number, round in timeline.rounds.items():
+        if round.stamp is None:
+            yield f"rounds: the run has come to its end, but round {number} was not closed and combined"
+    if len(rows) != len(timeline.rounds):
+        yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {len(timeline.rounds)} rounds"
+
+
+def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
+    """I8, to the end of the chain: the final model is the one that the last round left.  A replay has none."""
+    out = folder.resolve().parent
+    replay = (out / REPLAY).is_file()
+    if not (folder / MODEL).is_file():
+        if due and not replay and (out / HOST).is_file():
+            yield f"I8: {MODEL} is missing"
+        return
+    if replay:
+        yield f"I8: there is a {MODEL}, but a replay trains no model"
+        return
+    try:
+        found = payload.digest(payload.encode({"weights": load((folder / MODEL).read_bytes())}))
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        yield f"I8: {MODEL} holds no model: {' '.join(str(error).split())}"
+        return
+    if timeline.model not in (None, found):
+        yield f"I8: {MODEL} is the model {found}, but the last round left {timeline.model}"

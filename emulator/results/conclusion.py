@@ -1,0 +1,40 @@
+"""summary.json: everything that the record of ended runs adds up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emulator.record.digest import digest
+from emulator.results.caveats import Caveats
+from emulator.results.expectations import judge
+from emulator.results.results import Results
+from emulator.results.verdict import sentence
+
+Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
+
+
+def summed_up(
+    found: Results, failures: Failures, links: Caveats, interrupted: bool = False, cut_short: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The summary of these results; `links` is what was assumed about links.
+
+    `cut_short`: labels of which a record could not be written to its end.
+    """
+    return {
+        **found.summary,
+        "failures": failures,
+        "digest": digest(found.folder),
+        "sentence": _reservation(found, [*failures, *cut_short], interrupted) + sentence(found.summary, found.runs),
+        "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
+        "interrupted": interrupted,
+        "links": links,
+    }
+
+
+def _reservation(found: Results, early: Sequence[str], interrupted: bool) -> str:
+    """What a verdict must not hide: that runs are not what the scenario says."""
+    if interrupted:
+        rounds = sorted(len(rows) for seeds in found.runs.values() for rows in seeds.values())
+        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result: "
+    return f"Some runs ended early ({', '.join(dict.fromkeys(early))}): " if early else ""

@@ -1,0 +1,8 @@
+"""What rows of records written by hand say of models: that they were not evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+METRICS = ("accuracy", "loss", "validation", "initial", "personalised_participants", "personalised")
+NOT_EVALUATED: dict[str, Any] = {**dict.fromkeys(METRICS), "leverage": {}, "numbers": {}}

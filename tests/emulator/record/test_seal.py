@@ -1,0 +1,96 @@
+"""A seal tells what is not as it was; renewing an entry mends nothing else; without an end there is none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from emulator.record.seal import SEAL, State, broken, read_seal, renew, seal_results, seal_run, state
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder of one run, sealed, with a file of somebody else in it."""
+    run = tmp_path / "fedavg-s1"
+    run.mkdir()
+    for name in ("events.jsonl", "rounds.jsonl", "work.jsonl", "final.safetensors"):
+        (run / name).write_text(f"{name}\n")
+    for name in ("scenario.yaml", "summary.json", "report.html", "notes.txt"):
+        (tmp_path / name).write_text(f"{name}\n")
+    seal_run(run)
+    seal_results(tmp_path)
+    return tmp_path
+
+
+def test_a_seal_holds_what_sha256sum_prints(out: Path) -> None:
+    for folder in (out, out / "fedavg-s1"):
+        said = json.loads((folder / SEAL).read_text())["files"]
+        printed = subprocess.run(["sha256sum", *said], cwd=folder, capture_output=True, text=True, check=True).stdout
+        assert {line.split()[1]: line.split()[0] for line in printed.splitlines()} == said
+    assert [*json.loads((out / SEAL).read_text())["files"]] == [
+        *("fedavg-s1/seal.json", "report.html", "scenario.yaml", "summary.json")
+    ]
+
+
+def test_an_untouched_folder_is_whole_and_files_of_others_may_change(out: Path) -> None:
+    (out / "notes.txt").write_text("mine")
+    assert state(out) == State()
+
+
+def test_each_file_that_changed_or_is_gone_is_named(out: Path) -> None:
+    (out / "fedavg-s1" / "rounds.jsonl").write_text("rounds.jsonl")
+    (out / "scenario.yaml").unlink()
+    assert state(out).damaged == ("scenario.yaml is missing", "fedavg-s1/rounds.jsonl is not as it was sealed")
+
+
+def test_a_page_that_is_made_again_is_sealed_again_and_nothing_else_is(out: Path) -> None:
+    (out / "report.html").write_text("another")
+    (out / "summary.json").write_text("{}")
+    renew(out, ["report.html", "map.json"])
+    assert broken(out) == ["summary.json is not as it was sealed"]
+
+
+def test_a_folder_without_a_seal_gets_none_from_a_page(out: Path) -> None:
+    (out / SEAL).unlink()
+    renew(out, ["report.html"])
+    assert not (out / SEAL).exists()
+    assert state(out) == State(unsealed=(out.name,))
+
+
+def test_a_run_that_is_sealed_anew_breaks_the_seal_above_it(out: Path) -> None:
+    (out / "fedavg-s1" / "rounds.jsonl").write_text("forged")
+    seal_run(out / "fedavg-s1")
+    assert state(out).damaged == ("fedavg-s1/seal.json is not as it was sealed",)
+
+
+def test_why_a_run_failed_is_sealed_too(out: Path) -> None:
+    seal_run(out / "fedavg-s1", "too few replies")
+    sealed = read_seal(out / "fedavg-s1")
+    assert sealed
+    assert sealed.failure == "too few replies"
+
+
+SPOILED = {
+    "nothing": "",
+    "no object": "[]",
+    "no files": "{}",
+    "a path that leads out": json.dumps({"files": {"../secret": hashlib.sha256(b"").hexdigest()}}),
+    "no digest": json.dumps({"files": {"events.jsonl": 5}}),
+    "too deep": "[" * 100_000,
+    "failure is no text": json.dumps({"failure": 5, "files": {}}, indent=1) + "\n",
+}
+
+
+@pytest.mark.parametrize("text", SPOILED.values(), ids=SPOILED)
+def test_a_damaged_seal_is_damage(out: Path, text: str) -> None:
+    (out / "fedavg-s1" / SEAL).write_text(text)
+    with pytest.raises(ValueError, match="seal.json is not as"):
+        read_seal(out / "fedavg-s1")
+    assert "fedavg-s1/seal.json is not as fedlapse writes it" in state(out).damaged
+    seal_before = (out / "fedavg-s1" / SEAL).read_text()
+    renew(out / "fedavg-s1", ["events.jsonl"])
+    assert (out / "fedavg-s1" / SEAL).read_text() == seal_before
