@@ -205,6 +205,27 @@ MUTANTS = [
         'web.TCPSite(server_side, "0.0.0.0", 0)',
         "tests/emulator/play/test_over_sockets.py",
     ),
+    Mutant(
+        "an upload that is still on its way may be spoken for",
+        "emulator/conversation/http.py",
+        'if flight is None or flight.direction != "up" or not flight.landed:',
+        'if flight is None or flight.direction != "up":',
+        "tests/emulator/conversation/test_http.py",
+    ),
+    Mutant(
+        "any upload in flight may be spoken for",
+        "emulator/conversation/http.py",
+        'return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)',
+        "return True",
+        "tests/emulator/conversation/test_http.py",
+    ),
+    Mutant(
+        "whoever names a device speaks for it",
+        "emulator/conversation/http.py",
+        "if line is None or not hmac.compare_digest(said, _bearer(line).encode()):",
+        "if line is None:",
+        "tests/emulator/conversation/test_http.py",
+    ),
 ]
 
 

@@ -1,0 +1,60 @@
+"""Which reply speaks for a device; the links and the device are played."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from emulator.conversation.http import Reception, WebLine
+from emulator.record.call import Call
+from emulator.worlds.interface import Parcel
+from network.wire.payload import NOTHING
+
+REPLY = Parcel.of({"round": 3, "examples": 1}, NOTHING)
+SIZE = sum(REPLY.sizes.values())
+
+
+def line_of(*flights: Any) -> WebLine:
+    device = Mock()
+    device.name = "a"
+    return WebLine(Mock(), Mock(flying=dict(zip("a", flights, strict=False))), device)
+
+
+def flight(direction: str = "up", landed: bool = True, round: int = 3, nbytes: int = SIZE) -> Any:
+    return Mock(direction=direction, landed=landed, call=Call("a", round), nbytes=nbytes)
+
+
+def test_the_upload_that_the_links_have_just_let_through_is_expected() -> None:
+    assert line_of(flight()).expects(REPLY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [flight(direction="down"), flight(landed=False), flight(round=2), flight(nbytes=SIZE + 1), flight(nbytes=SIZE - 1)],
+    ids=["a download", "still on its way", "of another round", "a longer one", "a shorter one"],
+)
+def test_no_other_message_is_spoken_for(other: Any) -> None:
+    assert not line_of(other).expects(REPLY)
+
+
+def test_nobody_answers_for_a_device_that_sends_nothing() -> None:
+    assert not line_of().expects(REPLY)
+
+
+@pytest.mark.parametrize("path", ["/next?device=a&resting=1", "/reply?device=a"])
+def test_who_has_not_the_device_s_token_is_turned_away_and_counted(path: str) -> None:
+    line = line_of(flight())
+    reception = Reception({"a": line, "b": line_of()}, largest=SIZE)
+    handler = reception._following if path.startswith("/next") else reception._reply
+    strangers = ["", "Bearer ", f"Bearer {reception.lines['b'].token}", line.token, f"Bearer {line.token}x", "Bearer é"]
+    for said in strangers:
+        with pytest.raises(web.HTTPUnauthorized):
+            asyncio.run(handler(make_mocked_request("POST", path, headers={"Authorization": said})))
+    assert reception.strangers == len(strangers)
+    assert not line.replies.items
+    assert not line.polls
