@@ -182,7 +182,7 @@ class Algorithm(Protocol):
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """Whether `cohort` may be given a random part of the devices on line instead of all: a large fleet is then not
+        """Whether `cohort` may be given a random part of the devices online instead of all: a large fleet is then not
         looked through in each round."""
 
     @property
@@ -207,7 +207,7 @@ class Algorithm(Protocol):
         work.  `check` plays at least one round of each kind and weighs them by how often they occur."""
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Which of `names` (on line and idle now, sorted) are asked in this round: `count` of them, as a rule.
+        """Which of `names` (online and idle now, sorted) are asked in this round: `count` of them, as a rule.
 
         The round then closes with the replies that the scenario asks for; with those of all asked if they are
         more than `count`, as in a round in which the whole fleet is retrained.

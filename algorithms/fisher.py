@@ -11,7 +11,7 @@ from algorithms.algorithm import Reply, Tensors
 
 
 def positive(importance: Tensors) -> Tensors:
-    """As received, with 0 for less than none, which a lossy encoding may leave of little."""
+    """Importance with negative values set to 0; a lossy encoding can make small values negative."""
     return {name: value.clamp(min=0) for name, value in importance.items()}
 
 

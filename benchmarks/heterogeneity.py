@@ -5,7 +5,7 @@
     python -m benchmarks.heterogeneity rounds.max=200          with changes, as `fedlapse compare` takes them
 
 The scenario's first algorithm is played as it is, and once more with an even fleet: all devices are of one class and
-always on line, and no round has a deadline.  Examples, links and seeds stay as they were.  FLASH's figures are those of
+always online, and no round has a deadline.  Examples, links and seeds stay as they were.  FLASH's figures are those of
 its abstract (Yang et al., IEEE TMC 2022), over other data and real logs of phones: shown, and never judged.
 """
 
@@ -63,7 +63,7 @@ class Fleet:
 
 
 def even(scenario: Scenario, like: str) -> Scenario:
-    """The same with devices that are all as the group `like` and always on line, and without a deadline.
+    """The same with devices that are all as the group `like` and always online, and without a deadline.
 
     What a device draws goes by its name, so who takes long in its group takes long here.  Raises BadScenario.
     """

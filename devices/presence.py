@@ -1,4 +1,4 @@
-"""When a device is on line."""
+"""When a device is online."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float tells every change of a
 
 
 class Availability(Protocol):
-    """When a device is on line: pure questions, whose answers never depend on what was asked before.
+    """When a device is online: pure questions, whose answers never depend on what was asked before.
 
     Times are seconds since the run began.  ValueError for a time that is not a number.
     """
 
     @property
     def always(self) -> bool:
-        """Whether it never goes off line."""
+        """Whether it never goes offline."""
 
     def on(self, t: float) -> bool:
-        """Whether the device is on line at `t`."""
+        """Whether the device is online at `t`."""
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
 
     def next_off(self, t: float) -> float:
         """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
@@ -35,7 +35,7 @@ class Availability(Protocol):
 
 @dataclass(frozen=True)
 class Presence:
-    """A device is on line except in the `off` intervals [t0, t1), in seconds since the run began.
+    """A device is online except in the `off` intervals [t0, t1), in seconds since the run began.
 
     They may be given in any order; those that touch or overlap are merged, and t1 may be infinite.  Asking
     never changes the answer.  Raises ValueError unless 0 <= t0 < t1 in each.  Source: docs/design/devices.md §4.
@@ -51,15 +51,15 @@ class Presence:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes off line."""
+        """Whether it never goes offline."""
         return not self.off
 
     def on(self, t: float) -> bool:
-        """Whether the device is on line at `t`; raises ValueError if `t` is not a number."""
+        """Whether the device is online at `t`; raises ValueError if `t` is not a number."""
         return self._around(t) is None
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         around = self._around(t)
         return t if around is None else around[1]
 
@@ -82,7 +82,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recording of `period` seconds that repeats: on line in the intervals [t0, t1) of it, else off.
+    """A recording of `period` seconds that repeats: online in the intervals [t0, t1) of it, else off.
 
     The run begins `offset` seconds into it.  FedScale's behaviour traces are read so: at t, what was recorded at
     t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
@@ -107,16 +107,16 @@ class Recorded:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes off line."""
+        """Whether it never goes offline."""
         return self.intervals == ((0.0, self.period),)
 
     def on(self, t: float) -> bool:
-        """Whether the device is on line at `t`."""
+        """Whether the device is online at `t`."""
         phase = self._phase(t)
         return any(start <= phase < end for start, end in self._before(phase))
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         if not self.intervals or t == math.inf:
             return math.inf
         if self.on(t):
@@ -160,7 +160,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Together:
-    """On line while all `parts` are: eligible is who charges, and has an unmetered link, and is idle.
+    """Online while all `parts` are: eligible is who charges, and has an unmetered link, and is idle.
 
     Where no common second is found within HOPS sessions, the answer is never.
     """
@@ -169,15 +169,15 @@ class Together:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes off line."""
+        """Whether it never goes offline."""
         return all(part.always for part in self.parts)
 
     def on(self, t: float) -> bool:
-        """Whether the device is on line at `t`."""
+        """Whether the device is online at `t`."""
         return all(part.on(t) for part in self.parts)
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is on line: `t` itself if it is; inf if never."""
+        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         for _ in range(HOPS):
             following = max((part.next_on(t) for part in self.parts), default=t)
             if following == t or following == math.inf:

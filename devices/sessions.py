@@ -35,18 +35,18 @@ class Sessions:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes off line."""
+        """Whether it never goes offline."""
         return False
 
     def on(self, t: float) -> bool:
-        """Whether the device is on line at `t`.
+        """Whether the device is online at `t`.
 
         Raises ValueError for a time that is not finite or before 0, and Undrawn for one beyond MOST changes.
         """
         return self._on_after(self._passed(t))
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is on line: `t` itself if it is."""
+        """The first instant from `t` on at which the device is online: `t` itself if it is."""
         return self._next(t, True)
 
     def next_off(self, t: float) -> float:
@@ -95,7 +95,7 @@ class Sessions:
         return {**self.__dict__, "_state": {}}
 
     def _first(self, rng: np.random.Generator) -> bool:
-        """Whether the device is on line when the run begins."""
+        """Whether the device is online when the run begins."""
         raise NotImplementedError
 
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
@@ -105,9 +105,9 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Renewal(Sessions):
-    """Sessions on and off line follow each other, each lognormal: means in seconds, and coefficients of variation.
+    """Sessions online and offline follow each other, each lognormal: means in seconds, and coefficients of variation.
 
-    The run begins at a random instant of an old process: on line with the share of the time that it is, in a session
+    The run begins at a random instant of an old process: online with the share of the time that it is, in a session
     that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
     Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
     """
@@ -175,7 +175,7 @@ class Diurnal(Sessions):
             raise ValueError(f"local is {self.local}; it must be an hour of the day")
 
     def share(self, hour: float) -> float:
-        """How probable it is that the device is on line at this hour of its day, in an old process.
+        """How probable it is that the device is online at this hour of its day, in an old process.
 
         p' = arrive (1 - p) - leave p over a day is p -> a p + b; the p that a day leaves as it is.
         """
@@ -233,7 +233,7 @@ def _reached(sums: list[float], clock: float, more: float) -> float:
 
 @lru_cache(maxsize=64)
 def _at_midnight(arrive: tuple[float, ...], leave: tuple[float, ...]) -> float:
-    """How probable it is that a device is on line then: the same for all of a fleet."""
+    """How probable it is that a device is online then: the same for all of a fleet."""
     a, b = _day(arrive, leave, 24.0)
     return b / (1 - a)
 

@@ -1,4 +1,4 @@
-"""When phones were on line, from others' logs: FedScale's behaviour trace and FLASH's state logs."""
+"""When phones were online, from others' logs: FedScale's behaviour trace and FLASH's state logs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
 def read_behaviour(path: str | Path) -> tuple[Log, ...]:
     """FedScale's client_behave_trace, pickle or JSON: {client: {active: [s], inactive: [s], finish_time: s, ...}}.
 
-    A client is on line from active[i] to inactive[i], at t modulo finish_time.  Raises BadLog.
+    A client is online from active[i] to inactive[i], at t modulo finish_time.  Raises BadLog.
     """
     name = str(path)
     return tuple(_behaviour(name, client, entry) for client, entry in _table(name).items())

@@ -113,7 +113,7 @@ def _presence(declared: Declared, name: str, visit: Visit, round: Round, now: fl
     """It goes off and comes back when the scenario says so."""
     presence, t = declared.devices[name].presence, round.open.t
     if declared.virtual and not presence.on(t):
-        yield "scenario", round.open, f"asks {name!r}, which is off line"
+        yield "scenario", round.open, f"asks {name!r}, which is offline"
     for line in (line for away in visit.away for line in (away.start, away.stop) if line):
         t = presence.next_off(t) if line.event == "off" else presence.next_on(t)
         if line.t < t - slack(line.t) or (declared.virtual and line.t > t + slack(line.t)):

@@ -48,7 +48,7 @@ def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
 
 def _spans(rounds: Mapping[int, Round], now: float) -> Iterator[tuple[str, Span]]:
     """Each device, and all that it did."""
-    asked: dict[str, float] = {}  # device -> when it was next asked: it was on line then
+    asked: dict[str, float] = {}  # device -> when it was next asked: it was online then
     for round in reversed(list(rounds.values())):
         for device, visit in round.visits.items():
             for stretch in chain(visit.earlier, visit.did.values(), visit.away):

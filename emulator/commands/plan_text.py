@@ -146,7 +146,7 @@ def _shared_rates(link: SharedLink) -> str:
 def _called(group: Group) -> str:
     sometimes = group.sometimes_off - group.never_on
     off = f"\n{sometimes} off at times" if sometimes else ""
-    never = f"\n{group.never_on} never on line" if group.never_on else ""
+    never = f"\n{group.never_on} never online" if group.never_on else ""
     return f"{group.count} {escape(group.name)}{off}{never}"
 
 

@@ -72,7 +72,7 @@ class Attendant:
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
         self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
-        self.off = False  # it has gone off line since it was last asked
+        self.off = False  # it has gone offline since it was last asked
 
     async def attend(self, channel: DeviceEnd) -> None:
         """Answers one request after the other.  Never returns: the world's end ends it."""
@@ -108,13 +108,13 @@ class Attendant:
             self.ticket = None
 
     def vanish(self) -> None:
-        """It goes off line now: it computes no more, and what it was doing it will not go on with."""
+        """It goes offline now: it computes no more, and what it was doing it will not go on with."""
         self.off = True
         if self.bench.cut("off"):
             self.drop()
 
     def asked(self) -> None:
-        """Something is sent to it, so it is on line."""
+        """Something is sent to it, so it is online."""
         self.off = False
         self.bench.go_on()
 

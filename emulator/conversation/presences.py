@@ -1,4 +1,4 @@
-"""Who is off line: the devices of open rounds are watched as they go and come back."""
+"""Who is offline: the devices of open rounds are watched as they go and come back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESTARTS = 10_000  # of one device in one round: its sessions are shorter than w
 
 
 class Presences:
-    """Writes down when a device of an open round goes off line and comes back, and tells its line.
+    """Writes down when a device of an open round goes offline and comes back, and tells its line.
 
     Nothing else decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
     `stragglers` are the devices that go on after the close of their round; its owner keeps the mapping up to date.
@@ -34,7 +34,7 @@ class Presences:
         self.stragglers, self.patient = stragglers, patient
 
     def follow(self, play: Play) -> None:
-        """Starts a watch for each device asked that is not always on line."""
+        """Starts a watch for each device asked that is not always online."""
         for name in play.round.asked:
             if not self.fleet[name].presence.always:
                 play.watches[name] = self.world.start(self._watch(play, name))
@@ -89,7 +89,7 @@ class Presences:
         awaited = self._awaited(play)
         if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
             raise RunFailed(
-                f"{call.device} went off line {times} times in round {call.round} and began again each time; "
+                f"{call.device} went offline {times} times in round {call.round} and began again each time; "
                 f"give longer sessions, `when_off: pause`, `transfers: resume`, or a deadline_s"
             )
 

@@ -66,7 +66,7 @@ class Bench:
         return True
 
     def go_on(self) -> None:
-        """The device is back, or on line because it is asked."""
+        """The device is back, or online because it is asked."""
         if self.away:
             if self.call:
                 self.load(self.call, self.bill)

@@ -20,7 +20,7 @@ class RoundRules:
     min_replies: int = 1  # with fewer the model stays and the round has failed
     cycle_seconds: float | None = None  # the data of cycle c come c times so late; None: as soon as they are wanted
     finish_stragglers: bool = False  # let them end after the close, instead of stopping them
-    computing: str = "lose"  # lose | pause | restart: what becomes of it when its device goes off line
+    computing: str = "lose"  # lose | pause | restart: what becomes of it when its device goes offline
     transfers: str = "lose"  # lose | restart | resume: the same of them
 
 

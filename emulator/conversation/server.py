@@ -67,7 +67,7 @@ class Server:
         """Plays the rounds that the rules allow.  `after` is told of each round and the model it led to, and of the
         first model (a Play of round -1); it returns False for enough.
 
-        Raises RunFailed if three rounds in a row fail, or if no device will ever be on line again.
+        Raises RunFailed if three rounds in a row fail, or if no device will ever be online again.
         """
         self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
         going_on = await after(self._play_of(-1, ()), self.state)
@@ -102,7 +102,7 @@ class Server:
     def _too_few(self, last: Round) -> str:
         advice = "allow a longer deadline_s, or ask more devices"
         if len(last.lost) > len(last.late()):
-            advice = "devices went off line; look at `presence` of the fleet, or ask more devices"
+            advice = "devices went offline; look at `presence` of the fleet, or ask more devices"
         if last.refused and (refusal := self.exchange.last):
             advice = f"the last refused reply: {refusal.text}{FINITE if refusal.kind == 'values' else ''}"
         return (
@@ -118,10 +118,10 @@ class Server:
         return self.algorithm.cohort(number, names, self.rules.ask, root)
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
-        """The devices that are on line and idle, sorted; waits while there are none.
+        """The devices that are online and idle, sorted; waits while there are none.
 
         Of a large fleet, where that does for the algorithm, `few` of them: the first in an order that `root` draws, so
-        that any of those on line are as likely to be asked as any others, and hardly any others are made.
+        that any of those online are as likely to be asked as any others, and hardly any others are made.
         """
         while True:
             if self.always_on and not self.stragglers:
@@ -140,7 +140,7 @@ class Server:
         """Waits until a device comes back, or a straggler ends."""
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
-                f"after second {self.world.now():.0f} no device is ever on line; look at `presence` of the fleet"
+                f"after second {self.world.now():.0f} no device is ever online; look at `presence` of the fleet"
             )
         self.freed = self.world.signal()
         if seconds == math.inf:

@@ -36,7 +36,7 @@ class Play:
     replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
     asks: dict[str, Task] = field(default_factory=dict)
     watches: dict[str, Task] = field(default_factory=dict)
-    away: set[str] = field(default_factory=set)  # of those asked: off line now
+    away: set[str] = field(default_factory=set)  # of those asked: offline now
 
     @property
     def settled(self) -> bool:

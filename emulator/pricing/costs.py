@@ -85,7 +85,7 @@ class Costs:
         return self._load(round, examples, kinds=frozenset(kinds), memory=frozenset(memory))
 
     def heaviest(self) -> Load:
-        """Of a round after the first, on a device with the most examples that receives all kinds."""
+        """The largest load of any device: most examples, all message kinds, in a round after the first."""
         examples = max(len(part) for name in some(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 

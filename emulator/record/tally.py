@@ -68,7 +68,7 @@ class Bill:
         return replace(self, seconds={phase: more * s for phase, s in self.seconds.items()}, throttled=throttled)
 
     def part(self, share: float) -> Bill:
-        """Such a part of the same."""
+        """This bill times `share`."""
         flops, seconds = ({phase: share * n for phase, n in what.items()} for what in (self.flops, self.seconds))
         return replace(self, flops=flops, seconds=seconds)
 
@@ -117,7 +117,7 @@ class Usage:
 
     useful: float  # of a device that counts, without what was started again
     wasted: float
-    idle: float  # between what it did, before, and after; also while off line
+    idle: float  # between what it did, before, and after; also while offline
     computing: float
     sending: float  # and receiving
 
@@ -202,7 +202,7 @@ def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
 def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], length: float) -> dict[str, Any]:
     """Where the seconds of a round went: the path of the device whose reply closed it.  Sums to `length`.
 
-    `wait_s` is what this path does not explain: nobody on line, a deadline, a device that was lost.
+    `wait_s` is what this path does not explain: nobody online, a deadline, a device that was lost.
     """
     path: dict[str, Any] = {
         "device": device,

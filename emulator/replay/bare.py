@@ -30,7 +30,7 @@ class Setting:
     server: Device
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells
-    always_on: bool = False  # whether it is known that no device ever goes off line
+    always_on: bool = False  # whether it is known that no device ever goes offline
 
     @classmethod
     def of(cls, scenario: Scenario, name: str = "as recorded") -> Setting:

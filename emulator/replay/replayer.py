@@ -153,7 +153,7 @@ class Check:
     def asked(self, number: int, names: Sequence[str]) -> None:
         self.number, said = number, self.script.rounds[number].asked
         if tuple(names) != said:
-            self.part(number, f"asks {_others(names, said)}: other devices are on line and idle")
+            self.part(number, f"asks {_others(names, said)}: other devices are online and idle")
 
     @property
     def model(self) -> int:

@@ -76,7 +76,7 @@ def figure(runs: Runs) -> Figure | None:
     )
     caption = (
         "Mean over seeds of whole runs: of each round, the path of the device whose reply closed it; "
-        "waiting is what that path does not explain (nobody on line, a deadline, a device that was lost)."
+        "waiting is what that path does not explain (nobody online, a deadline, a device that was lost)."
     )
     description = "Seconds of the critical path, one stacked bar for each algorithm. " + " ".join(sentences(runs))
     return Figure(

@@ -78,7 +78,7 @@ def usage(runs: Runs) -> Figure | None:
     caption = (
         "The time of all devices that were asked, each from the opening of a round to its close; mean over seeds of "
         "whole runs. Useful: receiving, computing or sending for a reply that counted. Wasted: the same for one that "
-        "did not count, or what had to be done again. Idle: waiting for the others to end, or off line."
+        "did not count, or what had to be done again. Idle: waiting for the others to end, or offline."
     )
     return Figure(
         "usage",

@@ -1,4 +1,4 @@
-"""report.html: one file that opens off line, with everything to draw it, to read it and to run it again inside."""
+"""report.html: one file that opens offline, with everything to draw it, to read it and to run it again inside."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def outdated(folder: Path, digest: str | None) -> bool:
 
 
 def page(shown: Figure, about: str) -> str:
-    """A page by itself, which opens off line."""
+    """A page by itself, which opens offline."""
     import vl_convert
 
     drawn = vl_convert.vegalite_to_svg(_spec(shown))

@@ -55,7 +55,7 @@ class Study:
     asked: int = 1  # devices that a round asks
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
-    always_on: bool = False  # whether it is known that no device ever goes off line
+    always_on: bool = False  # whether it is known that no device ever goes offline
 
     @property
     def data(self) -> Dataset:

@@ -221,7 +221,7 @@ class Passage:
     def after(self, landed: float) -> Connection | None:
         """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
 
-        A flight that is cut leaves none: who is off line has lost its connection.
+        A flight that is cut leaves none: who is offline has lost its connection.
         """
         if self.opened is None:
             return None

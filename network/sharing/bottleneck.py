@@ -225,7 +225,7 @@ class Bottleneck:
             heappush(self._changes, (flow.change, flow.number, flow))
 
     def _recap(self, flow: Flow) -> None:
-        """Its cap is another one from now on; its group stays as it is where it may, and with it when it is due."""
+        """The flow's cap changed: re-rank it, and move it across the border only if the order of caps demands it."""
         self._settle()
         self._reserved -= flow.wide * flow.capped
         self._look(flow)

@@ -1,4 +1,4 @@
-"""When the devices of a scenario are on line: absences that are said, logs of others' phones, and what is drawn."""
+"""When the devices of a scenario are online: absences that are said, logs of others' phones, and what is drawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 20_000_000  # comings and goings that are drawn for a whole fleet before 
 
 
 def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
-    """When one device is on line: while all that is said of its group allows it.
+    """When one device is online: while all that is said of its group allows it.
 
     What it draws it draws for all seeds: a user of the log and the place in it, its sessions, its hour of the day.
     Raises BadScenario for a log that cannot be read, or that goes on for too many sessions that are drawn.
@@ -44,7 +44,7 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
 
 
 def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
-    """Why it cannot be known in time who is on line after so many seconds; None if it can."""
+    """Why it cannot be known in time who is online after so many seconds; None if it can."""
     each = seconds * _pace(said)
     if each <= LONGEST and each * devices <= MOST:
         return None

@@ -61,11 +61,11 @@ def _check_presence(device: Device) -> None:
     try:
         device.presence.next_on(0.0)
     except Undrawn as error:
-        raise BadScenario(f"fleet: {device.name} is not found on line: {error}") from None
+        raise BadScenario(f"fleet: {device.name} is not found online: {error}") from None
 
 
 def always_on(scenario: Scenario) -> bool:
-    """Whether no device ever goes off line, as far as can be told without making them."""
+    """Whether no device ever goes offline, as far as can be told without making them."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
 
 

@@ -1,4 +1,4 @@
-"""The reports of real runs in a real browser: silent, off line, every chart drawn, and a round can be chosen."""
+"""The reports of real runs in a real browser: silent, offline, every chart drawn, and a round can be chosen."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""When phones were on line, by hand-made logs."""
+"""When phones were online, by hand-made logs."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_recording_without_length_is_refused(period, offset):
 
 
 def sessions(model, n):
-    """Lengths of the first n sessions on and off line that begin after 0."""
+    """Lengths of the first n sessions online and offline that begin after 0."""
     t, lengths = model.next_on(model.next_off(0.0)), {True: [], False: []}
     for _ in range(n):
         off = model.next_off(t)

@@ -53,7 +53,7 @@ def traced(tmp_path, monkeypatch):
 
 
 def scenario(one, other, algorithm="fedavg", off=(), **changes):
-    """Phones on the first link, Pis on the second; these may be off line."""
+    """Phones on the first link, Pis on the second; these may be offline."""
     fleet = [{**PHONES, "link": one}, {**PIS, "link": other, "presence": {"off": off}}]
     more = {"network": {"model": "tcp"}, "topology": TOPOLOGY, "fleet": fleet, "algorithms": [algorithm], "seeds": [1]}
     return build(merged(SMALL, merged({**more, "evaluate": {"every": 0}}, changes)))

@@ -118,7 +118,7 @@ def test_the_server_waits_for_the_first_device_that_comes_back(play):
 def test_a_fleet_that_never_comes_back_ends_the_run_with_the_reason(play):
     gone = [{**group, "presence": {"off": [[0.05, math.inf]]}} for group in fleet({})]
     run = play(fleet=gone, rounds={"max": 5})
-    assert "no device is ever on line" in run.outcome.failure
+    assert "no device is ever online" in run.outcome.failure
     assert run.rounds[0]["lost"] == 4
 
 

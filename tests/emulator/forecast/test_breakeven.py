@@ -208,7 +208,7 @@ def test_a_deadline_bites_when_more_than_a_tenth_of_the_replies_are_late():
     assert too_late(of(10.0, asked=14, counted=8, late=6), needed=10, deadline=3.0)
     assert not too_late(of(10.0, asked=14, counted=9, late=5), needed=10, deadline=3.0)
     assert not too_late(of(10.0, asked=14, counted=8, lost=6), needed=10, deadline=3.0)  # these had vanished
-    assert not too_late(of(10.0, asked=4, counted=4), needed=10, deadline=3.0)  # no more were on line
+    assert not too_late(of(10.0, asked=4, counted=4), needed=10, deadline=3.0)  # no more were online
     assert not too_late(of(10.0, asked=14, counted=8, late=6), needed=10, deadline=None)
 
 

@@ -348,7 +348,7 @@ def test_groups_that_are_never_there_are_named(planned):
     assert plan.warnings[0] == "group ghosts is never online; look at its `presence`"
     assert plan.warnings[1].startswith("group sleepers is offline until 9000 s, and the longest run takes about ")
     assert len(plan.warnings) == 2
-    assert "2 never on line" in text(plan)
+    assert "2 never online" in text(plan)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""When the devices of a scenario are on line: each kind by what its source says, and each device on its own."""
+"""When the devices of a scenario are online: each kind by what its source says, and each device on its own."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_rates_that_change_nothing_are_refused():
 
 
 def test_kinds_that_must_hold_together_are_drawn_independently():
-    """Each kind alone has half of the devices on line, so two have a quarter; 4 sigma of 400 draws are 0.087."""
+    """Each kind alone has half of the devices online, so two have a quarter; 4 sigma of 400 draws are 0.087."""
     flat = Diurnal(arrive=(0.5,) * 24, leave=(0.5,) * 24)
     said = Presence(renewal=Renewal(mean_on_s=600, mean_off_s=600), diurnal=flat)
     on = [presence(f"a-{number}", said, 0).on(0.0) for number in range(400)]
@@ -168,7 +168,7 @@ def test_a_log_that_goes_on_for_more_sessions_than_are_drawn_is_refused(tmp_path
 def test_kinds_that_never_meet_as_far_as_they_are_drawn_are_refused(monkeypatch):
     monkeypatch.setattr("devices.sessions.MOST", 50)
     sessions = {"off": [[0, 100]], **QUICK}
-    with pytest.raises(BadScenario, match="phone-mid-0 is not found on line: presence is drawn for 50"):
+    with pytest.raises(BadScenario, match="phone-mid-0 is not found online: presence is drawn for 50"):
         fleet(build(merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "presence": sessions}]})))
 
 
@@ -189,7 +189,7 @@ def test_work_that_begins_again_for_ever_ends_in_a_line(play, monkeypatch):
     run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "resume"})
     name, said = run.outcome.failure.removeprefix("fedavg, seed 1: ").split(" ", 1)
     begun = Counter(line["device"] for line in run.of("compute.start"))
-    assert said.startswith(f"went off line {begun[name]} times in round 0 and began again each time; give longer")
+    assert said.startswith(f"went offline {begun[name]} times in round 0 and began again each time; give longer")
     assert min(begun.values()) == 20  # nobody was left who might have ended
 
 

@@ -286,7 +286,7 @@ AWAY = {"presence": {"off": [[0, 5]]}}
 
 
 def test_of_a_large_fleet_any_of_those_on_line_and_idle_are_as_likely_to_be_asked(monkeypatch):
-    """A third is off line; of the others 100 rounds ask 20 each: 200 of every tenth part."""
+    """A third is offline; of the others 100 rounds ask 20 each: 200 of every tenth part."""
     monkeypatch.setattr("emulator.conversation.server.EACH", 5)
     server, ask = called(large(group(1000, name="on"), group(437, name="off", **AWAY)))
     busy = ["on-007", "on-992"]
@@ -323,7 +323,7 @@ def test_a_run_of_a_hundred_thousand_makes_those_who_stand_for_it_and_those_aske
     sessions = {"renewal": {"mean_on_s": 1800, "mean_off_s": 1800}}
     scenario = large(group(100_000, presence=sessions), rounds={"max": 3, "fraction": 0.0002, "deadline_s": 600})
     assert play_scenario(scenario, Settings(workers=0, out=tmp_path / "out", quiet=True)) == 0
-    assert made["devices"] <= SOME + 3 * 20 * 3  # every other one is off line
+    assert made["devices"] <= SOME + 3 * 20 * 3  # every other one is offline
     assert made["links"] <= SOME + 3 * 20
     assert audit_run(tmp_path / "out" / "fedavg-s1") == []
     told = json.loads((tmp_path / "out" / "split.json").read_text())["seeds"]["1"]
