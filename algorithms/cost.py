@@ -277,8 +277,11 @@ def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Par
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
-    gradients = torch.autograd.grad(loss(model(x), y).mean(), chosen, create_graph=True)
-    torch.autograd.grad(gradients, chosen, grad_outputs=[torch.empty_like(g) for g in gradients])
+    mean = loss(model(x), y).mean()
+    gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
+    varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative
+    if varying:
+        torch.autograd.grad(varying, chosen, grad_outputs=[torch.empty_like(g) for g in varying], allow_unused=True)
 
 
 RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], None]] = {

@@ -191,7 +191,8 @@ def _fast(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
 def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors | None:
     """Sums of |g| or g² over the examples of one chunk, from one batched backward; None if that cannot be done.
 
-    Needs trainable layers that are Linear or Conv2d, each used once; `model` is in the mode it is to be run in.
+    Needs trainable layers that are Linear or Conv2d, each used once or not at all; `model` is in the mode it is to be
+    run in.
     cost.py counts what this moves.
     """
     if not _plain(model):
@@ -216,14 +217,14 @@ def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -
             hook.remove()
     if not _once(total, layers, calls, len(x)):
         return None
-    edges = [calls[name][0][1] for name in layers]
-    deltas = torch.autograd.grad(total, edges)
+    called = {name: call[0] for name, call in calls.items() if call}
+    deltas = torch.autograd.grad(total, [edge for _, edge in called.values()])
     sums: Tensors = {}
-    for (name, layer), delta in zip(layers.items(), deltas, strict=True):
-        inputs = calls[name][0][0]
-        for part, value in _sums(layer, inputs, delta, kind).items():
+    for (name, (inputs, _)), delta in zip(called.items(), deltas, strict=True):
+        for part, value in _sums(layers[name], inputs, delta, kind).items():
             sums[f"{name}.{part}" if name else part] = value
-    return sums
+    unreached = {name: p for name, p in _trainable(model).items() if name not in sums}
+    return sums | {name: torch.zeros_like(p) for name, p in unreached.items()}
 
 
 def _once(
@@ -232,16 +233,19 @@ def _once(
     calls: dict[str, list[tuple[Tensor, GradientEdge]]],
     examples: int,
 ) -> bool:
-    """Whether each layer was called once, one row or image per example, and no parameter was used besides."""
+    """Whether each layer was called once at most, one row or image per example, and no parameter was used besides."""
+    if not any(calls.values()):
+        return False
     nodes, uses = _graph(total)
     for name, layer in layers.items():
-        if len(calls[name]) != 1:
+        for inputs, edge in calls[name]:
+            dimensions = 2 if isinstance(layer, nn.Linear) else 4
+            if inputs.dim() != dimensions or len(inputs) != examples or edge.node not in nodes:
+                return False
+        trained = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
+        if len(calls[name]) > 1 or any(uses.get(id(parameter), 0) != len(calls[name]) for parameter in trained):
             return False
-        inputs, edge = calls[name][0]
-        dimensions = 2 if isinstance(layer, nn.Linear) else 4
-        if inputs.dim() != dimensions or len(inputs) != examples or edge.node not in nodes:
-            return False
-    return all(uses.get(id(p)) == 1 for layer in layers.values() for p in layer.parameters(False) if p.requires_grad)
+    return True
 
 
 def _graph(total: Tensor) -> tuple[set[Node], dict[int, int]]:
