@@ -20,7 +20,7 @@ from algorithms.fisher import density
 from algorithms.importance import Kind, importance
 from algorithms.local import STRONGEST, fit, forms
 
-FISHERS: dict[str, Kind] = {"empirical": "sq", "true": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
+FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class FedCurv(FedAvg):
     upload: Literal["paper", "lean"] = "paper"
     """What a device uploads: θ̂, Î and their product Î⊙θ̂ (paper), or only θ̂ and Î (lean), which the server
     multiplies, so that it has to see each upload."""
-    fisher: Literal["empirical", "true", "sampled", "batch_squared"] = "empirical"
+    fisher: Literal["empirical", "exact", "sampled", "batch_squared"] = "empirical"
     """How the Fisher diagonal Î is estimated from squared gradients: with the examples' labels (empirical), expected
-    over the model's labels (true), with labels drawn from the model (sampled), or of whole batches (batch_squared)."""
+    over the model's labels (exact), with labels drawn from the model (sampled), or of whole batches (batch_squared)."""
     participation: Literal["counted", "last_round"] = "counted"
     """Devices whose curvature enters the sums: all devices, each with its last counted upload (counted), or only
     those of the last round (last_round)."""

@@ -103,7 +103,7 @@ def test_own_parts_of_few_coordinates_leave_nothing_negative(
 
 @pytest.mark.parametrize(
     ("fisher", "kind"),
-    [("empirical", "sq"), ("true", "true"), ("sampled", "sampled"), ("batch_squared", "batch_squared")],
+    [("empirical", "sq"), ("exact", "true"), ("sampled", "sampled"), ("batch_squared", "batch_squared")],
 )
 def test_each_fisher_is_that_of_the_trained_model(curved: Any, fisher: Any, kind: Any) -> None:
     fleet = curved(FedCurv(ROUGH, fisher=fisher))
@@ -117,7 +117,7 @@ def test_each_fisher_is_that_of_the_trained_model(curved: Any, fisher: Any, kind
 
 def test_the_fishers_differ(curved: Any) -> None:
     found = []
-    for fisher in ("empirical", "true", "sampled", "batch_squared"):
+    for fisher in ("empirical", "exact", "sampled", "batch_squared"):
         (reply,) = curved(FedCurv(ROUGH, fisher=fisher)).play("b").values()
         found.append(torch.cat([value.flatten() for value in reply.upload["fisher"].values()]))
     assert all(not torch.allclose(a, b, rtol=1e-3) for a, b in pairwise(found))
@@ -131,7 +131,7 @@ def test_the_fishers_differ(curved: Any) -> None:
     [
         ({"strength": -1.0}, r"strength is -1\.0"),
         ({"upload": "thin"}, "upload is 'thin'; it must be 'paper' or 'lean'"),
-        ({"fisher": "exact"}, "fisher is 'exact'; it must be 'empirical', 'true'"),
+        ({"fisher": "true"}, "fisher is 'true'; it must be 'empirical', 'exact'"),
         ({"participation": "all"}, "participation is 'all'"),
         ({"centred": "yes"}, "centred is 'yes'; it must be True, False or 'auto'"),
         ({"keep": 0.0}, r"keep is 0\.0; it must be from 1e-09 to 1"),

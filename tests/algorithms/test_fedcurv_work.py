@@ -45,7 +45,7 @@ def flops(algorithm: FedAvg, download: Message) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fisher", ["empirical", "true", "sampled", "batch_squared"])
+@pytest.mark.parametrize("fisher", ["empirical", "exact", "sampled", "batch_squared"])
 def test_declared_flops_are_those_that_torch_counts(fisher: Any) -> None:
     algorithm = FedCurv(TRAINING, 0.1, fisher=fisher)
     weights: Tensors = {name: value.clone() for name, value in party().model.state_dict().items()}

@@ -30,7 +30,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"interval": 2, "fallback": "local_estimate"},
         {"interval": 3, "fallback": "catch_up"},
     ],
-    "fedcurv": [{}, {"upload": "lean"}, {"fisher": "true"}, {"fisher": "batch_squared"}],
+    "fedcurv": [{}, {"upload": "lean"}, {"fisher": "exact"}, {"fisher": "batch_squared"}],
     "agentimportance": [{}, {"importance": "rwalk"}],
     "uga": [{}, {"budget_mb": 0.0}, {"first_order": True}],
     "fedmeta": [{}, {"clients": "uga"}, {"meta": "E_epochs"}],

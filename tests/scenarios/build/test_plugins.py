@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
 import pytest
+from ruamel.yaml import YAML
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
@@ -200,3 +201,12 @@ def test_a_preset_trains_as_it_says_unless_the_entry_says_otherwise():
     )
     assert plugins.training_of(own, shared).momentum == 0.0
     assert plugins.algorithm(code, shared).importance == "tensor_scalar"
+
+
+def test_no_choice_of_an_option_is_a_word_that_yaml_reads_as_something_else():
+    """`fisher: true` would be a truth value, and never the choice of that name."""
+    yaml = YAML(typ="safe", pure=True)
+    for key, own in kinds().items():
+        for name, said in plugins.options(own)["properties"].items():
+            for choice in said.get("enum", ()):
+                assert yaml.load(f"{name}: {choice}") == {name: choice}, f"{key}.{name}"
