@@ -49,6 +49,7 @@ def parse(
     scenario = _checked(source)
     if recordings and (faults := list(wiring.faults(scenario))):
         raise bad(source, faults)
+    vars(scenario)["source"] = source
     return scenario
 
 

@@ -32,8 +32,12 @@ def check(
 ) -> None:
     """Says what a scenario will take, without training: devices, what a round of each algorithm costs, below which
     share of the baseline's rounds it wins, memory, time on this computer, and who holds which labels."""
+    from scenarios.text.faults import placed
+
     with told_in_one_line():
-        code = check_scenario(scenario_of(what, seed=seed, rounds=rounds, small=small), format, workers)
+        scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
+        with placed(scenario.source):
+            code = check_scenario(scenario, format, workers)
     raise typer.Exit(code)
 
 

@@ -36,9 +36,12 @@ def compare(
     Without a scenario: the quickstart, about a minute. Leaves records, summary.json and report.html in a folder.
     Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
     """
+    from scenarios.text.faults import placed
+
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        code = play_scenario(scenario, Settings(workers, out, force, quiet, format))
+        with placed(scenario.source):
+            code = play_scenario(scenario, Settings(workers, out, force, quiet, format))
     raise typer.Exit(code)

@@ -51,12 +51,15 @@ def run(
     format: FormatOption = Format.text,
 ) -> None:
     """Runs one algorithm of a scenario with each of its seeds; else as `compare`."""
+    from scenarios.text.faults import placed
+
     with told_in_one_line():
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         settings = Settings(workers, out, force, quiet, format, world.value, speedup)
-        code = play_scenario(scenario, settings)
+        with placed(scenario.source):
+            code = play_scenario(scenario, settings)
     raise typer.Exit(code)
 
 

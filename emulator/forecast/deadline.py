@@ -89,7 +89,7 @@ def check_deadline(study: Study, scenario: Scenario) -> None:
         least[label] = (_least_request(study, label, seed, scenario.rounds.max), last)
     label, (server, last) = max(least.items(), key=lambda one: one[1][0] + one[1][1].seconds)
     if server + last.seconds > deadline:
-        raise BadScenario(_too_short(deadline, label, needed, last, server))
+        raise BadScenario(_too_short(deadline, label, needed, last, server), ("rounds", "deadline_s"))
 
 
 def _luckiest(study: Study, one: Alone) -> Alone:
@@ -109,6 +109,6 @@ def _too_short(deadline: float, label: str, needed: int, last: Alone, server: fl
     first = [f"server {server:.3g} s"] if server else []
     total = server + last.seconds
     return (
-        f"rounds.deadline_s is {deadline:g}; {label} needs at least {total:.3g} s even on {last.device}{nth} "
+        f"it is {deadline:g}, but {label} needs at least {total:.3g} s even on {last.device}{nth} "
         f"({', '.join([*first, *parts])}); allow {rounded_up(total):g} or more"
     )

@@ -132,11 +132,12 @@ def _check_size(scenario: Scenario) -> None:
     devices, seeds, rounds = scenario.devices, len(scenario.seeds), scenario.rounds
     asked, key = (rounds.ask, "ask") if rounds.ask else (scenario.needed, "fraction")
     if asked > MOST_ASKED:
-        raise BadScenario(f"rounds.{key}: {asked} devices are asked in a round; it must be {MOST_ASKED} at most")
+        message = f"{asked} devices are asked in a round; it must be {MOST_ASKED} at most"
+        raise BadScenario(message, ("rounds", key))
     if devices > MANY and scenario.data.split.kind == "draw":
         seeds = 1  # each device draws its examples when it is asked
     if devices * seeds > MOST_SHARES:
-        raise BadScenario(f"seeds: {seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most")
+        raise BadScenario(f"{seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most", ("seeds",))
 
 
 def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:

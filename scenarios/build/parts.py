@@ -21,6 +21,7 @@ from scenarios.build.roster import MANY, everyone
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
 
+MODEL = ("model",)
 LEAST_OWNED = 10  # examples of an owner who may be a device
 
 
@@ -28,9 +29,8 @@ def dataset(scenario: Scenario) -> Dataset:
     """The data that the scenario names, without its time slices if rounds take all at once.  Raises BadScenario."""
     data = sets.dataset(scenario.data)
     if scenario.rounds.per_cycle and data.cycles == 1:
-        raise BadScenario(
-            f"rounds.per_cycle is {scenario.rounds.per_cycle}; {data.name} has no time slices: it must be 0"
-        )
+        message = f"it is {scenario.rounds.per_cycle}, but {data.name} has no time slices; it must be 0"
+        raise BadScenario(message, ("rounds", "per_cycle"))
     if data.cycles > 1 and not scenario.rounds.per_cycle:
         return replace(data, cycles=1, cycle=None, cycle_test=None)
     return data
@@ -40,19 +40,24 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
     """Raises BadScenario if the model cannot take the data's examples, or tell its classes apart."""
     name, shape = scenario.model, data.x.shape[1:]
     if ":" not in name and not models.fits(name, shape, data.text):
-        raise BadScenario(f"model: {name} takes {models.takes(name)}; {data.name} has {_shape_of(data)}")
+        fitting = " or ".join(other for other in models.MODELS if models.fits(other, shape, data.text))
+        message = f"{name} takes {models.takes(name)}, but {data.name} has {_shape_of(data)}"
+        raise BadScenario(
+            f"{message}; {f'it must be {fitting}' if fitting else 'none that comes with fedlapse fits'}", MODEL
+        )
     try:
         module = models.build(name, 0, data.classes)
         with torch.no_grad():
             outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
-        raise BadScenario(f"model: {name} on 2 examples of shape {shape}: {type(error).__name__}: {said}") from None
+        raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
     if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
         raise BadScenario(
-            f"model: {name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
-            f"so it must be {wanted[-1]}, from parameters that can be trained"
+            f"{name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
+            f"so it must be {wanted[-1]}, from parameters that can be trained",
+            MODEL,
         )
 
 
@@ -64,8 +69,9 @@ def check_enough(scenario: Scenario, data: Dataset) -> None:
     """Raises BadScenario if there are more devices than examples, and they are not to share any."""
     if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
         raise BadScenario(
-            f"fleet: {scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may "
-            f"share them, as data.split: {{kind: draw, each: 50}}"
+            f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
+            f"as data.split: {{kind: draw, each: 50}}",
+            ("fleet",),
         )
 
 
@@ -78,7 +84,7 @@ def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.ran
     try:
         return _split(scenario.data, data, names, rng)
     except ValueError as error:
-        raise BadScenario(f"data: {error}") from None
+        raise BadScenario(str(error), ("data", "split")) from None
 
 
 def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Generator) -> dict[str, Any]:

@@ -29,6 +29,7 @@ SETS: Mapping[str, str] = {  # found when they are asked for: some import what t
     "reddit": "devices.data.reddit:reddit",
     "shakespeare": "devices.data.shakespeare:shakespeare",
 }
+SET = ("data", "set")
 OF_THE_DATA = ("root", "download")  # arguments of readers that have keys of their own
 
 
@@ -46,10 +47,9 @@ def dataset(said: Data) -> Dataset:
         made: Dataset = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(reader)(**options)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadScenario(f"data.options.{where} is {first['input']!r}: {first['msg']}") from None
+        raise BadScenario(f"{first['msg']}, not {first['input']!r}", ("data", "options", *first["loc"])) from None
     except (OSError, ValueError, RuntimeError) as error:
-        raise BadScenario(f"data: {' '.join(str(error).split())}") from None
+        raise BadScenario(" ".join(str(error).split()), ("data",)) from None
     return made
 
 
@@ -63,7 +63,7 @@ def _options(said: Data) -> dict[str, Any]:
     for name in said.options:
         if name not in known:
             takes = did_you_mean(name, known) if known else f"{said.set} takes none"
-            raise BadScenario(f"data.options: there is no option {name!r}; {takes}")
+            raise BadScenario(f"there is no option {name!r}; {takes}", ("data", "options", name))
     return dict(said.options)
 
 
@@ -72,7 +72,7 @@ def _folder(said: Data) -> Path:
     try:
         return Path(root).expanduser()
     except RuntimeError:
-        raise BadScenario(f"data.root is {root!r}; there is no such home folder") from None
+        raise BadScenario(f"there is no such home folder as in {root!r}", ("data", "root")) from None
 
 
 def _own(path: str, options: Mapping[str, Any]) -> Dataset:
@@ -80,10 +80,10 @@ def _own(path: str, options: Mapping[str, Any]) -> Dataset:
         found = thing(path)
         made = found(**options) if callable(found) else found
     except Unknown as error:
-        raise BadScenario(f"data.set: {error}") from None
+        raise BadScenario(str(error), SET) from None
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
-        raise BadScenario(f"data.set: {path}() failed: {type(error).__name__}: {said}") from None
+        raise BadScenario(f"{path}() failed: {type(error).__name__}: {said}", SET) from None
     if not isinstance(made, Dataset):
-        raise BadScenario(f"data.set: {path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}")
+        raise BadScenario(f"{path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}", SET)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -9,6 +10,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from scenarios.schema.hardware import Boards, Group, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import Shared, Transport
+from scenarios.text.source import Source
 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
@@ -387,6 +389,11 @@ class Scenario(Part):
         [{"label": "fedavg", "reach": 0.9, "time_s": 60}],
         default=(),
     )
+
+    @cached_property
+    def source(self) -> Source | None:
+        """The text that it was read from, with the place of each value; None if it was built from plain values."""
+        return None
 
     @property
     def devices(self) -> int:

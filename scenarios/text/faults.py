@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from types import UnionType
@@ -37,11 +38,14 @@ class Fault:
 class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
     """A scenario that cannot be run; the message says where, and what would be right.
 
-    Its lines are short and can be printed, whatever the scenario's own words are.
+    Its lines are short and can be printed, whatever the scenario's own words are.  `loc` is the key that is wrong; a
+    message with places in the text has none.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__("\n".join(in_one_line(line) for line in message.split("\n")))
+    def __init__(self, message: str, loc: Loc = ()) -> None:
+        self.fault = Fault(loc, message)
+        whole = f"{'.'.join(map(str, loc))}: {message}" if loc else message
+        super().__init__("\n".join(in_one_line(line) for line in whole.split("\n")))
 
 
 def in_one_line(text: str, longest: int = LONGEST) -> str:
@@ -59,6 +63,15 @@ def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
     shown = [_shown(source, fault) for _, fault in sorted(once.values(), key=lambda said: said[0])]
     more = [f"and {len(shown) - MOST} more"] if len(shown) > MOST else []
     return BadScenario("\n".join([*shown[:MOST], *more]))
+
+
+@contextmanager
+def placed(source: Source | None) -> Iterator[None]:
+    """What is found wrong with a scenario once its data are read is told with its place in the text, too."""
+    try:
+        yield
+    except BadScenario as error:
+        raise (bad(source, [error.fault]) if source and error.fault.loc else error) from None
 
 
 def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:

@@ -55,7 +55,7 @@ def test_check_and_the_run_agree_about_bytes_and_seconds(told, tmp_path):
 def test_a_deadline_that_nobody_can_meet_is_one_line_and_exit_code_2(fedlapse, tmp_path, command):
     done = fedlapse(command[0], "quickstart", "rounds.deadline_s=0.5", *command[1:])
     assert done.returncode == 2
-    assert done.stderr.startswith("fedlapse: rounds.deadline_s is 0.5; ")
+    assert done.stderr.startswith("fedlapse: rounds.deadline_s=0.5: rounds.deadline_s: it is 0.5, but ")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 

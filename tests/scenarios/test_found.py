@@ -81,7 +81,7 @@ def test_an_own_module_that_ends_the_program_is_a_bad_scenario(tmp_path, monkeyp
 
 def test_a_home_folder_that_is_nobodys_is_named():
     scenario = build(merged(SMALL, {"data": {"set": "mnist", "root": "~nobody-of-this-name/x"}, "model": "mlp"}))
-    with pytest.raises(BadScenario, match="data.root is '~nobody-of-this-name/x'; there is no such home folder"):
+    with pytest.raises(BadScenario, match="data.root: there is no such home folder as in '~nobody-of-this-name/x'"):
         parts.dataset(scenario)
 
 
