@@ -27,7 +27,8 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
-    title = f"{scenario.name}: {counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
+    size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
+    title = f"{scenario.name}: {size}, network model {scenario.network.model}"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]

@@ -80,6 +80,11 @@ class Batch:
         return list(dict.fromkeys(script.label for script in self.scripts))
 
     @property
+    def network(self) -> str:
+        """The model by which transfers take their seconds."""
+        return (self.source.fleet or self.scenario).network.model
+
+    @property
     def every(self) -> str:
         """`all 8 rounds`, of runs that ended early too `all 3 to 8 rounds`."""
         counts = sorted({len(script.rounds) for script in self.scripts})

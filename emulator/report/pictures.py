@@ -22,11 +22,14 @@ def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
     all_ = compare(results)
     for figure in figures(all_):
         spec = figure.chart.to_dict()
-        title = {"text": figure.title, "anchor": "start"}
+        below = [f"network model {all_.summary['network']}"]
         if figure.name in ("rounds", "timeline"):
             run = timeline.choices(all_.runs)[0]
-            title["subtitle"] = f"{run['name']}" + f", round {run['rounds'][0]}" * (figure.name == "timeline")
-        spec |= {"background": "white", "title": title}
+            below.insert(0, f"{run['name']}" + f", round {run['rounds'][0]}" * (figure.name == "timeline"))
+        spec |= {
+            "background": "white",
+            "title": {"text": figure.title, "subtitle": ", ".join(below), "anchor": "start"},
+        }
         if not figure.name.startswith("map"):  # its cells have their size
             spec["width"] = WIDTH
         yield f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec).encode()

@@ -9,6 +9,7 @@ from emulator.record.digest import digest
 from emulator.results.caveats import Caveats
 from emulator.results.expectations import judge
 from emulator.results.results import Results
+from emulator.results.units import under
 from emulator.results.verdict import sentence
 
 Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
@@ -21,11 +22,12 @@ def summed_up(
 
     `cut_short`: labels of which a record could not be written to its end.
     """
+    reserved = _reservation(found, [*failures, *cut_short], interrupted)
     return {
         **found.summary,
         "failures": failures,
         "digest": digest(found.folder),
-        "sentence": _reservation(found, [*failures, *cut_short], interrupted) + sentence(found.summary, found.runs),
+        "sentence": f"{reserved}{sentence(found.summary, found.runs)} {under(found.scenario.network.model)}.",
         "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
         "interrupted": interrupted,
         "links": links,

@@ -76,6 +76,7 @@ def finish(batch: Batch, shelf: Shelf, findings: Sequence[Finding], passed: Sequ
 def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:
     said = {
         "scenario": batch.scenario.name,
+        "network": batch.network,
         "of": str(batch.source.path),
         "finished": whole,
         "passed_over": list(passed),

@@ -143,12 +143,13 @@ def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -
 
 
 def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
+    from emulator.results.units import under
     from scenarios.text.dimensions import RATE
 
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
     said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
-    return [*said, *([batch.match] if batch.match else [])]
+    return [*said, *([batch.match] if batch.match else []), under(batch.network)]
 
 
 def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:

@@ -48,7 +48,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     for each in findings:
         first = [f"{each.first(target) or units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *cells(each, target, unit), *first)
-    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}\n")
+    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}, network model {batch.network}\n")
     shown.seek(0, io.SEEK_END)
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())

@@ -6,7 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
+from emulator.commands.table import table
 from emulator.report.comparison import MADE_BY
+from emulator.results.results import read
+from scenarios.load import load
 
 SCENARIO = """
 name: trial
@@ -101,3 +104,15 @@ def test_a_file_beside_a_scenario_is_not_overwritten(out):
         (out / name).write_text(before)
         assert report(out, "--out", out / name).exit_code == 2
         assert (out / name).read_text() == before
+
+
+def test_the_network_model_stands_beside_the_seconds(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "fedavg-s1").mkdir()
+    (tmp_path / "fedavg-s1" / "rounds.jsonl").write_text(json.dumps(ROW) + "\n")
+    model = load(str(tmp_path / "scenario.yaml")).network.model
+    for kind, said in (("markdown", f"network model {model}"), ("json", f'"network": "{model}"')):
+        done = CliRunner().invoke(app, ["report", str(tmp_path), "--format", kind])
+        assert said in done.stdout
+    found = read(tmp_path)
+    assert f"1 seed, network model {model}" in table(found.scenario, found.summary)

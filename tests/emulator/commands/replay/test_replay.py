@@ -150,7 +150,7 @@ def ends(folder):
 
 def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, short, tmp_path):
     done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
-    assert "for all 3 rounds\n" in done.stdout
+    assert "for all 3 rounds, network model ideal\n" in done.stdout
     assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
     assert "accuracy 0.9: no run of the record gets there\n" in done.stdout
     assert "not reached" not in done.stdout
@@ -461,7 +461,9 @@ def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedla
     assert "first to the end of all 3 rounds, of 2 cells" in done.stdout
     why = "o run of the record reaches accuracy 0.9, so this is the time to the end of all 3 rounds"
     assert f"  n{why}\n" in done.stdout
-    assert f" N{why}." in (tmp_path / "map" / "map.html").read_text()
+    page = (tmp_path / "map" / "map.html").read_text()
+    assert f" N{why}." in page
+    assert "Times are under network model ideal." in page
     said = json.loads((tmp_path / "map" / "map.json").read_text())
     assert said["target"] == "the end of all 3 rounds"
     assert all(cell["winner"] for cell in said["cells"])
