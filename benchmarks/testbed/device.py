@@ -44,7 +44,7 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
         home.settle(counted)
         done = jobs.train(study, run, name, round, body, home.memory, False)
         home.keep(round, done)
-        answer = payload.pack({"round": round, "examples": done.examples}, done.upload)
+        answer = payload.pack({"round": round, "examples": done.examples}, done.upload.data)
         trained = time.monotonic()
         connection.request("POST", f"/reply?device={name}", body=answer)
         connection.getresponse().read()

@@ -11,7 +11,7 @@ from emulator.record.call import Call
 from emulator.study.jobs import Run, Trained, train
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network.wire import payload
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY, NOTHING
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Attendant:
             self.take(parcel)
         await self.bench.present()
         if self.refusal and self.refusal[0] == round:
-            await self._send(channel, {"round": round, "examples": 0, "refusal": self.refusal[1]}, NOTHING)
+            await self._send(channel, {"round": round, "examples": 0, "refusal": self.refusal[1]}, EMPTY)
             return
         assert self.ticket
         call, ticket = Call(self.name, round), self.ticket[1]
@@ -147,15 +147,15 @@ class Attendant:
         await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
 
     @staticmethod
-    async def _send(channel: DeviceEnd, header: dict[str, int | str | None], body: bytes) -> None:
+    async def _send(channel: DeviceEnd, header: payload.Header, message: payload.Inspected) -> None:
         try:
-            await channel.send(Parcel.of(header, body))
+            await channel.send(Parcel.of(header, message))
         except Lost:
             pass  # the record says so, and the server knows
 
     def _refusal(self, call: Call, parcel: Parcel) -> str | None:
         """Why it cannot take part: its memory is too small for what it would have to hold at once."""
-        downloaded, kept = _tensors(parcel.sizes), _tensors(payload.sizes_of(self.home.memory))
+        downloaded, kept = _tensors(parcel.sizes), _tensors(payload.trusted(self.home.memory).sizes)
         duty = self.costs.duty(self.name, call.round, downloaded, kept)
         if duty:
             self.bench.record.duty(call, duty)
@@ -163,7 +163,7 @@ class Attendant:
 
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
         kinds = parcel.sizes.keys() - {"frame"}
-        memory = payload.sizes_of(self.home.memory).keys() - {"frame"}
+        memory = payload.trusted(self.home.memory).sizes.keys() - {"frame"}
         try:
             return await self.bench.do(call, self.costs.device(self.name, call.round, kinds, memory), ticket)
         except Cancelled:

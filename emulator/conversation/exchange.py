@@ -44,7 +44,7 @@ class Soundness:
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:
-            payload.check(payload.decode(reply.body, room=payload.room_of(play.shapes)), play.shapes)
+            reply.message.check(play.shapes)
         except payload.NotFinite as fault:
             return Refusal("values", str(fault))
         except payload.Refused as fault:

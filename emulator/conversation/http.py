@@ -220,7 +220,7 @@ def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
     numbers = header.keys() - {"refusal"} if why else header.keys()
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
         raise payload.Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
-    return Parcel.of(header, body)
+    return Parcel.of(header, payload.view(body))
 
 
 def _hang_up(request: web.Request) -> web.StreamResponse:

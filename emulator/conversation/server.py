@@ -187,13 +187,11 @@ class Server:
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
-        sizes = payload.sizes_of(opening.download)
+        shared = payload.own(opening.download)  # parsed once for all who get the same
         for name in play.round.asked:
             header = {"round": play.round.number, "counted": self.counted.get(name)}
-            if name in opening.extra:
-                parcel = Parcel.of(header, opening.extra[name])
-            else:
-                parcel = Parcel.priced(header, opening.download, sizes)
+            message = payload.own(opening.extra[name]) if name in opening.extra else shared
+            parcel = Parcel.of(header, message)
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.rules.deadline is None:
             await play.closing.wait()

@@ -152,17 +152,17 @@ class Understudy(Inline):
 
     def _sizes(self, message: bytes) -> Sizes:
         if message not in self.seen:
-            self.seen[message] = frozenset(payload.sizes_of(message).items())
+            self.seen[message] = frozenset(payload.trusted(message).sizes.items())
         return self.seen[message]
 
     def _note(self, download: bytes, done: Trained) -> None:
         self.downloaded = max(self.downloaded, download, key=len)
-        self.uploaded = max(self.uploaded, done.upload, key=len)
+        self.uploaded = max(self.uploaded, done.upload.data, key=len)
         self.kept = max(self.kept, done.kept, done.kept_if_counted or done.kept, key=len)
 
 
 def _tensors(message: bytes) -> dict[str, int]:
-    return {kind: size for kind, size in payload.sizes_of(message).items() if kind != payload.FRAME}
+    return {kind: size for kind, size in payload.trusted(message).sizes.items() if kind != payload.FRAME}
 
 
 def _with_few(study: Study, seed: int) -> Study:

@@ -38,7 +38,7 @@ from emulator.study.jobs import Opening, Run, State, Trained, combine, request, 
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY, NOTHING
 from scenarios.schema.scenario import Scenario
 
 LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
@@ -221,7 +221,7 @@ class RecordedJobs:
             _, device, round = args[:3]
             part = self.script.rounds[round].parts.get(device)
             update = part.update if part and part.update is not None else ""
-            return Trained(NOTHING, update, 1, NOTHING, None, {}, {}, ())
+            return Trained(EMPTY, update, 1, NOTHING, None, {}, {}, ())
         return KNOWN[job]
 
 
@@ -259,7 +259,7 @@ class ReplayLine(MemoryLine):
         assert isinstance(number, int)
         if "refusal" not in parcel.header:  # which is what it is
             sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
-            parcel = Parcel(parcel.header, parcel.body, sizes)
+            parcel = replace(parcel, sizes=sizes)
         return super().launch(direction, parcel)
 
 

@@ -65,7 +65,7 @@ class Hits:
 class Trained:
     """A device's half of a round."""
 
-    upload: bytes
+    upload: payload.Inspected  # its form and values are checked here, so that the server need not parse it
     update: str  # digest of the upload
     examples: int
     kept: bytes  # the device's memory whatever becomes of the upload
@@ -102,12 +102,13 @@ def request(study: Study, run: Run, round: int, state: bytes, names: tuple[str, 
 def train(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, measure: bool) -> Trained:
     """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
     reply, kept, outbox = _train(study, run, device, round, decode(download), decode(memory))
-    kept, upload = {**kept, **reply.memory}, outbox.packed(reply.upload)
+    kept = {**kept, **reply.memory}
+    upload = payload.trusted(outbox.packed(reply.upload)).inspected(upload_shapes(study, run.label, round))
     later = {**reply.if_counted, **outbox.errors}
     numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
     return Trained(
         upload=upload,
-        update=payload.digest(upload),
+        update=payload.digest(upload.data),
         examples=reply.examples,
         kept=encode(kept),
         kept_if_counted=encode({**kept, **later}) if later else None,

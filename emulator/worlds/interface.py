@@ -27,23 +27,37 @@ class Lost(Exception):  # noqa: N818
     """The other end is gone, or this one is; what was in flight is lost."""
 
 
+class Message(Protocol):
+    """Encoded tensors (payload.View, payload.Inspected)."""
+
+    @property
+    def data(self) -> bytes: ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes per kind and "frame"; together the length of `data`."""
+
+    def check(self, shapes: payload.Shapes) -> None:
+        """Raises payload.Refused unless it holds arrays of these shapes, and finite values."""
+
+
 @dataclass(frozen=True)
 class Parcel:
     """What a channel carries: a small header and the encoded tensors."""
 
-    header: Mapping[str, int | str | None]  # round, and counted (down) or examples (up)
-    body: bytes
+    header: payload.Header  # round, and counted (down) or examples (up)
+    message: Message
     sizes: Mapping[str, int]  # bytes per kind and "frame"; together the length of what is sent
 
     @classmethod
-    def of(cls, header: Mapping[str, int | str | None], body: bytes) -> Parcel:
+    def of(cls, header: payload.Header, message: Message) -> Parcel:
         """The header's bytes are charged to the frame."""
-        return cls.priced(header, body, payload.sizes_of(body))
+        sizes = message.sizes
+        return cls(header, message, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
 
-    @classmethod
-    def priced(cls, header: Mapping[str, int | str | None], body: bytes, sizes: Mapping[str, int]) -> Parcel:
-        """The same for a body whose sizes are known: a download that goes to many is looked through once."""
-        return cls(header, body, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
+    @property
+    def body(self) -> bytes:
+        return self.message.data
 
 
 @dataclass(frozen=True)

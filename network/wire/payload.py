@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgpack
@@ -23,6 +25,7 @@ from network.wire.encoding import CODINGS, Coded, draws, encodable, parse
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
+Shapes = Mapping[str, Mapping[str, Shape]]  # kind -> name -> its dtype and shape
 Header = Mapping[str, int | str | None]
 Entry = dict[str, Any]  # what an array is on the wire
 
@@ -55,6 +58,82 @@ class NotFinite(Refused):
     """The message has the right form, but a value in it is NaN or infinite."""
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """A message that was looked through where it was made; `fault` is what `View.check` found there."""
+
+    data: bytes
+    sizes: Mapping[str, int]
+    fault: Refused | None = None
+
+    def check(self, shapes: Shapes) -> None:  # noqa: ARG002  those that it was compared with
+        """Raises the fault, if there is one."""
+        if self.fault:
+            raise self.fault
+
+
+class View:
+    """An encoded message, parsed once: what it holds, whether it has the right shapes, and its arrays."""
+
+    def __init__(self, data: bytes, tree: dict[str, dict[str, Entry]]) -> None:
+        self.data, self.tree = data, tree
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add."""
+        kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
+        return {**kinds, FRAME: len(self.data) - sum(kinds.values())}
+
+    def check(self, shapes: Shapes) -> None:
+        """Raises Refused unless kinds, names, dtypes and shapes are these and every float is finite; copies no array
+        that is not encoded."""
+        self.fits(room_of(shapes))
+        check(self._arrays(_seen), shapes)
+
+    def inspected(self, shapes: Shapes) -> Inspected:
+        """The message with what `check` finds."""
+        try:
+            self.check(shapes)
+        except Refused as fault:
+            return Inspected(self.data, self.sizes, fault)
+        return Inspected(self.data, self.sizes)
+
+    def arrays(self, room: int = ROOM) -> Message:
+        """The message, with a copy of each array (see `decode`).  Raises Refused if it needs more bytes than `room`."""
+        self.fits(room)
+        return self._arrays(_array)
+
+    def _arrays(self, made: Callable[[Entry, str, str], NDArray[Any]]) -> Message:
+        return {
+            kind: {name: made(entry, kind, name) for name, entry in entries.items()}
+            for kind, entries in self.tree.items()
+        }
+
+    def fits(self, room: int) -> None:
+        """Raises Refused if its arrays need more bytes than `room`."""
+        needed = sum(_room(entry) for entries in self.tree.values() for entry in entries.values())
+        if needed > room:
+            raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
+
+
+def view(data: bytes, limit: int | None = None) -> View:
+    """The message in `data`, from whomever it came.  Raises Refused, and nothing else, for whatever `encode` would not
+    have written, and for more than `limit` bytes."""
+    found = View(data, _entries(data, limit))
+    found.fits(ROOM)
+    return found
+
+
+def trusted(data: bytes) -> View:
+    """The same of a message that this program has written, or has viewed before: nothing is checked again."""
+    return View(data, {} if data == NOTHING else msgpack.unpackb(data))
+
+
+def own(data: bytes) -> Inspected:
+    """A message that this program has written, with its sizes; there is no fault in it."""
+    return Inspected(data, trusted(data).sizes)
+
+
 def encode(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> bytes:
@@ -82,10 +161,7 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
     encoded with loss is float32, whatever it was before.
     Raises Refused, and nothing else, for whatever `encode` would not have written.
     """
-    return {
-        kind: {name: _array(entry, kind, name) for name, entry in entries.items()}
-        for kind, entries in _entries(data, limit, room).items()
-    }
+    return view(data, limit).arrays(room)
 
 
 def decoded(
@@ -99,16 +175,7 @@ def sizes(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> dict[str, int]:
     """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when encoded."""
-    return sizes_of(encode(message, encodings, seed))
-
-
-def sizes_of(data: bytes, limit: int | None = None) -> dict[str, int]:
-    """`sizes` of a message that is encoded already; builds no array.  Raises Refused as `decode` does."""
-    kinds = {
-        kind: sum([len(entry["data"]) for entry in entries.values()])
-        for kind, entries in _entries(data, limit, ROOM).items()
-    }
-    return {**kinds, FRAME: len(data) - sum(kinds.values())}
+    return trusted(encode(message, encodings, seed)).sizes
 
 
 def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
@@ -118,7 +185,7 @@ def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dic
     }
 
 
-def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None:
+def check(message: Message, manifest: Shapes) -> None:
     """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite."""
     _same_names(None, message, manifest)
     for kind, arrays in message.items():
@@ -132,9 +199,9 @@ def check(message: Message, manifest: Mapping[str, Mapping[str, Shape]]) -> None
                 raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
 
 
-def room_of(manifest: Mapping[str, Mapping[str, Shape]]) -> int:
-    """Bytes that `decode` needs room for: those of such a message, and as many again, so that it is `check` that says
-    what is wrong with one that is a little too large."""
+def room_of(manifest: Shapes) -> int:
+    """Bytes of room for such a message once it is decoded, and as many again, so that `check` says what is wrong with
+    one that is a little too large."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
@@ -230,13 +297,13 @@ def _packed_header(header: Header) -> tuple[bytes, bytes]:
 # --- from bytes -------------------------------------------------------------------------------------------
 
 
-def _entries(data: bytes, limit: int | None, room: int) -> dict[str, dict[str, Entry]]:
+def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
     """kind -> name -> entry, each with the three right keys."""
     if limit is not None and len(data) > limit:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
     if data == NOTHING:  # what most devices keep: it is looked at in each round
         return {}
-    tree, needed = _parse(data), 0
+    tree = _parse(data)
     if type(tree) is not dict:
         raise Refused("the message is not a map of kinds")
     for kind, entries in tree.items():
@@ -244,14 +311,12 @@ def _entries(data: bytes, limit: int | None, room: int) -> dict[str, dict[str, E
         if type(entries) is not dict:
             raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
         for name, entry in entries.items():
-            needed += _checked(entry, kind, name)
-    if needed > room:
-        raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
+            _examine(entry, kind, name)
     return tree
 
 
-def _checked(entry: object, kind: str, name: str) -> int:
-    """How many bytes its array takes, when its keys, types and length are right."""
+def _examine(entry: object, kind: str, name: str) -> None:
+    """Raises Refused unless its keys, types and length are right."""
     if type(entry) is not dict or list(entry) != KEYS:
         raise Refused(f"{_where(kind, name)} must have data, dtype and shape, and nothing else")
     data, dtype, shape = entry.values()
@@ -264,7 +329,11 @@ def _checked(entry: object, kind: str, name: str) -> int:
         raise Refused(f"{_where(kind, name)} {reason}")
     if (n or math.prod(size for size in shape if size)) * width > sys.maxsize:  # so numpy does for empty arrays too
         raise Refused(f"{_where(kind, name)} has a dimension that is too large")
-    return n * width
+
+
+def _room(entry: Entry) -> int:
+    """Bytes of its array."""
+    return math.prod(entry["shape"]) * _dtype(entry["dtype"]).itemsize
 
 
 def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
@@ -277,6 +346,13 @@ def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
 def _dtype(name: str) -> np.dtype[Any]:
     """What data of this dtype or coding decode to."""
     return CODINGS[name].dtype if name in CODINGS else DTYPES[name]
+
+
+def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
+    """Its array, to be looked at: a view of the message unless it is encoded."""
+    if entry["dtype"] in CODINGS:
+        return _array(entry, kind, name)
+    return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
@@ -375,3 +451,4 @@ def _quoted(name: str) -> str:
 
 
 NOTHING = encode({})
+EMPTY = own(NOTHING)

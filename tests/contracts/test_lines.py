@@ -45,11 +45,11 @@ LARGEST = len(BODY) + 100  # that may be sent, either way
 
 
 def down(round: int, body: bytes = BODY) -> Parcel:
-    return Parcel.of({"round": round, "counted": None}, body)
+    return Parcel.of({"round": round, "counted": None}, payload.view(body))
 
 
 def up(round: int, body: bytes = OTHER) -> Parcel:
-    return Parcel.of({"round": round, "examples": 3}, body)
+    return Parcel.of({"round": round, "examples": 3}, payload.view(body))
 
 
 def seconds(parcel: Parcel) -> float:
@@ -71,7 +71,7 @@ class Trains:
         nothing = payload.encode({})
         future.set_result(
             Trained(
-                upload=OTHER,
+                upload=payload.own(OTHER),
                 update=payload.digest(OTHER),
                 examples=3,
                 kept=nothing,
@@ -631,6 +631,24 @@ def test_every_device_has_a_token_of_its_own_in_every_run(over_http: Stage) -> N
     tokens = {*over_http(main), *over_http(main)}
     assert len(tokens) == 4
     assert all(len(token) >= 43 for token in tokens)  # 256 bits in base64
+
+
+def test_each_message_off_a_socket_is_parsed_once(over_http: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none that this process has made: the request at the device, the reply at the server."""
+    seen: list[bytes] = []
+    parse = payload._entries
+    monkeypatch.setattr(payload, "_entries", lambda data, limit: seen.append(data) or parse(data, limit))
+
+    async def main(way: Way) -> list[bytes]:
+        way.device_works()
+        way.open(0)
+        request = Parcel.of({"round": 0, "counted": None}, payload.own(BODY))
+        await way.line.send(request)
+        reply = await way.line.receive()
+        reply.message.check(payload.manifest(payload.trusted(OTHER).arrays()))
+        return seen
+
+    assert over_http(main) == [BODY, OTHER]
 
 
 @pytest.mark.parametrize("path", ["/next", "/reply", "/other"])

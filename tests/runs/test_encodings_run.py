@@ -177,7 +177,7 @@ def lone(
     for round in range(rounds):
         plain = jobs.train(study, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
         lossy = jobs.train(study, Run("lossy", 1), "pi-4-0", round, broadcast, memory, False)
-        true = flat(decode(plain.upload)["weights"]) - flat(weights)
+        true = flat(decode(plain.upload.data)["weights"]) - flat(weights)
         error = decode(lossy.kept_if_counted or NOTHING).get(ERROR, {})
         before = decode(memory).get(ERROR, {})
         if keep(round):
@@ -185,7 +185,7 @@ def lone(
         else:
             assert decode(lossy.kept).get(ERROR, {}).keys() == before.keys()
             memory = lossy.kept
-        found.append({"true": true, "arrived": flat(decode(lossy.upload)["weights"]), "error": flat(error)})
+        found.append({"true": true, "arrived": flat(decode(lossy.upload.data)["weights"]), "error": flat(error)})
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from emulator.conversation.channel import MemoryLine
 from emulator.worlds.interface import Lost, Parcel
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY
 
 
 def line_of(**attendant: Any) -> MemoryLine:
@@ -23,7 +23,7 @@ def line_of(**attendant: Any) -> MemoryLine:
 def test_a_device_rests_once_it_has_answered_what_it_was_last_asked(answered: int, rests: bool) -> None:
     line = line_of()
     line.asked, line.resting = 7, False
-    line.replied(Parcel.of({"round": answered, "examples": 1}, NOTHING))
+    line.replied(Parcel.of({"round": answered, "examples": 1}, EMPTY))
     assert line.resting is rests
     assert len(line.replies.items) == 1  # the server hears both
 

@@ -11,13 +11,13 @@ import pytest
 from emulator.conversation.device import Attendant, Home
 from emulator.study.jobs import Run, Trained
 from emulator.worlds.interface import Parcel, Ticket
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY
 
 BEFORE, ALWAYS, COUNTED = b"before", b"always", b"counted"
 
 
 def trained(if_counted: bytes | None = COUNTED) -> Trained:
-    return Trained(b"", "digest", 1, ALWAYS, if_counted, {}, {}, ())
+    return Trained(EMPTY, "digest", 1, ALWAYS, if_counted, {}, {}, ())
 
 
 @pytest.mark.parametrize("acknowledged", [None, 2])
@@ -55,7 +55,7 @@ def test_who_vanishes_in_its_work_drops_the_job_and_else_keeps_it(working: bool)
     world = Mock()
     world.submit.return_value = Ticket(job)
     device = Attendant("a", Run("fedavg", 1), world, costs, bench, {}, lambda round: False)
-    device.take(Parcel.of({"round": 0, "counted": None}, NOTHING))
+    device.take(Parcel.of({"round": 0, "counted": None}, EMPTY))
     device.vanish()
     assert device.off
     assert job.cancelled() is working

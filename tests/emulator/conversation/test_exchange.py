@@ -14,13 +14,13 @@ from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play
 from emulator.study.jobs import Run
 from emulator.worlds.interface import Parcel
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY
 
 HELD = 5  # examples of the device
 
 
 def reply(round: int = 0, examples: int | None = 1) -> Parcel:
-    return Parcel.of({"round": round, "examples": examples}, NOTHING)
+    return Parcel.of({"round": round, "examples": examples}, EMPTY)
 
 
 def opened(names: Sequence[str] = ("a", "b")) -> Play:
@@ -30,7 +30,7 @@ def opened(names: Sequence[str] = ("a", "b")) -> Play:
 
 def asked(play: Play, line: Any, judge: Any = None) -> None:
     exchange = Exchange(lambda name: line, Mock(), judge or Mock(**{"refusal.return_value": None}))
-    asyncio.run(exchange.ask(play, "a", Parcel.of({"round": 0, "counted": None}, NOTHING)))
+    asyncio.run(exchange.ask(play, "a", Parcel.of({"round": 0, "counted": None}, EMPTY)))
 
 
 def line_that(*replies: Parcel) -> Any:
@@ -67,4 +67,4 @@ def test_a_reply_after_the_close_is_not_kept_for_the_new_model() -> None:
 def test_a_reply_to_an_older_request_is_passed_over() -> None:
     play = opened()
     asked(play, line_that(reply(round=-1, examples=2), reply(examples=3)))
-    assert play.replies == {"a": (NOTHING, 3)}
+    assert play.replies == {"a": (EMPTY.data, 3)}

@@ -13,9 +13,9 @@ from aiohttp.test_utils import make_mocked_request
 from emulator.conversation.http import Reception, WebLine
 from emulator.record.call import Call
 from emulator.worlds.interface import Parcel
-from network.wire.payload import NOTHING
+from network.wire.payload import EMPTY
 
-REPLY = Parcel.of({"round": 3, "examples": 1}, NOTHING)
+REPLY = Parcel.of({"round": 3, "examples": 1}, EMPTY)
 SIZE = sum(REPLY.sizes.values())
 
 

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as some
 from numpy.typing import NDArray
 
 from network.wire.encoding import ENCODINGS, parse
-from network.wire.payload import Message, Refused, check, decode, decoded, encode, manifest, sizes, sizes_of
+from network.wire.payload import Message, Refused, check, decode, decoded, encode, manifest, sizes, view
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 NAMES = (*ENCODINGS, "top-0.3")
@@ -116,7 +116,7 @@ def test_equal_messages_and_seeds_are_equal_bytes_in_any_order(encoding: str, ar
     one, other = (encode({"w": each}, {"w": encoding}, seed) for each in (arrays, turned))  # type: ignore[dict-item]
 
     assert one == other
-    assert sizes_of(one)["w"] + sizes_of(one)["frame"] == len(one)
+    assert view(one).sizes["w"] + view(one).sizes["frame"] == len(one)
 
 
 @pytest.mark.parametrize("encoding", NAMES)
@@ -431,7 +431,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_data_that_no_encoding_would_write_are_refused_in_one_sentence(data: bytes) -> None:
-    for read in (decode, sizes_of):
+    for read in (decode, view):
         with pytest.raises(Refused) as refusal:
             read(data)
         assert 0 < len(str(refusal.value)) < 250

@@ -16,7 +16,9 @@ from msgpack.fallback import Unpacker
 
 from network.wire.payload import (
     DTYPES,
+    Inspected,
     Message,
+    NotFinite,
     Refused,
     check,
     decode,
@@ -24,10 +26,12 @@ from network.wire.payload import (
     encode,
     envelope_bytes,
     manifest,
+    own,
     pack,
     sizes,
-    sizes_of,
+    trusted,
     unpack,
+    view,
 )
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
@@ -164,7 +168,7 @@ def test_the_frame_is_what_the_tensors_are_not() -> None:
 @given(messages)
 def test_sizes_add_up_to_the_encoded_length(message: Message) -> None:
     assert sum(sizes(message).values()) == len(encode(message))
-    assert sizes_of(encode(message)) == sizes(message)
+    assert view(encode(message)).sizes == sizes(message)
     assert sizes(message) == {
         **{kind: sum(array.nbytes for array in arrays.values()) for kind, arrays in message.items()},
         "frame": sizes(message)["frame"],
@@ -241,7 +245,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_strange_bytes_are_refused_in_one_sentence(data: bytes) -> None:
-    for read in (decode, sizes_of):
+    for read in (decode, view):
         with pytest.raises(Refused) as refusal:
             read(data)
         assert 0 < len(str(refusal.value)) < 200
@@ -252,6 +256,43 @@ def test_a_message_over_the_limit_is_refused() -> None:
     assert bits(decode(SMALL_BYTES, limit=len(SMALL_BYTES))) == bits(SMALL)
     with pytest.raises(Refused, match=f"at most {len(SMALL_BYTES) - 1}"):
         decode(SMALL_BYTES, limit=len(SMALL_BYTES) - 1)
+
+
+@few
+@given(messages)
+def test_a_trusted_message_is_seen_as_if_it_were_checked(message: Message) -> None:
+    data = encode(message)
+    seen, checked = trusted(data), view(data)
+    assert seen.sizes == checked.sizes
+    assert bits(seen.arrays()) == bits(checked.arrays()) == bits(message)
+    assert own(data) == Inspected(data, checked.sizes)
+
+
+def with_bias(*values: float) -> Message:
+    return {**example(), "weights": {**example()["weights"], "bias": np.array(values)}}
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "text"),
+    [
+        (example(), None, ""),
+        (with_bias(1.0, np.nan, 0.0), NotFinite, "'weights' 'bias' holds a value that is not finite"),
+        (with_bias(1.0, -np.inf, 0.0), NotFinite, "'weights' 'bias' holds a value that is not finite"),
+        (with_bias(1.0, 0.0), Refused, r"'weights' 'bias' is float64 \(2,\); it must be float64 \(3,\)"),
+        ({"weights": example()["weights"]}, Refused, "the message lacks 'empty'"),
+        (with_bias(*range(2000)), Refused, "needs 16[0-9]{3} bytes when decoded; at most"),
+    ],
+)
+def test_a_view_is_checked_and_what_is_found_is_kept(message: Message, fault: type[Refused] | None, text: str) -> None:
+    shapes = manifest(example())
+    seen = view(encode(message))
+    for look in (seen, seen.inspected(shapes)):  # in the message, and in what its maker found
+        if fault is None:
+            look.check(shapes)
+        else:
+            with pytest.raises(fault, match=text) as refusal:
+                look.check(shapes)
+            assert type(refusal.value) is fault
 
 
 def test_an_empty_array_keeps_its_shape() -> None:
