@@ -22,7 +22,8 @@ from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
 from emulator.results.caveats import unmetered
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
+from emulator.study.guarded import Faulty
+from emulator.study.jobs import Run, message_sizes
 from emulator.study.study import Study
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import by_group
@@ -69,14 +70,15 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
+    study, broken = _sound(study, seed)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
     kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
     rounds, unseen = enough(kinds, conduct.rules)
-    rehearsals = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
-    failing = {label: why for label, found in rehearsals.items() if (why := _no_round(label, found))}
-    rehearsals = {label: found for label, found in rehearsals.items() if label not in failing}
+    rehearsals, failing = _rehearsed(study, seed, conduct, rounds)
+    failing = broken | failing
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
+    study = replace(study, algorithms={label: study.algorithms[label] for label in rehearsals})
     prices = {label: price(found.rows, conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
     shares = {label: weights(len(found.rows), conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
     late = _late(study, seed, conduct, rehearsals, prices)
@@ -117,6 +119,40 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
             *too_short(groups, study.placed(seed).loops.most(span)),
         ],
     )
+
+
+def _sound(study: Study, seed: int) -> tuple[Study, dict[str, str]]:
+    """The study without the algorithms whose own code fails before any round, and why each of these does.
+
+    Raises BadScenario if all do.
+    """
+    failing = {}
+    for label, algorithm in study.algorithms.items():
+        try:
+            algorithm.round_kind(0)
+            message_sizes(study, Run(label, seed))
+        except Faulty as fault:
+            failing[label] = str(fault)
+    left = {label: algorithm for label, algorithm in study.algorithms.items() if label not in failing}
+    if not left:
+        raise BadScenario(next(iter(failing.values())))
+    return replace(study, algorithms=left), failing
+
+
+def _rehearsed(study: Study, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
+    """The rehearsals in which some round succeeds; of the others, why none does."""
+    rehearsals, failing = {}, {}
+    for label in study.algorithms:
+        try:
+            found = rehearse(study, Run(label, seed), conduct, rounds)
+            why = _no_round(label, found)
+        except Faulty as fault:
+            why = str(fault)
+        if why:
+            failing[label] = why
+        else:
+            rehearsals[label] = found
+    return rehearsals, failing
 
 
 def _no_round(label: str, found: Rehearsal) -> str | None:

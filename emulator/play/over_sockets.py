@@ -18,6 +18,7 @@ from emulator.play.run import play, seal
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
+from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run, message_limits, personalise, request, start
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
@@ -66,7 +67,13 @@ async def run_sockets(
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
-    down, up = message_limits(study, run)
+    try:
+        down, up = message_limits(study, run)
+    except Faulty as fault:
+        outcome.blame(fault)
+        stage.record.shut()
+        seal(stage, outcome)
+        return outcome
     reception = Reception(lines, up)
     server_side = reception.runner()
     await server_side.setup()

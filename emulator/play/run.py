@@ -38,8 +38,7 @@ async def play(
     except (RunFailed, Undrawn) as failed:
         outcome.give_up(failed)
     except Faulty as fault:
-        outcome.fault = fault.under(stage.run.seed)
-        outcome.failure = str(outcome.fault)
+        outcome.blame(fault)
     diary.write_settled()
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
     if diary.state and stage.record.folder and not stage.record.unwritten:

@@ -42,6 +42,11 @@ class Outcome:
         """The run cannot go on."""
         self.failure = f"{self.run.label}, seed {self.run.seed}: {why}"
 
+    def blame(self, fault: Faulty) -> None:
+        """The algorithm's own mistake has ended the run."""
+        self.fault = fault.under(self.run.seed)
+        self.failure = str(self.fault)
+
     @property
     def length(self) -> float:
         """Virtual seconds."""

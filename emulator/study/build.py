@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from emulator.study.guarded import Guarded
+from emulator.study.guarded import Faulty, Guarded, Unmade
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Split, Study
 from scenarios.build import machines, parts, plugins, wiring
-from scenarios.schema.scenario import Scenario
+from scenarios.schema.scenario import Encoding, Entry, Scenario
 
 
 def study_of(scenario: Scenario) -> Study:
@@ -24,8 +24,12 @@ def study_of(scenario: Scenario) -> Study:
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
-    algorithms = algorithms_of(scenario)
-    encodings = {entry.name: plugins.encoding(entry, algorithms[entry.name]) for entry in scenario.algorithms}
+    algorithms, encodings = algorithms_of(scenario), {}
+    for entry in scenario.algorithms:
+        try:
+            encodings[entry.name] = plugins.encoding(entry, algorithms[entry.name])
+        except Faulty as fault:
+            algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
     return Study(
         model=scenario.model,
         dataset=data,
@@ -44,9 +48,13 @@ def study_of(scenario: Scenario) -> Study:
 
 
 def algorithms_of(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's algorithms, guarded, by label.  Raises BadScenario."""
-    made = {
-        entry.name: plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
-        for entry in scenario.algorithms
-    }
-    return {label: Guarded(label, algorithm) for label, algorithm in made.items()}
+    """The scenario's algorithms, guarded, by label.  One that cannot be made fails when it is asked for something."""
+    return {entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms}
+
+
+def _algorithm(entry: Entry, scenario: Scenario) -> Any:
+    try:
+        with Guarded(entry.name, plugins.kind(entry.key)).blamed("making it"):
+            return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
+    except Faulty as fault:
+        return Unmade(fault)

@@ -6,6 +6,7 @@ With FEDLAPSE_TRACEBACK=1 in the environment the whole traceback goes to stderr 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import traceback
@@ -68,13 +69,15 @@ class Guarded:
     """
 
     label: str
-    algorithm: Algorithm
+    algorithm: Any  # an Algorithm, or what stands for one
 
     @contextmanager
     def blamed(self, asked: str, where: str = "") -> Iterator[None]:
         """Raises Faulty for whatever goes wrong while the algorithm answers."""
         try:
             yield
+        except Faulty:
+            raise
         except _Unfit as unfit:
             raise Faulty(self.label, where, f"{asked} {unfit}") from None
         except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
@@ -89,6 +92,18 @@ class Guarded:
         own = getattr(sys.modules.get(type(self.algorithm).__module__), "__file__", None)
         found = [one for one in lines if one[0] == own] or [one for one in lines if one[0] != __file__]
         return f" ({Path(found[-1][0]).name}:{found[-1][1]})" if found else ""
+
+
+@dataclass(frozen=True)
+class Unmade:
+    """Stands for an algorithm that could not be made: whatever is asked of it, the answer is why."""
+
+    why: Faulty
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of Python itself, as when it is copied or pickled
+            raise AttributeError(name)
+        raise self.why
 
 
 class _Unfit(Exception):  # noqa: N818
@@ -213,7 +228,10 @@ def _work(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Work:
 
 
 def _number(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> float:
-    return float(found)
+    number = float(found)
+    if not 0 <= number < math.inf:
+        raise _Unfit(f"must return a number that is 0 or more, and finite, not {number}")
+    return number
 
 
 def _of_what(found: Any) -> str:

@@ -32,6 +32,23 @@ class Slips(FedAvg):
     slip: str = ""
     since: int = 0
 
+    def __post_init__(self):
+        if self.slip == "post_init":
+            raise RuntimeError("no such luck")
+
+    @property
+    def encodings(self):
+        return {}["up"] if self.slip == "encodings" else super().encodings
+
+    def upload_form(self, round, model):
+        return {}["form"] if self.slip == "upload_form" else super().upload_form(round, model)
+
+    def download_form(self, server):
+        return {}["form"] if self.slip == "download_form" else super().download_form(server)
+
+    def device_floats(self, load):
+        return float("nan") if self.slip == "device_floats" else super().device_floats(load)
+
     def start(self, weights, server):
         return weights if self.slip == "start" else super().start(weights, server)
 
@@ -113,6 +130,10 @@ TOLD = {
     "bare model": 'combine() must return {"weights": ...}',
     "nan": "combine() returned weights that are not finite (conv1.",
     "double": "as float64",
+    "post_init": f"making it raised RuntimeError: no such luck ({FILE}:",
+    "encodings": f"encodings raised KeyError: 'up' ({FILE}:",
+    "upload_form": f"round 0: upload_form() raised KeyError: 'form' ({FILE}:",
+    "device_floats": "device_floats() must return a number that is 0 or more, and finite, not nan",
     "device_work": "device_work() must return a tuple of Phases, as (Phase(...),), not a float",
     "combine_work": "combine_work() must return a tuple of Phases, as (Phase(...),), not a Phase",
 }
@@ -137,7 +158,8 @@ def test_what_train_raises_is_one_line_with_run_round_device_and_place(play):
 
 def test_what_combine_raises_has_its_place_too(play):
     failure = play(slipping("combine")).outcome.failure
-    assert failure == f"mine, seed 1, round 0: combine() raised KeyError: 'x' ({FILE}:{line_of('return {}[')})"
+    at = line_of('return {}["x"]')
+    assert failure == f"mine, seed 1, round 0: combine() raised KeyError: 'x' ({FILE}:{at})"
 
 
 @pytest.mark.slow
@@ -205,3 +227,27 @@ def test_the_other_algorithms_of_a_comparison_go_on(fedlapse, tmp_path):
     )
     assert (checked.returncode, checked.stderr.count("\n")) == (2, 1)
     assert 'combine() must return {"weights": ...}' in checked.stderr
+
+
+EARLY = ("post_init", "encodings", "upload_form", "download_form", "device_work", "device_floats", "start")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slip", EARLY)
+def test_one_that_fails_before_any_round_takes_no_other_with_it(fedlapse, tmp_path, slip):
+    """With a deadline, for then work is priced before the runs; `download_form` is asked for by `check` only."""
+    algorithms = ["fedavg", slipping(slip)]
+    patient = {"rounds": {**SMALL["rounds"], "deadline_s": 100.0}, "seeds": [1]}
+    (tmp_path / "small.yaml").write_text(json.dumps({**SMALL, **patient, "algorithms": algorithms}))
+    if slip != "download_form":
+        done = fedlapse("compare", "small.yaml", "--workers", "0", "--quiet", "--out", "out")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert done.stderr.startswith("fedlapse: mine, seed 1")
+        summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        assert summary["labels"]["fedavg"]["rounds"] == {"1": 2}
+        assert list(summary["failures"]) == ["mine"]
+        assert audit_run(tmp_path / "out" / "mine-s1") == []
+    checked = fedlapse("check", "small.yaml", "--workers", "0", "--format", "json")
+    assert (checked.returncode, checked.stderr.count("\n")) == (2, 1)
+    plan = json.loads(checked.stdout)
+    assert (list(plan["failing"]), list(plan["prices"])) == (["mine"], ["fedavg"])
