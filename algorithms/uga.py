@@ -77,11 +77,13 @@ class UGA(FedAvg):
         if self.loss == "sum":
             gradient = {name: n * g for name, g in gradient.items()}
         buffers = _buffers(device.model, traced.weights)
-        return Reply({"gradient": gradient, **buffers}, n, model=traced.weights)
+        numbers = overshoot(self._rate(device.round, n), gradient, traced.weights, download["weights"])
+        return Reply({"gradient": gradient, **buffers}, n, model=traced.weights, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """One step against the mean of the gradients (Eq. 14)."""
-        weights = descended(state["weights"], weighted_mean(replies, "gradient"), self._rate(server.round, replies))
+        n = sum(reply.examples for reply in replies.values()) / len(replies)
+        weights = descended(state["weights"], weighted_mean(replies, "gradient"), self._rate(server.round, n))
         if any("buffers" in reply.upload for reply in replies.values()):
             weights |= weighted_mean(replies, "buffers")
         return {"weights": weights}
@@ -112,11 +114,10 @@ class UGA(FedAvg):
     def _every_of(self, load: Load) -> int:
         return self._every(load.examples, load.parameters)
 
-    def _rate(self, round: int, replies: Mapping[str, Reply]) -> float:
-        """η_g; matched: η_t E ⌈n̄/B⌉ with n̄ the mean examples of the replies."""
+    def _rate(self, round: int, n: float) -> float:
+        """η_g; matched: η_t E ⌈n/B⌉, of `n` examples, on average over the replies."""
         if self.eta_g != "matched":
             return self.eta_g
-        n = sum(reply.examples for reply in replies.values()) / len(replies)
         return self.training.rate(round) * self.training.epochs * ceil(n / self.training.batch)
 
 
@@ -126,6 +127,16 @@ def check_rate(name: str, value: str | float) -> None:
         raise ValueError(f"{name} is {value!r}; it must be 'matched', or a number from 0 to {STRONGEST:g}")
 
 
+def overshoot(rate: float, gradient: Tensors, trained: Tensors, weights: Tensors) -> dict[str, float]:
+    """{"server_step": η ‖g‖ / ‖ω^(T) - ω‖}, the server's step along this gradient over what training moved.
+
+    On a quadratic loss whose minimum training has reached, gradient descent is stable below 2: the step then ends
+    nearer to the minimum than it began.  {} if training moved nothing, as with a single epoch.
+    """
+    moved = _length({name: trained[name] - weights[name] for name in gradient})
+    return {"server_step": rate * _length(gradient) / moved} if moved else {}
+
+
 def descended(weights: Tensors, gradient: Tensors, rate: float) -> Tensors:
     """ω - η g; what has no gradient stays."""
     return {name: w.sub(gradient[name], alpha=rate) if name in gradient else w for name, w in weights.items()}
@@ -133,8 +144,12 @@ def descended(weights: Tensors, gradient: Tensors, rate: float) -> Tensors:
 
 def _clipped(gradient: Tensors, most: float) -> Tensors:
     """The gradient, shortened to the length `most` if it is longer; 0: as it is."""
-    length = sqrt(sum(float(g.double().square().sum()) for g in gradient.values())) if most else 0.0
+    length = _length(gradient) if most else 0.0
     return {name: g * (most / length) for name, g in gradient.items()} if length > most else gradient
+
+
+def _length(tensors: Tensors) -> float:
+    return sqrt(sum(float(value.double().square().sum()) for value in tensors.values()))
 
 
 def _buffers(model: nn.Module, weights: Tensors) -> Message:

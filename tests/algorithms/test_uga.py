@@ -31,6 +31,10 @@ def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(outputs, y, reduction="none")
 
 
+def half_square(outputs: Tensor, y: Tensor) -> Tensor:
+    return 0.5 * (outputs[:, 0] - y) ** 2
+
+
 def network() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 3))
 
@@ -226,6 +230,33 @@ def test_for_small_rates_matched_uga_is_fedavg_up_to_second_order() -> None:
         return sum(float((models[0]["weights"][name] - models[1]["weights"][name]).square().sum()) for name in weights)
 
     assert (gap(1e-3) / gap(5e-4)) ** 0.5 == pytest.approx(4, rel=0.01)
+
+
+@pytest.mark.parametrize("eta_g", ["matched", 0.5, 3.0, 40.0])
+def test_the_servers_step_over_what_training_moved_is_that_of_a_parabola(eta_g: Any) -> None:
+    """Loss ½ h w², E - 1 steps of rate η with q = (1 - η h)^(E-1): training moves (1 - q) w, the gradient is h q² w.
+
+    Descent by η_g h q² is stable below 2, and 2 / (1 - q) of what training moved is never less than twice that.
+    """
+    h, w, training = 4.0, 3.0, Training(epochs=4, batch=6, lr=0.1)
+    device = Party(
+        "a", 1, nn.Linear(1, 1, bias=False), half_square, torch.full((6, 1), h**0.5), torch.zeros(6), 0, 0, 1
+    )
+    weights = {"weight": torch.tensor([[w]])}
+    algorithm = UGA(training, eta_g=eta_g)
+    reply = algorithm.train({"weights": weights}, device)
+    q, rate = (1 - 0.1 * h) ** 3, 0.1 * 4 if eta_g == "matched" else eta_g
+    step = reply.numbers["server_step"]
+    assert step == pytest.approx(rate * h * q**2 / (1 - q), rel=1e-5)
+    after = float(algorithm.combine({"weights": weights}, {"a": reply}, device)["weights"]["weight"])
+    assert step >= 2 or abs(after) < w
+    assert (abs(after) > w) == (rate * h * q**2 > 2)
+
+
+def test_where_training_moves_nothing_no_step_is_compared_with_it() -> None:
+    """One epoch: the gradient is taken where the model was received."""
+    device = party()
+    assert UGA(replace(TRAINING, epochs=1)).train({"weights": copied(device.model)}, device).numbers == {}
 
 
 def test_batch_norms_buffers_are_averaged_and_counted() -> None:
