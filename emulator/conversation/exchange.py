@@ -94,6 +94,7 @@ class Exchange:
             self.last = refusal
             self.record.refused(Call(name, round.number), refusal.text)
             round.refuse(name)
+            play.not_finite += refusal.kind == "values"
         elif not refusal and round.count(name):
             examples = reply.header["examples"]
             assert isinstance(examples, int)

@@ -34,6 +34,7 @@ class Play:
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
+    not_finite: int = 0  # replies that were refused because a value in them is not finite
     asks: dict[str, Task] = field(default_factory=dict)
     watches: dict[str, Task] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)  # of those asked: offline now

@@ -97,6 +97,7 @@ class Diary:
         round, length = play.round, play.stamp - play.began
         leverages = [done.leverage for done in self._trained(play)]
         numbers = {**self._timing(play), **_means([done.numbers for done in self._trained(play)])}
+        numbers |= {"not_finite": play.not_finite} if play.not_finite else {}
         trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
         for name in round.asked:
             self.stage.notes.pop(Call(name, round.number), None)

@@ -28,13 +28,13 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
 
 
 def _refused(rows: Rows) -> Iterator[Warned]:
-    """Rounds in which somebody replied, and no reply could be used."""
-    refused = [row for row in rows if row["refused"] and not row["counted"]]
+    """Rounds in which no reply counted, and those that came had values that are no numbers."""
+    refused = [row for row in rows if row.get("numbers", {}).get("not_finite") and not row["counted"]]
     if refused:
         yield Warned(
             "refused",
-            f"in {len(refused)} of {len(rows)} rounds every reply was refused: not finite, as after training that "
-            "diverged, or the devices' memory is too small (`refused` in events.jsonl says which)",
+            f"in {len(refused)} of {len(rows)} rounds every reply was refused, because values in it are not finite: "
+            "training diverges",
         )
 
 

@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from emulator.results.summary import summarise
+
 pytestmark = pytest.mark.slow
 
 # The Pis' uplink of 2 Mbit/s takes 0.85 s for the 212 kB model, the phones' of 8 Mbit/s 0.21 s.
@@ -11,6 +13,7 @@ SMALL_FLEET = [
     {"profile": "phone-mid", "count": 2, "link": {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}},
     {"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
 ]
+WILD = {"epochs": 1, "batch": 16, "lr": 1e6, "weight_decay": 1.0}
 PIS, PHONES = ["pi-4-0", "pi-4-1"], ["phone-mid-0", "phone-mid-1"]
 
 
@@ -134,3 +137,11 @@ def test_fedcurv_keeps_no_trace_of_an_upload_that_was_not_counted(play):
         {"fedcurv": {"strength": 1.0}}, rounds={"fraction": 0.5, "ask": 4, "max": 3}, fleet=SMALL_FLEET[:1] + slower
     )
     assert again.model == run.model
+
+
+def test_a_run_whose_training_diverges_says_so(play):
+    """Weight decay at this rate multiplies each weight by -1e6 a step: ten steps leave the range of float32."""
+    run = play("fedavg", training=WILD, rounds={"max": 3}, evaluate={"every": 0})
+    assert [(row["counted"], row["refused"], row["numbers"]["not_finite"]) for row in run.rounds] == [(0, 4, 4)] * 3
+    (warned,) = summarise({"fedavg": {1: run.rounds}}, [], {"fedavg": 0.0})["labels"]["fedavg"]["warnings"]
+    assert (warned["kind"], warned["text"][:15]) == ("refused", "in 3 of 3 round")

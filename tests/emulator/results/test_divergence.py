@@ -16,11 +16,12 @@ def run(
     drifts: Sequence[float] = (),
     refused: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-    """Rows of rounds.jsonl; a round with refusals has no other replies."""
+    """Rows of rounds.jsonl; a round whose replies were not finite has no others."""
     rows: list[dict[str, Any]] = []
     for number, accuracy in enumerate(accuracies):
         of = refused[number] if refused else 0
         rows.append({"accuracy": accuracy, "refused": of, "counted": 0 if of else 3, "numbers": {}})
+        rows[-1]["numbers"] |= {"not_finite": of} if of else {}
         rows[-1] |= {"loss": losses[number]} if losses else {}
         rows[-1]["numbers"] |= {"drift": drifts[number]} if drifts else {}
     return rows
@@ -75,6 +76,13 @@ def test_rounds_in_which_every_reply_was_refused_are_counted() -> None:
     (warned,) = warnings({1: run([0.5, 0.5, 0.5], refused=[0, 4, 4])}, 10)
     assert warned.kind == "refused"
     assert "in 2 of 3 rounds every reply was refused" in warned.text
+
+
+def test_refusals_for_want_of_memory_are_no_divergence() -> None:
+    rows = run([0.5, 0.5], refused=[4, 4])
+    for row in rows:
+        row["numbers"].clear()
+    assert kinds(rows) == []
 
 
 def test_a_server_step_beyond_twice_what_training_moved_is_told() -> None:
