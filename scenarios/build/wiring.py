@@ -59,16 +59,8 @@ def _rates(
 @lru_cache(maxsize=64)
 def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
     """How bytes travel."""
-    return Tcp(
-        model=model or said.model,
-        congestion=said.congestion,
-        initial_window=said.initial_window,
-        window=round(said.window_mb * 1e6),
-        tls=said.tls,
-        keep_alive=said.keep_alive,
-        idle_reset=said.idle_reset,
-        ethernet=said.ethernet,
-    )
+    settings = {**said.model_dump(exclude={"window_mb"}), "model": model or said.model}
+    return Tcp(window=round(said.window_mb * 1e6), **settings)
 
 
 def faults(scenario: Scenario) -> Iterator[Fault]:

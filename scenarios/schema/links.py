@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from network.links.tcp import Congestion, Tcp
 from scenarios.schema.draws import DrawnAmount, DrawnRate
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Rate, says
 
@@ -36,23 +37,29 @@ class Transport(Part):
         "Network model. tcp: round trips, slow start, windows, losses and headers. ideal: latency, then size "
         "divided by rate. lv08: SimGrid's default model.",
         "ideal",
-        default="tcp",
+        default=Tcp.model,
     )
-    congestion: Literal["cubic", "reno", "bbr"] = says("Congestion control of all TCP senders.", "bbr", default="cubic")
+    congestion: Congestion = says("Congestion control of all TCP senders.", "bbr", default=Tcp.congestion)
     tls: Literal[0, 1, 2] = says(
-        "Round trips of a TLS handshake: 1 for TLS 1.3, 2 for TLS 1.2, 0 for no TLS or a resumed session.", 2, default=1
+        "Round trips of a TLS handshake: 1 for TLS 1.3, 2 for TLS 1.2, 0 for no TLS or a resumed session.",
+        2,
+        default=Tcp.tls,
     )
     initial_window: Count = says(
-        "Segments that a TCP sender sends in the first round trip of slow start.", 10, default=10
+        "Segments that a TCP sender sends in the first round trip of slow start.", 10, default=Tcp.initial_window
     )
     window_mb: Annotated[float, Field(ge=0.001, le=10_000)] = says(
-        "Receive window in MB: how much data may be in flight. Linux since 2025 allows 4.", 4, default=3 * 2**20 / 1e6
+        "Receive window in MB: how much data may be in flight. Linux since 2025 allows 4.", 4, default=Tcp.window / 1e6
     )
-    keep_alive: bool = says("Whether a device's connection stays open between its messages.", False, default=True)
+    keep_alive: bool = says(
+        "Whether a device's connection stays open between its messages.", False, default=Tcp.keep_alive
+    )
     idle_reset: bool = says(
-        "Whether a TCP sender that was silent for longer than its timeout goes back to slow start.", False, default=True
+        "Whether a TCP sender that was silent for longer than its timeout goes back to slow start.",
+        False,
+        default=Tcp.idle_reset,
     )
-    ethernet: bool = says("Whether rates also count the 14 bytes of each Ethernet header.", True, default=False)
+    ethernet: bool = says("Whether rates also count the 14 bytes of each Ethernet header.", True, default=Tcp.ethernet)
 
 
 class Recorded(Part):
