@@ -1,1 +1,1 @@
-"""Where it is computed: devices, their presence, their data and its shards."""
+"""Devices: their speed, memory, energy, presence and data."""

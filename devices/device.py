@@ -26,7 +26,7 @@ POSITION = 0.6
 class Profile:
     """What a kind of hardware achieves in training, and where the numbers come from.
 
-    A speed per class of operator that is None is `flops_per_s`.  The defaults of the rest leave each effect out.
+    A speed of a class of operators that is None equals `flops_per_s`.  The defaults of the rest disable each effect.
     Raises ValueError for a rate or memory that is not positive, a negative overhead, and what Power, Throttle
     and jitter.factor refuse.
     """
@@ -69,16 +69,16 @@ class Profile:
 
     @property
     def fastest(self) -> float:
-        """FLOP/s of the class of operators that it is best at."""
+        """Highest of the speeds for the classes of operators, FLOP/s."""
         return max(getattr(self, what) or self.flops_per_s for what in SPEEDS)
 
     def waking(self, idle: float) -> float:
-        """Seconds before the radio sends or receives, after it was idle for so long."""
+        """Seconds that the radio needs before it sends or receives, after `idle` seconds of silence."""
         return self.wakeup_s if idle > RADIO_SLEEPS else 0.0
 
     @property
     def one_speed(self) -> Profile:
-        """The same with `flops_per_s` for every class of operator."""
+        """This profile with `flops_per_s` for every class of operators."""
         return replace(self, conv_flops_per_s=None, dense_flops_per_s=None, recurrent_flops_per_s=None)
 
 
@@ -87,31 +87,31 @@ class StepLike(Protocol):
 
     @property
     def flops(self) -> float:
-        """All of them."""
+        """FLOPs of the step, of all classes of operators."""
 
     @property
     def floats(self) -> float:
-        """Numbers of 4 bytes that are read from memory or written there."""
+        """Numbers of 4 bytes that the step reads from memory or writes to it."""
 
     @property
     def conv(self) -> float:
-        """Of the FLOPs, those in convolutions."""
+        """FLOPs in convolutions."""
 
     @property
     def recurrent(self) -> float:
-        """And those in recurrent layers; the others are dense."""
+        """FLOPs in recurrent layers; those that are neither are dense."""
 
     @property
     def positions(self) -> float:
-        """Of recurrent layers that compute one after another, each with POSITION of an overhead."""
+        """Positions of recurrent layers that are computed one after another; each costs POSITION of an overhead."""
 
     @property
     def operators(self) -> float:
-        """That are started, whatever their size, outside of recurrent layers and apart from convolutions."""
+        """Operators that the step starts, except convolutions and those of recurrent layers."""
 
     @property
     def convolutions(self) -> float:
-        """That are started."""
+        """Convolutions that the step starts."""
 
 
 COUNTS = tuple(name for name in vars(StepLike) if not name.startswith("_"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Power:
-    """What a device draws in watts, all in all, while it idles, computes, or sends or receives.
+    """Total power draw of a device in watts while it is idle, computes, and sends or receives.
 
     Raises ValueError for a number that is negative or not finite.  Source: docs/design/devices.md §3.
     """
@@ -24,7 +24,7 @@ class Power:
                 raise ValueError(f"{what} power is {value} W; it must be 0 or more, and finite")
 
     def joules(self, idle: float, compute: float, radio: float) -> float:
-        """Of so many seconds in each state; a second belongs to one state, computing before radio before idle.
+        """Energy in joules of the seconds in each state; computing comes before radio, and radio before idle.
 
         Raises ValueError for seconds that are negative or not finite.
         """

@@ -22,7 +22,7 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
     if not 0 <= cv < math.inf:
         raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")
     if not 0 <= steps < math.inf:
-        raise ValueError(f"steps is {steps}; a phase has 0 or more, and finitely many")
+        raise ValueError(f"steps is {steps}; it must be 0 or more, and finite")
     if cv == 0 or steps == 0:
         return 1.0
     mu, sigma = parameters(1.0, cv / math.sqrt(steps))
@@ -30,7 +30,7 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
 
 
 def least(cv: float) -> float:
-    """A factor that no phase ever falls below, but for one in 10^12: SIGMAS below the mean of a single batch."""
+    """A lower bound of the factor, which one phase in 10^12 falls below: SIGMAS below the mean of a single batch."""
     mu, sigma = parameters(1.0, cv)
     return math.exp(mu - SIGMAS * sigma)
 

@@ -160,7 +160,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Together:
-    """Online while all `parts` are: eligible is who charges, and has an unmetered link, and is idle.
+    """Online while all `parts` are, as a phone that must be charging, idle and on an unmetered link.
 
     Where no common second is found within HOPS sessions, the answer is never.
     """
@@ -191,7 +191,7 @@ class Together:
 
 
 def together(parts: Sequence[Availability]) -> Availability:
-    """The parts as one; a single one is itself."""
+    """One availability from several; a single one is returned as it is."""
     needed = [part for part in parts if not part.always]
     return needed[0] if len(needed) == 1 else Together(tuple(needed)) if needed else Presence()
 

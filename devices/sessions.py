@@ -1,4 +1,4 @@
-"""Generators of presence: seeded, endless, and made only as far as they are asked.
+"""Generated presence: seeded, without end, and generated only as far as it is needed.
 
 A generator remembers the instants at which it changes, 8 bytes each, up to the latest time it was asked about; they
 are drawn in order from its seed, so that no question changes an answer.  What is sent to a worker is the seed.
@@ -23,12 +23,12 @@ MOST = 200_000  # changes that one generator draws: months of sessions of a minu
 
 
 class Undrawn(ValueError):  # noqa: N818 - said to a user
-    """A time that lies beyond MOST changes."""
+    """A time beyond the first MOST changes."""
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """What generators share: questions about an endless row of changes.  `first` and `_changes` make it."""
+    """Base of the generators: queries about an endless series of changes.  `first` and `_changes` make it."""
 
     seed: int
     _state: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -55,7 +55,7 @@ class Sessions:
 
     @property
     def pace(self) -> float:
-        """Changes a second, in the mean."""
+        """Mean number of changes per second."""
         raise NotImplementedError
 
     def _next(self, t: float, on: bool) -> float:
@@ -127,7 +127,7 @@ class Renewal(Sessions):
 
     @property
     def pace(self) -> float:
-        """Changes a second, in the mean."""
+        """Mean number of changes per second."""
         return 2 / (self.mean_on + self.mean_off)
 
     def _first(self, rng: np.random.Generator) -> bool:
@@ -184,7 +184,7 @@ class Diurnal(Sessions):
 
     @property
     def pace(self) -> float:
-        """Changes a second, in the mean over a day: one leaves as often as one comes."""
+        """Mean number of changes per second over a day; arrivals and departures are equally frequent."""
         comings = 0.0
         for hour, (coming, going) in enumerate(zip(self.arrive, self.leave, strict=True)):
             if both := coming + going:
@@ -206,7 +206,7 @@ class Diurnal(Sessions):
 
 
 def night(seed: int, local: float = 0.0) -> Diurnal:
-    """Who charges and is on wifi at night: mostly from 22 to 7 o'clock, and now and then by day.  Assumed rates."""
+    """A phone that charges on Wi-Fi at night: online mostly from 22 to 7 o'clock.  The rates are assumed."""
     return Diurnal(seed, *NIGHT, local)
 
 

@@ -1,4 +1,4 @@
-"""Speeds from what others measured: AI-Benchmark's scores.
+"""Speeds of phones from published AI-Benchmark scores.
 
 Files are read where the user has them: FLASH's tables (repository PKU-Chengxu/FLASH, Yang et al. 2021) are not ours.
 """
@@ -63,7 +63,7 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON: {error}") from None
 
 
 def _positive(path: Path, phone: str, said: object) -> float:

@@ -10,7 +10,7 @@ DONE = 1e-14  # relative: where Newton's steps end
 
 @dataclass(frozen=True)
 class Heat:
-    """How hot a device was at the instant `at`: 0 is cold, 1 is where endless load leads."""
+    """How hot a device was at the time `at`: 0 is cold, 1 is the limit under endless load."""
 
     level: float = 0.0
     at: float = 0.0
@@ -37,7 +37,7 @@ class Throttle:
             raise ValueError(f"heating is {self.heating}; the time constant must be above 0 s")
 
     def speed(self, level: float) -> float:
-        """Of the full one, at a level of heat."""
+        """Speed at a level of heat, as a share of full speed."""
         return 1 - (1 - self.sustained) * level
 
     def rested(self, heat: Heat, t: float) -> Heat:
@@ -49,7 +49,7 @@ class Throttle:
         return Heat(1 - (1 - heat.level) * math.exp(-_since(heat, t) / self.heating), t)
 
     def done(self, heat: Heat, seconds: float) -> float:
-        """The work that `seconds` of load from `heat` on do, in seconds at full speed."""
+        """Work done in `seconds` of load that start at `heat`, in seconds at full speed."""
         if self._never():
             return seconds
         return self.sustained * seconds - self._credit(heat) * math.expm1(-seconds / self.heating)

@@ -38,7 +38,7 @@ EVENTS = {  # what each says about (charging, locked, wifi, running); None: noth
 
 
 class BadLog(ValueError):  # noqa: N818 - said to a user
-    """A file that is not what it should be: one line that names the file, its line and the reason."""
+    """A file that cannot be read as a log; the message is one line with the file, its line and the reason."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Log:
     period: float
 
     def presence(self, offset: float = 0.0) -> Recorded:
-        """The same as questions that a device is asked, from `offset` seconds into the log on."""
+        """The availability of a device that follows this log from `offset` seconds on."""
         return Recorded(self.on, self.period, offset)
 
 
@@ -96,7 +96,7 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
         raise _bad(name, f"{who} is not a mapping with active, inactive and finish_time")
     active, inactive = entry["active"], entry["inactive"]
     if not isinstance(active, list) or not isinstance(inactive, list) or len(active) != len(inactive):
-        raise _bad(name, f"{who} has not two lists of equal length for active and inactive")
+        raise _bad(name, f"{who} needs two lists of equal length, active and inactive")
     period = _figure(name, entry["finish_time"], f"finish_time of {who}")
     last, on = 0.0, []
     for cells in zip(active, inactive, strict=True):

@@ -1,1 +1,1 @@
-"""What to run: scenario files and how they are read."""
+"""Scenario files: their schema, how they are read, and what is built from them."""

@@ -28,8 +28,8 @@ LARGEST = 1_000_000  # bytes of a scenario file
 def load(path: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False) -> Scenario:
     """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-    `small`: with the changes under its own `small:` before those; `recordings`: the links that it names are read, too.
-    Raises BadScenario, which tells all that is wrong and where.
+    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too.
+    Raises BadScenario, which lists everything that is wrong, and where.
     """
     return parse(text_of(path), path, changes, small, recordings)
 
@@ -37,7 +37,7 @@ def load(path: str, changes: Sequence[str] = (), small: bool = False, recordings
 def parse(
     text: str, where: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False
 ) -> Scenario:
-    """The scenario that a text says; `where` names it in errors; else as `load`.  Raises BadScenario."""
+    """The scenario in a text; `where` names it in errors; the rest is as in `load`.  Raises BadScenario."""
     try:
         source = read(text, where)
     except Unreadable as error:

@@ -22,9 +22,9 @@ from scenarios.text.source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Profiles, radios, formats, models, data sets, algorithms, options and labels that there are not, or are twice.
+    """Names that do not exist or are used twice, of profiles, radios, models, algorithms and all else.
 
-    What is no name at all is left to the schema.
+    Values that are not names are left to the schema.
     """
     boards = [*profiles(), *_keys(plain, "profiles")]
     return [

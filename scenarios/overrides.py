@@ -15,7 +15,7 @@ def change(source: Source, changes: list[str]) -> None:
     """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
 
     Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their
-    label.  What is not known as a key is found out when the scenario is checked.  Raises BadScenario.
+    label.  Unknown keys are reported when the scenario is checked.  Raises BadScenario.
     """
     for typed in changes:
         path, equals, text = typed.partition("=")

@@ -1,4 +1,4 @@
-"""Whether the parts of a scenario fit together: what no part can see by itself."""
+"""Checks that involve several parts of a scenario."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.text.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
-    """All that is wrong with it as a whole, without reading data."""
+    """All faults of the scenario as a whole that can be found without reading data."""
     return [
         *_rounds(scenario),
         *_targets(scenario),

@@ -71,7 +71,7 @@ def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int6
         pixels, labels = batch["data"], np.array(batch["labels"], np.int64)
         return pixels.reshape(len(labels), *SHAPE), labels
     except (pickle.UnpicklingError, LookupError, TypeError, AttributeError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: no batch of CIFAR-10 ({error})") from error
+        raise ValueError(f"{path}: not a batch of CIFAR-10 ({error})") from error
 
 
 class _Arrays(pickle.Unpickler):

@@ -187,7 +187,7 @@ def _images(
             continue
         count += len(y)
         if count > MOST:
-            raise ValueError(f"{folder}: more than {MOST} images; that is no FEMNIST")
+            raise ValueError(f"{folder}: more than {MOST} images, the most that FEMNIST has")
         xs.append(x)
         ys.append(y)
         numbers.append(np.full(len(y), owners.setdefault(user.name, len(owners)), np.int64))

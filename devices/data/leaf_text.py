@@ -76,7 +76,7 @@ def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> D
 
     owners, train, test = _parts(root, REDDIT, "Reddit", people, read, counted=False)
     if train.y.shape != train.x.shape or test.y.shape != test.x.shape:
-        raise ValueError(f"{root}: LEAF's Reddit has pieces and targets of unlike number or length")
+        raise ValueError(f"{root}: pieces and targets differ in number or length")
     counts = np.bincount(train.x.ravel(), minlength=len(seen))
     counts[seen[PADDING]] = 0
     numbers = renumbered(counts, list(seen), words)

@@ -20,7 +20,7 @@ def unpacked(path: Path, limit: int) -> bytes:
     anything but one whole gzip or xz.
     """
     if path.stat().st_size > limit:
-        raise ValueError(f"{path}: {path.stat().st_size} bytes; such a file here has at most {limit}")
+        raise ValueError(f"{path}: {path.stat().st_size} bytes; at most {limit} are read")
     content = path.read_bytes()
     if content.startswith(GZIP):
         return _out_of("gzip", zlib.decompressobj(wbits=31), content, path, limit)  # 31: with header and checksum
@@ -43,7 +43,7 @@ def _out_of(kind: str, unpacker: _Unpacker, content: bytes, path: Path, limit: i
     except (zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{path}: damaged {kind} ({error})") from error
     if len(whole) > limit:
-        raise ValueError(f"{path}: unpacks to more than {limit} bytes; that is no data set of ours")
+        raise ValueError(f"{path}: unpacks to more than {limit} bytes, the most that is read")
     if not unpacker.eof:
         raise ValueError(f"{path}: truncated {kind}; its end is missing")
     if unpacker.unused_data:

@@ -120,7 +120,7 @@ def _comments(path: Path) -> Iterator[Comment]:
         if not (isinstance(month, str) and MONTH.fullmatch(month)):
             raise ValueError(f"{path}: line {number} has no month; each must have one, as 2011-10")
         if not isinstance(community, str) or not isinstance(body, str):
-            raise ValueError(f"{path}: line {number} is no comment; its subreddit and body must be texts")
+            raise ValueError(f"{path}: line {number} is not a comment; its subreddit and body must be texts")
         yield Comment(_month(month), community, body)
 
 

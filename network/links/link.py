@@ -51,38 +51,38 @@ class Link:
         return cls(up_mbit_s * 1e6 / 8, down_mbit_s * 1e6 / 8, latency_ms / 1e3)
 
     def rate(self, direction: Direction) -> Rate:
-        """What it carries that way."""
+        """The link's rate in one direction."""
         rate = self.down if direction == "down" else self.up
         return Constant(float(rate)) if isinstance(rate, (int, float)) else rate
 
     def mean(self, direction: Direction) -> float:
-        """Bytes/s that way, in the long run."""
+        """Mean rate in one direction over the long run, bytes/s."""
         return mean(self.rate(direction))
 
     @property
     def mean_latency(self) -> float:
-        """Seconds one way in the long run, of downloads."""
+        """Mean one-way latency of downloads over the long run, s."""
         return self._recorded("down", lambda trace, values: float(np.average(values, weights=np.diff(trace.edges))))
 
     @property
     def varies(self) -> bool:
-        """Whether a trace is replayed on it."""
+        """Whether the link replays a trace."""
         return isinstance(self.up, Trace) or isinstance(self.down, Trace)
 
     @property
     def repeats(self) -> float:
-        """After how many seconds its shortest trace starts over; inf if nothing does."""
+        """Seconds after which the link's shortest trace starts over; inf if it replays none."""
         return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
 
     def starting(self, share: float) -> Link:
-        """The same, its traces replayed from this share of their length on, from 0 to 1.
+        """This link with its traces replayed from a place in them, given as a share of their length from 0 to 1.
 
-        Of both ways alike where both last as long: they were recorded together.
+        Both directions start at the same place if both last equally long: they were recorded together.
         """
         return replace(self, up=begun(self.up, share), down=begun(self.down, share)) if self.varies else self
 
     def at(self, latency: float) -> Link:
-        """The same with this latency, s one way, also where its traces have recorded others."""
+        """This link with another one-way latency, s, in place of any that its traces have recorded."""
         return replace(self, up=_unstamped(self.up), down=_unstamped(self.down), latency=latency)
 
     def passage(
@@ -95,7 +95,7 @@ class Link:
         shared: tuple[float, ...] = (),
         queue: float = 0.0,
     ) -> Passage:
-        """What it costs to send so many bytes at `t`.
+        """What it costs to send `nbytes` bytes at time `t`.
 
         `beyond` is the one-way latency of the server's own link, s, `shared` are the shared links, bytes/s, and `queue`
         is what their buffers add to a round trip when they are full, s.
@@ -107,7 +107,7 @@ class Link:
         return passage(self.tcp, way, rate, direction, nbytes, t, connection)
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
-        """As `passage`, with the least latency and loss of the recorded ones."""
+        """The same as `passage`, with the lowest latency and loss that were recorded."""
         rate = self.rate(direction)
         latency = self._recorded(direction, lambda _, values: float(values.min()))
         loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None

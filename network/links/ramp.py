@@ -63,7 +63,7 @@ class Ramp:
 
     @property
     def end(self) -> float:
-        """When the ramp is over, s."""
+        """The time at which the ramp is over, s."""
         return self.starts[-1]
 
     @property
@@ -183,7 +183,7 @@ class Scaled:
 
 
 def check_growth(growth: float) -> None:
-    """Raises ValueError unless slow start can grow so."""
+    """Raises ValueError unless slow start can grow by this factor."""
     if not 1.1 <= growth <= 4:
         raise ValueError(
             f"growth is {growth}; slow start multiplies its window by 1.1 to 4 each round trip (usually 2)"

@@ -1,4 +1,4 @@
-"""What a link carries as time goes on."""
+"""The rate of a link as a function of time."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Rate(Protocol):
 
     @property
     def peak(self) -> float:
-        """A bound that it never exceeds, bytes/s; inf if nothing is known."""
+        """An upper bound of the rate, bytes/s; inf if none is known."""
 
     def at(self, t: float) -> float:
         """The rate just after `t`, bytes/s."""
 
     def change(self, t: float) -> float:
-        """The first instant after `t` at which it changes, s; inf if never."""
+        """The first time after `t` at which the rate changes, s; inf if it never does."""
 
     def carried(self, begin: float, end: float) -> float:
-        """Bytes between two instants: the integral."""
+        """Bytes carried between two times: the integral of the rate."""
 
     def finish(self, begin: float, nbytes: float) -> float:
-        """When so many bytes that began then have been carried, s; inf if never."""
+        """The time at which `nbytes` bytes that start at `begin` have been carried, s; inf if never."""
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
         """The next `count` instants after `t` at which it may change, s, and the rates from each on, bytes/s.
@@ -49,7 +49,7 @@ class Rate(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """The same at all times (see Rate).  Raises ValueError unless positive; inf bounds nothing."""
+    """A rate that never changes (see Rate); inf means no bound.  Raises ValueError unless it is positive."""
 
     peak: float
 
@@ -77,7 +77,7 @@ class Constant:
 
 
 def mean(rate: float | Rate) -> float:
-    """Bytes/s in the long run: of a recording over its length, of anything else what it carries at best."""
+    """Mean rate over the long run, bytes/s: a recording's over its length, any other rate's at its best."""
     if isinstance(rate, (int, float)):
         return float(rate)
     return rate.mean if isinstance(rate, Trace) else rate.peak

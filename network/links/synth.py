@@ -30,7 +30,7 @@ MBIT = 1e6 / 8  # bytes
 
 @dataclass(frozen=True)
 class Preset:
-    """What is drawn from; times in s, rates in bytes/s.  Raises ValueError for what cannot be."""
+    """Parameters of a generated link; times in s, rates in bytes/s.  Raises ValueError for impossible values."""
 
     name: str
     rates: tuple[float, ...]  # the mean rate of each state of the downlink
@@ -74,11 +74,11 @@ class Preset:
 
     @property
     def mean(self) -> float:
-        """Of the downlink, outages included."""
+        """Mean rate of the downlink, outages included, bytes/s."""
         return (1 - self.out) * float(np.dot(self.weights, self.rates))
 
     def moments(self, lags: npt.ArrayLike) -> Floats:
-        """The mean of the downlink's rate times what it is so many s later; at 0 the mean of its square."""
+        """The mean product of the downlink's rate now and after each lag, s; at lag 0 its mean square."""
         lags = np.asarray(lags, dtype=np.float64)
         weights, rates = np.array(self.weights), np.array(self.rates)
         kept = np.exp(-lags / self.dwell)
@@ -89,7 +89,7 @@ class Preset:
         return product
 
     def autocovariances(self, lags: npt.ArrayLike) -> Floats:
-        """Of the downlink's rate; at 0 its variance."""
+        """Autocovariances of the downlink's rate at each lag, s; at lag 0 its variance."""
         return self.moments(lags) - self.mean**2
 
     @property
@@ -185,20 +185,20 @@ def _steps(seconds: float, step: float) -> int:
 
 @lru_cache(maxsize=1)
 def presets() -> Mapping[str, Preset]:
-    """Those that come with fedlapse, by name."""
+    """The presets that come with fedlapse, by name."""
     lines = resources.files("network.links").joinpath("presets.csv").read_text(encoding="utf-8").splitlines()
     return read_presets(lines)
 
 
 def named(name: str) -> Preset:
-    """Raises ValueError, with the names that there are."""
+    """The preset of this name.  Raises ValueError, with all names, if there is none."""
     if name not in presets():
         raise ValueError(f"there is no preset {name!r}; there are {', '.join(presets())}")
     return presets()[name]
 
 
 def read_presets(lines: Sequence[str]) -> dict[str, Preset]:
-    """What a table of name, parameter, value, source says.  Raises ValueError."""
+    """The presets in a table of name, parameter, value and source.  Raises ValueError for a bad table."""
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     for row in csv.DictReader(lines):
         rows.setdefault(row["name"], {})[row["parameter"]] = (row["value"], row["source"])

@@ -39,7 +39,7 @@ GAMMA = 4194304  # bytes: SimGrid's network/TCP-gamma, the largest window
 
 @dataclass(frozen=True)
 class Simgrid:
-    """A model of SimGrid, for parity."""
+    """The parameters of one of SimGrid's network models, for comparison."""
 
     latency: float  # factor
     rate: float  # factor
@@ -48,7 +48,7 @@ class Simgrid:
 
     @property
     def part(self) -> float:
-        """Of a link's rate, what flows can have."""
+        """The share of a link's rate that its flows can use."""
         return self.rate / (1 + self.cross)
 
 
@@ -57,7 +57,7 @@ SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0
 
 @dataclass(frozen=True)
 class Tcp:
-    """How the bytes of a link travel; each piece can be switched.
+    """How bytes travel on a link; each effect can be switched off.
 
     `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's, for parity; they and
     `ideal` read no other setting.  Raises ValueError for what TCP cannot do.
@@ -104,7 +104,7 @@ class Tcp:
 
     @property
     def part(self) -> float:
-        """Of a shared link's capacity, what its flows can have: SimGrid's factors hold for each link of a route."""
+        """The share of a shared link's capacity that flows can use; SimGrid's factors apply to each link."""
         return SIMGRID[self.model].part if self.model in SIMGRID else 1.0
 
     def ceiling(self, way: Way) -> float:
@@ -165,7 +165,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Sender:
-    """What one end of a connection remembers."""
+    """The state that one end of a connection keeps."""
 
     window: float  # segments it may have in flight
     last: float  # s, when its last byte arrived
@@ -182,7 +182,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Climb:
-    """Slow start from `window` segments."""
+    """Slow start that begins with `window` segments."""
 
     window: float
     rtt: float
@@ -192,7 +192,7 @@ class Climb:
         return Ramp(link, begin, self.rtt, self.window * self.tcp.segment, self.tcp.growth, wire)
 
     def window_after(self, link: Rate, wire: int) -> float:
-        """It grows with each segment acknowledged, until there is one for each that the link holds."""
+        """The window after a flight: it grows with each acknowledged segment, up to what the link can hold."""
         full = link.peak * self.rtt / self.tcp.segment
         grown = self.window + (self.tcp.growth - 1) * wire / self.tcp.segment
         return max(self.window, min(grown, full))
@@ -212,7 +212,7 @@ class Passage:
     rtt: float = 0.0  # s
 
     def cap(self, begin: float) -> Rate:
-        """What bounds the flow if its bytes begin at `begin`, s; usually when the delay is over."""
+        """The upper bound of the flow's rate if its bytes start at `begin`, s; usually when the delay is over."""
         if self.climb is None:
             return self.link
         ramp = self.climb.ramp(self.link, begin, self.wire)
@@ -221,7 +221,7 @@ class Passage:
     def after(self, landed: float) -> Connection | None:
         """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
 
-        A flight that is cut leaves none: who is offline has lost its connection.
+        A flight that is cut leaves none: a device that goes offline loses its connection.
         """
         if self.opened is None:
             return None
@@ -247,7 +247,7 @@ def passage(
     `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
     """
     if nbytes < 0:
-        raise ValueError(f"nbytes is {nbytes}; a message has at least 0")
+        raise ValueError(f"nbytes is {nbytes}; it must be 0 or more")
     if direction not in get_args(Direction):
         raise ValueError(f"direction is {direction!r}; it must be one of {', '.join(get_args(Direction))}")
     if tcp.model == "ideal":

@@ -1,4 +1,4 @@
-"""A recorded rate, replayed: constant between its samples, repeated for ever, integrated once."""
+"""A recorded rate that is replayed: constant between its samples, and repeated for ever."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Steps:
 
     @property
     def total(self) -> float:
-        """Bytes of one period."""
+        """Bytes carried in one period."""
         return self.prefix[-1]
 
     def at(self, t: float) -> float:
@@ -170,7 +170,7 @@ class Trace:
 
     @property
     def period(self) -> float:
-        """After how many seconds it repeats."""
+        """Seconds after which the trace repeats."""
         return self._steps.period
 
     @property
@@ -180,7 +180,7 @@ class Trace:
 
     @property
     def mean(self) -> float:
-        """Bytes/s over a period."""
+        """Mean rate over a period, bytes/s."""
         return self._steps.total / self._steps.period
 
     def at(self, t: float) -> float:
@@ -210,7 +210,7 @@ class Trace:
         return self._steps.carried(begin + self.offset, end + self.offset)
 
     def finish(self, begin: float, nbytes: float) -> float:
-        """When so many bytes that began then have been carried, s: a search in the prefix integral.
+        """The time at which `nbytes` bytes that start at `begin` have been carried, s; a search in the prefix integral.
 
         inf if a period carries nothing; `begin` if there is nothing to carry.
         """
@@ -219,26 +219,26 @@ class Trace:
         return max(begin, self._steps.finish(begin + self.offset, nbytes) - self.offset)
 
     def loops(self, begin: float, end: float) -> int:
-        """How often the replay has started over between two instants."""
+        """How often the replay starts over between two times."""
         return int((end + self.offset) // self.period - (begin + self.offset) // self.period)
 
     def latency_at(self, t: float) -> float | None:
-        """Seconds one way at `t`; None if the file has none."""
+        """One-way latency at `t`, s; None if the file has no latencies."""
         return self._sample(self.latency, t)
 
     def loss_at(self, t: float) -> float | None:
-        """The fraction of packets lost at `t`; None if the file has none."""
+        """Fraction of packets lost at `t`; None if the file has no losses."""
         return self._sample(self.loss, t)
 
     def starting(self, offset: float) -> Trace:
-        """The same, replayed from `offset` seconds into the file; shares its arrays.
+        """This trace replayed from `offset` seconds into the file; the arrays are shared.
 
         Raises ValueError if that is not finite.
         """
         return self._but(offset=self._within(offset))
 
     def under(self, ceiling: float) -> Trace:
-        """The same under a constant bound in bytes/s, such as TCP's window over the round trip.
+        """This trace under a constant upper bound in bytes/s, such as TCP's window over the round trip.
 
         Raises ValueError unless the bound is positive.
         """
@@ -247,14 +247,14 @@ class Trace:
         return self if ceiling >= self.peak else _UNDER(self, ceiling)
 
     def scaled(self, factor: float) -> Trace:
-        """The same with every rate times `factor`.  Raises ValueError unless that is positive and finite."""
+        """This trace with every rate times `factor`.  Raises ValueError unless that is positive and finite."""
         if not 0 < factor < math.inf:
             raise ValueError(f"the factor is {factor}; it must be positive and finite")
         return self if factor == 1 else _SCALED(self, factor)
 
     @cached_property
     def without_latency(self) -> Trace:
-        """The same with no latencies of its own; made once, as a thousand devices may replay it."""
+        """This trace without latencies; made once, since a thousand devices may replay it."""
         return self if self.latency is None else self._but(latency=None)
 
     def until(self, end: float) -> Trace:

@@ -1,4 +1,4 @@
-"""Flows on links that cannot be saturated: each for itself."""
+"""Flows on links that cannot be saturated: each runs independently of the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from network.sharing.flow import Flow
 
 
 class Alone:
-    """Each flow runs at its cap, and ends when its cap has carried it: the cap's changes are no events."""
+    """Each flow runs at its cap until the cap has carried its bytes; changes of the cap are not events."""
 
     restless = False
 

@@ -17,7 +17,7 @@ MANY = 16  # to ask it for at once, at least
 
 
 class Ahead:
-    """What a rate will be for a while: it is asked once for each of its changes."""
+    """A rate's values for a while ahead; the rate is asked once for each of its changes."""
 
     def __init__(self, rate: Rate, t: float) -> None:
         self._rate = rate
@@ -62,11 +62,11 @@ class Course:
         return min(float(self.ends.min(initial=math.inf)), float(self.edges[-1]))
 
     def forget(self, column: int) -> None:
-        """That flow is no more; the others do as they would."""
+        """Removes a flow; the others are not affected."""
         self.rates[:, column], self.carried[:, column], self.ends[column] = 0.0, 0.0, math.inf
 
     def place(self, t: float) -> int:
-        """Between which edges t is."""
+        """The number of the interval between edges that holds `t`."""
         return min(max(int(np.searchsorted(self.edges, t, side="right")) - 1, 0), len(self.rates) - 1)
 
     def carried_by(self, t: float) -> Floats:

@@ -28,7 +28,7 @@ def as_rate(value: float | Rate) -> Rate:
 
 
 def next_change(rate: Rate, t: float) -> float:
-    """When it changes, s; after t, also where times are so large that a rounded one is not."""
+    """The next time at which it changes, s; later than `t` even where rounding of large times would hide it."""
     change = rate.change(t)
     return change if change > t else math.nextafter(t, math.inf)
 
@@ -57,11 +57,11 @@ class Shared(NamedTuple):
         return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
 
     def starting(self, share: float) -> Shared:
-        """The same, its trace, if it has one, replayed from this share of its length on, from 0 to 1."""
+        """This link with its trace, if it has one, replayed from a share of its length, from 0 to 1."""
         return self._replace(capacity=begun(self.capacity, share))
 
     def scaled(self, part: float) -> Shared:
-        """The same with this part of its capacity."""
+        """This link with its capacity times `part`."""
         return self._replace(capacity=scaled(self.capacity, part))
 
 
@@ -101,7 +101,7 @@ class Flow:
         self.most = whole(self.cap.peak)
 
     def carry(self, t: float) -> float:
-        """What is left of it at `t`, bytes, if it ran at its cap since its clock was set."""
+        """Bytes left at `t` if the flow has run at its cap since its clock was set."""
         return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
 
     def rest(self, left: float, varies: bool) -> float:
@@ -110,11 +110,11 @@ class Flow:
 
     @property
     def above(self) -> tuple[Link, ...]:
-        """The links above its device, where both directions meet those of the other, too."""
+        """The links above the flow's device; where both directions share airtime, those of the other direction too."""
         return self.route[0].above
 
     def airtime(self) -> int:
-        """The most airtime that it could ever use, whole."""
+        """The most airtime that the flow could ever use, as a whole number."""
         if self.radio is None:
             return UNIT
         constant = isinstance(self.radio, Constant) and self.radio.peak > 0
@@ -163,23 +163,23 @@ class Sharing(Protocol):
     """
 
     def enter(self, flow: Flow, t: float) -> None:
-        """It begins, or goes on, with flow.left bytes."""
+        """The flow starts, or continues, with flow.left bytes."""
 
     def leave(self, flow: Flow, t: float) -> None:
-        """It goes on elsewhere, or not at all; flow.left is up to date."""
+        """The flow leaves this engine; flow.left is brought up to date."""
 
     def left(self, flow: Flow, t: float) -> float:
-        """Bytes, at `t`; nothing is due before then."""
+        """Bytes of the flow that are left at `t`; nothing may be due before then."""
 
     def rates(self, t: float) -> dict[Flow, float]:
-        """What each flow runs at just after `t`, bytes/s; nothing is due before then."""
+        """The rate of each flow just after `t`, bytes/s; nothing may be due before then."""
 
     def due(self) -> float:
         """When a flow ends or what the rates depend on changes, s; inf if never."""
 
     def step(self, t: float) -> list[Flow]:
-        """Does what is due at `t`; the flows that have ended."""
+        """Carries out what is due at `t`; returns the flows that have ended."""
 
     @property
     def restless(self) -> bool:
-        """Whether so much changes between opening and end of flows that another engine were cheaper."""
+        """Whether rates change so often during a flow that another engine would be cheaper."""

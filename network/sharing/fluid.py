@@ -60,7 +60,7 @@ class Fluid:
 
     @property
     def now(self) -> float:
-        """The time it was last told, in s."""
+        """The time of the last call, in s."""
         return self._now
 
     def open(
@@ -104,7 +104,7 @@ class Fluid:
         self._join(new)
 
     def close(self, t: float, flow: Hashable) -> float:
-        """Removes the flow; how many bytes it has carried by `t`.  Raises ValueError if there is none."""
+        """Removes a flow, and returns the bytes that it has carried by `t`.  Raises ValueError if there is none."""
         self._reach(t)
         carried = self._carried(flow)
         if self._ended.pop(flow, None) is None:
@@ -137,7 +137,7 @@ class Fluid:
         return self._at(t)._carried(flow)
 
     def rates(self, t: float) -> dict[Hashable, float]:
-        """What each flow runs at just after `t`, in bytes/s, if nothing else happens; changes nothing."""
+        """The rate of each flow just after `t`, in bytes/s, if nothing else happens; changes nothing."""
         then = self._at(t)
         then._move(t)
         found: dict[Hashable, float] = {name: 0.0 for name, flow in then._flows.items() if flow.home is None}
@@ -146,14 +146,14 @@ class Fluid:
         return found
 
     def next_finish(self) -> float:
-        """When to look next if nothing else happens, in s: a flow ends, or what its end depends on changes.
+        """The next time to call `advance` if nothing else happens, in s: a flow or a rate may end or change then.
 
         Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
         """
         return self._now if self._ended else max(self._now, min([sharing.due() for sharing in self._sharings]))
 
     def advance(self, t: float) -> list[Hashable]:
-        """Lets time pass until `t`; the flows that have ended by then, by time and order of opening."""
+        """Lets time pass until `t`; returns the flows that have ended by then, in order of time and of opening."""
         self._forward(t)
         self._move(t)
         if not self._ended:
@@ -166,7 +166,7 @@ class Fluid:
 
     def _forward(self, t: float) -> None:
         if not self._now <= t < math.inf:
-            raise ValueError(f"t is {t} s and it is {self._now} s already; time goes on, and never back")
+            raise ValueError(f"t is {t} s and the last call was at {self._now} s; time must not go back")
 
     def _reach(self, t: float) -> None:
         """To `t`; several changes at one instant are one solve."""

@@ -19,7 +19,7 @@ class Route(NamedTuple):
 
 
 def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None], Route]:
-    """All that there are, each way from each shared link on; from None there is the server's alone.
+    """The routes from each shared link to the server, in both directions; from None only the server's own link.
 
     What that carries up is what devices download.
     """
@@ -35,7 +35,7 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
 
 
 def onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
-    """From this link on towards the server's."""
+    """The links from this one to the server's."""
     while via is not None:
         yield shared[via]
         via = shared[via].parent

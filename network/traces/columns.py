@@ -1,4 +1,4 @@
-"""Our own CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`; one rate must be there, all but the time may lack."""
+"""fedlapse's CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`; the time and one rate are required."""
 
 from __future__ import annotations
 
@@ -62,9 +62,11 @@ def _header(source: Source, line: int, row: str) -> list[str]:
         if name not in TOPS:
             raise source.bad(line, f"there is no column {shown(name)}; known are {', '.join(TOPS)}")
     if len(set(names)) < len(names):
-        raise source.bad(line, "a column is there twice")
+        raise source.bad(line, "a column is listed twice")
     if not set(names) & set(RATES):
-        raise source.bad(line, "there is neither down_mbit_s nor up_mbit_s; a trace has a rate, one way at least")
+        raise source.bad(
+            line, "neither down_mbit_s nor up_mbit_s is there; a trace needs a rate in at least one direction"
+        )
     return names
 
 
@@ -106,7 +108,9 @@ def written(traces: Sequence[Trace]) -> str:
     first = traces[0]
     for trace in traces[1:]:
         if trace.period != first.period or trace.kind != first.kind:
-            raise ValueError(f"{trace.name} has not the period and kind of {first.name}; one file holds only one")
+            raise ValueError(
+                f"{trace.name} differs in period or kind from {first.name}; one file holds one period and one kind"
+            )
     edges = np.unique(np.concatenate([trace.edges for trace in traces]))
     table = {"time_s": edges[:-1]}
     for name, way in RATES.items():

@@ -55,12 +55,12 @@ def _columns(source: Source) -> tuple[Capacity, ...]:
     rows = {row.split(",")[0]: (line, row.split(",")[1:]) for line, row in source.rows()}
     found = [rows.get(name) for name in ("", "computation", "communication")]
     if found[0] is None or found[1] is None or found[2] is None:
-        raise source.bad(None, "has not the rows of clients, computation and communication")
+        raise source.bad(None, "does not have the rows clients, computation and communication")
     (first, clients), (second, computation), (third, communication) = found[0], found[1], found[2]
     if not clients or not len(clients) == len(computation) == len(communication):
         raise source.bad(third, f"the rows have {len(computation)} and {len(communication)} for {len(clients)} clients")
     if len(set(clients)) < len(clients):
-        raise source.bad(first, "a client is there twice")
+        raise source.bad(first, "a client is listed twice")
     capacities = []
     for client, ms, kbit in zip(clients, computation, communication, strict=True):
         rate = source.number(third, kbit, "communication", FASTEST * 8 / 1e3)

@@ -16,7 +16,7 @@ LINKS: Mapping[Direction, str] = {"down": "a downlink", "up": "an uplink"}
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded of one link: one direction or both."""
+    """The recording of one link: one direction or both."""
 
     path: Path  # of a pair what its files share
     traces: Traces
@@ -36,7 +36,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What a place holds."""
+    """The recordings of a file or folder, and the files that were passed over."""
 
     recordings: tuple[Recording, ...]
     passed: tuple[Passed, ...] = ()
@@ -84,7 +84,7 @@ def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
 
 
 def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
-    """In words: the first of them, and how many more."""
+    """A summary in words: the first file, and how many more."""
     more = f" and {len(passed) - most} more" if len(passed) > most else ""
     return ", ".join(f"{each.path.name} ({each.why})" for each in passed[:most]) + more
 
@@ -140,5 +140,5 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
 def _carrying(traces: Traces, way: Direction) -> Traces:
     """Without a column of zeros for the other direction.  Raises BadTrace for one for this."""
     if not traces[way].mean > 0:
-        raise bad(traces[way].name, None, f"carries no byte {way}; nothing would ever arrive")
+        raise bad(traces[way].name, None, f"carries no bytes {way}; no transfer would ever end")
     return {direction: trace for direction, trace in traces.items() if trace.mean > 0}

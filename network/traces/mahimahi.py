@@ -40,7 +40,7 @@ def _stamps(source: Source) -> npt.NDArray[np.int64]:
         if stamp < last:
             raise source.bad(line, f"the stamp is {stamp} ms after {last}; stamps must not go back")
         if stamp > LONGEST * 1000:
-            raise source.bad(line, f"the stamp is {stamp} ms; at most {LONGEST * 1000:g} makes sense")
+            raise source.bad(line, f"the stamp is {stamp} ms; it must be {LONGEST * 1000:g} at most")
         stamps.append(stamp)
         last = stamp
     if not last:

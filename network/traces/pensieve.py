@@ -64,7 +64,7 @@ def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
     """Value i on (t[i-1], t[i]].  Raises BadTrace if no time passes."""
     lasting = np.flatnonzero(np.diff(pairs.times) > 0)
     if not len(lasting):
-        raise source.bad(None, "no time passes in it; two lines with different times are the least")
+        raise source.bad(None, "all its times are equal; it needs two lines with different times")
     edges = np.append(pairs.times[:1], pairs.times[lasting + 1]) - pairs.times[0]
     return source.trace(edges * second, pairs.rates[lasting + 1] * rate, "down", "achieved")
 

@@ -70,7 +70,7 @@ def read(path: str | Path, format: str | None = None, direction: Direction | Non
 def _one(name: str, data: bytes, format: str | None, direction: Direction | None) -> tuple[Trace, ...]:
     format = _format(name, data) if format is None else format
     if format in DEVICES:
-        raise bad(name, None, f"is {format}, which describes devices and is no trace of a link; {DEVICES[format]}")
+        raise bad(name, None, f"is {format}, which describes devices, not a link; {DEVICES[format]}")
     if format not in FORMATS:
         raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
     known = FORMATS[format]
@@ -106,7 +106,7 @@ def _way(name: str, direction: Direction | None) -> Direction:
             )
         return direction
     if direction not in (None, suffix):
-        raise bad(name, None, f"is asked for {direction}, and its suffix says {suffix}")
+        raise bad(name, None, f"has the suffix {suffix}, but the direction asked for is {direction}")
     return "down" if suffix == "down" else "up"
 
 
@@ -124,7 +124,7 @@ def _format(name: str, data: bytes) -> str:
     if re.fullmatch(r"[-+]?\d+", row):
         return "mahimahi"
     if not re.fullmatch(rf"{NUMBER}\s+{NUMBER}", row):
-        raise source.bad(line, f"{shown(row)} is the start of no known format{_hint(row)}", "trace")
+        raise source.bad(line, f"{shown(row)} does not begin any known format{_hint(row)}", "trace")
     fitting = pensieve.sort_of(source)
     if len(fitting) > 1:
         raise source.bad(None, f"could be {' or '.join(fitting)}; name its format", "format")
@@ -151,7 +151,7 @@ def _of_table(name: str, data: bytes) -> str:
         return "fedscale-behaviour"
     if isinstance(first, dict) and "messages" in first:
         return "flash-states"
-    raise bad(name, None, "is a mapping, and its first entry is of no known format", "trace")
+    raise bad(name, None, "is a mapping whose first entry fits no known format", "trace")
 
 
 __all__ = ["DEVICES", "FORMATS", "BadTrace", "Format", "read", "recognise"]

@@ -27,7 +27,7 @@ Lack = Literal["format", "direction", "trace"]
 
 
 class BadTrace(ValueError):  # noqa: N818 - said to a user
-    """A file that is not what it should be: one line that names the file, its line and the reason.
+    """A file that cannot be read as a trace; the message is one line with the file, its line and the reason.
 
     `reason`: the same without the file's name.  `lacks`: of a file that is not damaged, what reading it takes: that its
     format or direction is named; or that it were a trace at all.
@@ -74,7 +74,7 @@ def content(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name that errors give it."""
+    """A text, and its name in errors."""
 
     name: str
     text: str
@@ -136,7 +136,7 @@ class Source:
         if not 0 <= value < math.inf:
             raise self.bad(line, f"the {what} is {shown(cell)}; it must be a finite number and at least 0")
         if value > largest:
-            raise self.bad(line, f"the {what} is {shown(cell)}; at most {largest:g} makes sense")
+            raise self.bad(line, f"the {what} is {shown(cell)}; it must be {largest:g} at most")
         return value
 
 

@@ -81,7 +81,7 @@ def _evenly(source: Source, times: array[float], rates: array[float], pings: arr
     passing = np.diff(times)
     seconds = passing[passing <= PAUSE].sum()
     if not seconds:
-        raise source.bad(None, "no time passes in it; two rows with different stamps are the least")
+        raise source.bad(None, "all its stamps are equal; it needs two rows with different stamps")
     edges = np.arange(len(rates) + 1) * (seconds / len(times))
     latency = np.array(pings)
     known = latency[~np.isnan(latency)]

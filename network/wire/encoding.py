@@ -47,7 +47,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Coding:
-    """What the data of one tensor of n values are, when they are not the values themselves."""
+    """How the data of one tensor of n values are coded, where they are not the values themselves."""
 
     dtype: np.dtype[Any]  # of what it decodes to
     fault: Callable[[bytes, int], str | None]  # of these data for n values: why they are not what we would write

@@ -51,7 +51,7 @@ MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
 class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
-    """The message is not one that we would send; the reason in one sentence."""
+    """The message is not one that fedlapse would send; the reason is one sentence."""
 
 
 class NotFinite(Refused):
@@ -225,7 +225,7 @@ def envelope_bytes(header: Header) -> int:
 
 
 def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
-    """The header and the body of an envelope.  Raises Refused, and nothing else, for whatever is not one."""
+    """The header and the body of an envelope.  Raises Refused, and nothing else, if it is not an envelope."""
     length = int.from_bytes(data[:4], "big")
     if not length <= min(LARGEST_HEADER, len(data) - 4):
         raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")

@@ -44,7 +44,7 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
 
 
 def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
-    """Why it cannot be known in time who is online after so many seconds; None if it can."""
+    """Why it would take too long to work out who is online after `seconds`; None if it would not."""
     each = seconds * _pace(said)
     if each <= LONGEST and each * devices <= MOST:
         return None

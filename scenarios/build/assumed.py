@@ -1,4 +1,4 @@
-"""What is taken for granted about the links of a scenario, to be told with its results, a line each."""
+"""Assumptions about the links of a scenario, which are shown with its results, one line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Said = links.Links | links.Shared | links.Link
 
 
 def assumptions(scenario: Scenario) -> Iterator[str]:
-    """Of recordings, generated radios, models that meet, and what is said and not used.
+    """Assumptions about recordings, generated radios, mixed network models, and keys that have no effect.
 
     Raises BadScenario for recordings that cannot be read.
     """

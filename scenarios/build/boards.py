@@ -17,7 +17,7 @@ LARGEST = 1_000_000  # bytes of a profiles file: some thousand profiles
 
 
 def read(path: str) -> Table:
-    """What a profiles file says of each quantity.  Raises BadScenario."""
+    """The profiles in a file, with the source of each number.  Raises BadScenario."""
     try:
         with place(path).open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -36,7 +36,7 @@ def read(path: str) -> Table:
 
 
 def written_out(path: str) -> dict[str, dict[str, Any]]:
-    """A profiles file as a scenario has it, so that the scenario needs the file no more.  Raises BadScenario."""
+    """The profiles of a file as keys of a scenario, which then no longer needs the file.  Raises BadScenario."""
     return {
         name: {**{NAMED[quantity].key: one.value for quantity, one in said.items()}, "source": sources_of(said)}
         for name, said in read(path).items()

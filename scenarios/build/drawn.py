@@ -20,13 +20,13 @@ REMEMBERED = 1_000  # devices: what they hold may be 100 kB each
 
 
 def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
-    """What of `chosen` comes in each time slice."""
+    """The examples of `chosen` in each time slice."""
     return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
 
 
 @dataclass(frozen=True)
 class Known:
-    """Of a data set, what is looked at when it is divided: so much smaller than the examples that it may travel."""
+    """The parts of a data set that dividing it needs: small enough to be sent to workers."""
 
     labels: ndarray | None  # (n,); None if each position has one
     labels_test: ndarray
@@ -77,13 +77,13 @@ class Drawing:
 
     @cached_property
     def apart(self) -> ndarray:
-        """Of each example, whether it is not the proxy set's."""
+        """For each example, whether it is outside the proxy set."""
         apart = np.ones(1 + max(self.pool.max(initial=0), self.proxy.max(initial=0)), bool)
         apart[self.proxy] = False
         return apart
 
     def of(self, name: str) -> tuple[Slices, Slices, Slices]:
-        """What one device trains on, what it holds out, and its test shard."""
+        """One device's training examples, held-out examples and test shard."""
         rng = generator(self.root, name)
         own = self.pool[shards.draw(len(self.pool), 1, self.each, rng)[0]]
         parts = by_cycle(own, self.known.cycle, self.known.cycles)

@@ -45,7 +45,7 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
 
 
 def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """The same, at none of which anybody has looked: BadScenario is raised as they are made."""
+    """The fleet without any checks in advance: BadScenario is raised when a device is made."""
     roster = _roster(scenario)
     radios = any(group.link.radio for group in scenario.fleet)
     links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
@@ -99,7 +99,7 @@ def server(scenario: Scenario) -> tuple[Device, Link]:
 
 
 def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
-    """One device of a group: its profile, of those that are known, with what the group says or draws instead."""
+    """One device of a group: its profile, with the values that the group sets or draws in place of the profile's."""
     changed = {
         "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
         "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),

@@ -76,10 +76,10 @@ def check_enough(scenario: Scenario, data: Dataset) -> None:
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
-    """Who holds what: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
+    """The examples of each device: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
 
-    `names` are sorted.  In a fleet of more than MANY, or of more than there are examples, who draws his examples does
-    so when he is asked.  Raises BadScenario for a split that cannot be made.
+    `names` are sorted.  In a fleet of more than MANY devices, or of more devices than examples, each device draws its
+    examples when it is asked.  Raises BadScenario for a split that cannot be made.
     """
     try:
         return _split(scenario.data, data, names, rng)

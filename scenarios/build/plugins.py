@@ -1,4 +1,4 @@
-"""What a scenario may name beyond what comes with fedlapse: own algorithms, models and data sets.
+"""Algorithms, models and data sets of a user's own, which a scenario names.
 
 By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`.  By dotted path,
 `package.module:Thing`, given on purpose: naming one imports it, which runs its code.
@@ -35,7 +35,7 @@ ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
 class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A name that names nothing, or nothing of use; the message says what would be right."""
+    """A name that does not exist, or is not what is needed; the message says what would be right."""
 
 
 @cache
@@ -84,7 +84,7 @@ def _missing(kind: Any) -> list[str]:
 
 
 def thing(path: str) -> Any:
-    """What stands at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    """The object at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
@@ -133,7 +133,7 @@ def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
 
 
 def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
-    """How its tensors travel: as the entry says, else as the algorithm does; float32 is no encoding.
+    """Encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
 
     Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
     """

@@ -22,7 +22,7 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -> tuple[Trace, float | Trace]:
-    """What is replayed down and up on the link of a device, or on one that is shared: of the files, one that is drawn.
+    """The rates down and up that a device's link or a shared link replays, from a file that is drawn.
 
     Raises BadTrace for files that are damaged, or do not say what the link is.
     """
@@ -43,7 +43,7 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
 
 @contextmanager
 def told(where: str) -> Iterator[None]:
-    """Whose recordings cannot be used.  Raises BadScenario."""
+    """Turns a BadTrace into a BadScenario that says whose recording it is."""
     try:
         yield
     except BadTrace as error:
@@ -51,7 +51,7 @@ def told(where: str) -> Iterator[None]:
 
 
 def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
-    """What is to be known of the recordings of a link, a part of a sentence each.
+    """Remarks about the recordings of a link, each a part of a sentence.
 
     Raises BadTrace for those that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Fleets of any size: names that are counted, and things that are made when they are asked for.
+"""Fleets of any size: names are numbered, and devices are made when they are asked for.
 
 What is made of a device depends on its name and its scenario alone, so it is the same whenever it is made, in any
 order, in any process, and may be forgotten and made again.
@@ -54,7 +54,7 @@ class Roster(Collection[str]):
         )
 
     def place(self, name: str) -> tuple[int, int]:
-        """The number of its entry in `kinds`, and its own among all.  Raises KeyError for a name that is not here."""
+        """Numbers of the name's entry in `kinds` and of the name in the fleet.  Raises KeyError for an unknown name."""
         kind, _, digits = name.rpartition("-")
         number = int(digits) if digits.isdecimal() and digits.isascii() else -1
         if not 0 <= number < self.totals.get(kind, 0) or name != self._name(kind, number):

@@ -54,7 +54,7 @@ def dataset(said: Data) -> Dataset:
 
 
 def options_of(name: str) -> list[str]:
-    """What the reader of a set takes beside `root` and `download`."""
+    """The options of a data set's reader, besides `root` and `download`."""
     return [option for option in signature(resolve_name(SETS[name])).parameters if option not in OF_THE_DATA]
 
 

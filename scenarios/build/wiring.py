@@ -58,13 +58,13 @@ def _rates(
 
 @lru_cache(maxsize=64)
 def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
-    """How bytes travel."""
+    """The TCP settings of a link."""
     settings = {**said.model_dump(exclude={"window_mb"}), "model": model or said.model}
     return Tcp(window=round(said.window_mb * 1e6), **settings)
 
 
 def faults(scenario: Scenario) -> Iterator[Fault]:
-    """What is wrong with the recordings that it names, where it names them; one of each link's is tried."""
+    """Faults of the recordings that a scenario names; one recording of each link is tried."""
     every: list[tuple[Loc, links.Links | links.Shared | links.Link]] = [
         *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
         *((("topology", name), said) for name, said in scenario.topology.items()),
@@ -81,7 +81,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
 
 
 def server(scenario: Scenario) -> Link:
-    """The server's; what is sent on it, the devices' links say.  Raises BadScenario."""
+    """The server's link; how bytes travel on it depends on the devices' links.  Raises BadScenario."""
     said = scenario.server.link
     down, up = _rates("server", said, scenario.fleet_seed, "server.link")
     tcp, latency = transport(scenario.network), said.latency_ms / 1e3

@@ -212,9 +212,9 @@ class Shared(Part):
         if not self.airtime:
             check_source(self)
         elif self.trace or self.radio:
-            raise ValueError("of airtime there is one second a second; leave trace and radio out")
+            raise ValueError("a link with `airtime: true` has no rate of its own; remove trace and radio")
         elif self.up_mbit_s is not None or self.down_mbit_s is not None:
-            raise ValueError("of airtime there is one second a second; leave up_mbit_s and down_mbit_s out")
+            raise ValueError("a link with `airtime: true` has no rate of its own; remove up_mbit_s and down_mbit_s")
         elif self.buffer_kb is not None:
-            raise ValueError("airtime goes by turns and not by round-trip times; leave buffer_kb out")
+            raise ValueError("a link with `airtime: true` has no queue of its own; remove buffer_kb")
         return self

@@ -26,7 +26,7 @@ class Dimension:
     least: float = 0.0  # it must be above this; -1: 0 is fine
 
     def value(self, text: str) -> float:
-        """In our unit.  Raises ValueError, in one sentence, for what is none."""
+        """The value in SI units.  Raises ValueError, with one sentence, for a text of another form."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
             raise ValueError(f"{text!r} is not a {self.name}; write it as {self.example} ({', '.join(self._usual())})")
@@ -36,7 +36,7 @@ class Dimension:
         return value
 
     def span(self, text: str) -> tuple[float, float]:
-        """From and to of `0.1..100Mbit/s`, where the first number may have a unit of its own; one value is both.
+        """Both ends of `0.1..100Mbit/s`; the first number may have a unit of its own, and a single value is both ends.
 
         Raises ValueError, in one sentence.
         """

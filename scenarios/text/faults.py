@@ -1,4 +1,4 @@
-"""What is wrong with a scenario: all of it at once, where it stands, and what would be right."""
+"""Errors of a scenario: all at once, with their places and what would be right."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
-    """The error that tells all faults, with file:line:col, the line and a caret."""
+    """The error that lists all faults, each with file:line:col, the line and a caret."""
     marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
     # what stands once in the text, and is used in several places by an anchor, is wrong once
     once = {(mark or fault.loc, fault.message): (mark or (0, 0), fault) for mark, fault in reversed(marked)}
@@ -67,7 +67,7 @@ def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
 
 @contextmanager
 def placed(source: Source | None) -> Iterator[None]:
-    """What is found wrong with a scenario once its data are read is told with its place in the text, too."""
+    """Adds the place in the text to an error that is found once the scenario's data are read."""
     try:
         yield
     except BadScenario as error:
@@ -75,12 +75,12 @@ def placed(source: Source | None) -> Iterator[None]:
 
 
 def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
-    """The error of a text that is no scenario at all."""
+    """The error of a text that cannot be read as a scenario."""
     return BadScenario(_placed(source, in_one_line(message), mark))
 
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
-    """`did you mean 'x'?`, or all there is if nothing is near."""
+    """`did you mean x?`, or a list of all names if none is near."""
     synonyms = [name for name in SYNONYMS.get(wrong, ()) if name in known]
     near = synonyms or get_close_matches(wrong, known, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"

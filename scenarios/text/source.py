@@ -1,4 +1,4 @@
-"""A scenario's text, read: plain values, and where in the text each of them stands."""
+"""The plain values of a scenario's text, and the place of each value in the text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Source:
     said: dict[Loc, str] = field(default_factory=dict)  # what the command line changed, as it was typed
 
     def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
-        """Where the value at `loc` stands, or the nearest thing around it; None if the text has nothing of it."""
+        """The place of the value at `loc`, or of the nearest value around it; None if the text has neither."""
         places = (self.keys, self.values) if of_key else (self.values, self.keys)
         for length in range(len(loc), 0, -1):
             for found in (place.get(loc[:length]) for place in places):
@@ -45,7 +45,7 @@ class Source:
         return None
 
     def typed(self, loc: Loc) -> str | None:
-        """What was typed on the command line that put a value at `loc`, around it, or made it by going through it."""
+        """The change on the command line that set the value at `loc`, or a value around or inside it."""
         made = {} if loc in self.values else {place[: len(loc)]: said for place, said in self.said.items()}
         return made.get(loc) or next((said for place, said in self.said.items() if loc[: len(place)] == place), None)
 

@@ -54,7 +54,7 @@ def test_no_pickle_is_opened_whose_md5_is_another(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_even_with_the_right_md5_a_pickle_may_ask_for_nothing_but_arrays(tmp_path, protocol):
-    with pytest.raises(ValueError, match=r"batch: no batch of CIFAR-10 \(it asks for posix.mkdir"):
+    with pytest.raises(ValueError, match=r"batch: not a batch of CIFAR-10 \(it asks for posix.mkdir"):
         read(tmp_path, pickle.dumps({"data": Harmful(tmp_path)}, protocol))
     assert not (tmp_path / "harm").exists()
     with pytest.raises(ValueError, match="it asks for builtins.eval"):
@@ -65,7 +65,7 @@ def test_even_with_the_right_md5_a_pickle_may_ask_for_nothing_but_arrays(tmp_pat
 
 @pytest.mark.parametrize("content", [b"", b"}", b"(lp0\n.", b"}.", pickle.dumps({"data": PIXELS, "labels": [1]}, 2)])
 def test_a_pickle_of_something_else_is_refused_by_name(tmp_path, content):
-    with pytest.raises(ValueError, match="batch: no batch of CIFAR-10"):
+    with pytest.raises(ValueError, match="batch: not a batch of CIFAR-10"):
         read(tmp_path, content)
 
 

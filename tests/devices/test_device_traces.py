@@ -84,7 +84,7 @@ def test_a_phone_that_was_never_eligible_is_never_on_line(file) -> None:
     ("value", "said"),
     [
         ({"1": 5}, "client '1' is not a mapping with active, inactive and finish_time"),
-        (behaviour([0], []), "client '1' has not two lists of equal length for active and inactive"),
+        (behaviour([0], []), "client '1' needs two lists of equal length, active and inactive"),
         (behaviour([5], [4]), "client '1' is active from 5.0 to 4.0 s, after 0.0 and in a period of 100.0"),
         (behaviour([0, 10], [20, 30]), "client '1' is active from 10.0 to 30.0 s, after 20.0 and in a period of 100.0"),
         (behaviour([0], [101]), "client '1' is active from 0.0 to 101.0 s, after 0.0 and in a period of 100.0"),

@@ -156,7 +156,7 @@ def test_what_is_no_comment_is_refused_with_its_user(tmp_path, x, y, reason):
 
 def test_targets_of_another_length_than_the_pieces_are_refused(tmp_path):
     said = ([[PIECE]], [{"target_tokens": [PIECE[1:]]}])
-    with pytest.raises(ValueError, match="unlike number or length"):
+    with pytest.raises(ValueError, match="differ in number or length"):
         leaf_reddit(both(tmp_path, {"1": said}, {"1": said}))
 
 

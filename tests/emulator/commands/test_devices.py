@@ -83,11 +83,11 @@ def test_fedscales_clients_become_profiles(fedlapse, tmp_path, text):
     [
         ("capacity", json.dumps(CAPACITY), "give --mflop"),
         ("nowhere", None, "cannot read nowhere: No such file"),
-        ("x.json", "{", "is no JSON"),
+        ("x.json", "{", "is not JSON"),
         ("x.json", "[]", "x.json has no phone that '*' matches"),
         ("x.json", '[{"Model": "a", "CPU_F_AI_Score": 0}]', "the score of a is 0; it must be a positive number"),
         ("x.csv", ",7\ncomputation,0\ncommunication,2000\n", "the computation of client 7 is 0"),
-        ("x.csv", ",7\ncomputation,1\n", "has not the rows of clients"),
+        ("x.csv", ",7\ncomputation,1\n", "does not have the rows clients"),
     ],
 )
 def test_files_without_scores_are_told_in_a_line(fedlapse, tmp_path, file, text, said):

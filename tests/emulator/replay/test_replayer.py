@@ -223,7 +223,7 @@ def test_a_pair_of_files_is_one_trace_with_both_ways(tmp_path):
 
 def test_a_trace_that_carries_nothing_is_refused(tmp_path):
     path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s\n0,0,1\n2,,\n")
-    with pytest.raises(ValueError, match="carries no byte down"):
+    with pytest.raises(ValueError, match="carries no bytes down"):
         list(links_from([path], Uplink()))
 
 

@@ -46,7 +46,7 @@ def test_every_trace_of_a_folder_is_one_and_the_rest_is_named_with_the_reason(fo
     assert said["picture.png"].startswith("line 1: holds a NUL character")
     assert said["log"].startswith("line 2: the rate is 'nan'")
     assert said["damaged.csv"].startswith("line 2: the down_mbit_s is '-1'")
-    assert said["still.csv"] == "carries no byte down; nothing would ever arrive"
+    assert said["still.csv"] == "carries no bytes down; no transfer would ever end"
     assert [each.path.name for each in made.passed if each.damaged] == ["damaged.csv", "still.csv"]
 
 
@@ -77,7 +77,7 @@ def test_a_format_that_content_leaves_open_must_be_named(folder):
 
 def test_a_file_that_is_named_is_never_passed_over(folder):
     place = folder(lone_up="1\n", still_csv="time_s,down_mbit_s,up_mbit_s\n0,0,1\n5,,\n", README="about\n")
-    for name, said in (("lone.up", "its suffix|only up"), ("still.csv", "carries no byte down"), ("README", "known")):
+    for name, said in (("lone.up", "the suffix|only up"), ("still.csv", "carries no bytes down"), ("README", "known")):
         with pytest.raises(BadTrace, match=said):
             gather(place / name, "down")
 

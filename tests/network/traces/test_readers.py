@@ -87,7 +87,7 @@ def test_a_mahimahi_file_without_suffix_must_be_told_its_direction(file) -> None
     with pytest.raises(BadTrace, match="its direction must be named"):
         read(path)
     assert one(path, direction="up").direction == "up"
-    with pytest.raises(BadTrace, match="asked for up, and its suffix says down"):
+    with pytest.raises(BadTrace, match="has the suffix down, but the direction asked for is up"):
         read(file("1\n2\n", "x.down"), direction="up")
 
 

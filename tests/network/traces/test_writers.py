@@ -83,9 +83,9 @@ def test_csv_takes_one_trace_each_way_of_one_period_and_kind() -> None:
     down = trace_of([2], [1])
     with pytest.raises(ValueError, match="one is down, one is up"):
         columns.written([down, down])
-    with pytest.raises(ValueError, match="has not the period and kind of"):
+    with pytest.raises(ValueError, match="differs in period or kind from"):
         columns.written([down, trace_of([3], [1], direction="up")])
-    with pytest.raises(ValueError, match="has not the period and kind of"):
+    with pytest.raises(ValueError, match="differs in period or kind from"):
         columns.written([down, trace_of([2], [1], direction="up", kind="achieved")])
 
 

@@ -180,7 +180,7 @@ def test_a_column_of_zeros_is_no_uplink(here):
     """It ended in a division by zero."""
     here(still_csv="time_s,down_mbit_s,up_mbit_s\n0,8,0\n5,,\n")
     assert "still.csv: is a downlink only" in refused({"trace": {"down": "still.csv"}})
-    assert "still.csv: carries no byte up" in refused({"trace": {"down": "still.csv", "up": "still.csv"}})
+    assert "still.csv: carries no bytes up" in refused({"trace": {"down": "still.csv", "up": "still.csv"}})
     (link,) = links({"trace": {"down": "still.csv", "up_ratio": 0.5}})
     assert link.rate("up").at(0) == 0.5e6
 
@@ -273,8 +273,8 @@ def test_a_damaged_file_in_a_folder_is_told_and_not_passed_over(here):
     [
         ("nowhere.csv", "no such file"),
         ("empty", "empty holds no downlink trace"),
-        ("still.csv", "carries no byte down"),
-        ("only.up", "its suffix says up"),
+        ("still.csv", "carries no bytes down"),
+        ("only.up", "has the suffix up"),
         ("~nobody-is-called-so/x", "home"),
         ("x" * 4000, "too long"),
         ("a\0b", "no such file"),
@@ -426,8 +426,18 @@ LINK = "fleet:\n  - {profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1%s}}\n"
 @pytest.mark.parametrize(
     ("topology", "link", "at", "message"),
     [
-        ("a: {airtime: true, up_mbit_s: 3}", "", "{airtime", "topology.a: of airtime there is one second a second"),
-        ("a: {airtime: true, buffer_kb: 9}", "", "{airtime", "topology.a: airtime goes by turns and not by round-trip"),
+        (
+            "a: {airtime: true, up_mbit_s: 3}",
+            "",
+            "{airtime",
+            "topology.a: a link with `airtime: true` has no rate of its own",
+        ),
+        (
+            "a: {airtime: true, buffer_kb: 9}",
+            "",
+            "{airtime",
+            "topology.a: a link with `airtime: true` has no queue of its own",
+        ),
         (
             "a: {up_mbit_s: 3, down_mbit_s: 3, buffer_kb: 0}",
             "",
@@ -438,7 +448,12 @@ LINK = "fleet:\n  - {profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1%s}}\n"
         ("a: {up_mbit_s: 3, down_mbit_s: 3, buffer_kb: 9kB}", "", "9kB", "buffer_kb: it must be a valid number"),
         ("a: {up_mbit_s: 3, down_mbit_s: 3, bufer_kb: 9}", "", "bufer", "did you mean buffer_kb?"),
         ("a: {up_mbit_s: 3}", "", "{up_", "topology.a: a link needs up_mbit_s and down_mbit_s, or trace, or radio"),
-        ("a: {airtime: true, trace: {down: x}}", "", "{airtime", "topology.a: of airtime there is one second a second"),
+        (
+            "a: {airtime: true, trace: {down: x}}",
+            "",
+            "{airtime",
+            "topology.a: a link with `airtime: true` has no rate of its own",
+        ),
         ("a: {trace: {down: x}, down_mbit_s: 3}", "", "{trace", "topology.a: trace.down gives the downlink"),
         ("a: {trace: {down: x, capacity: cell}}", "", "capacity", "unknown key 'capacity'"),
         ("a: {trace: {down: x, up_source: y}}", "", "{down", "up_source says where up_ratio is from"),
