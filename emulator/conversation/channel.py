@@ -1,4 +1,4 @@
-"""The way between the server and one device.  Here: what every line does, and the one that lives in memory."""
+"""The line between the server and one device: what all lines have in common, and the line within one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOST = object()  # in place of a parcel: the way was cut here
 
 
 class Inbox:
-    """What has arrived and is not read yet.  A reader that is cancelled takes nothing with it."""
+    """A queue of items that have arrived and are not read yet.  A reader that is cancelled takes no item with it."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -43,7 +43,8 @@ class Inbox:
 
 
 class Line:
-    """The server's end (interface.ServerEnd).  Kinds of lines say how a parcel, a stop or a loss reaches the device."""
+    """The server's end of a line (interface.ServerEnd).  A subclass says how a parcel, a stop or a loss reaches the
+    device."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         self.world = world
@@ -70,7 +71,7 @@ class Line:
             self.rested = None
 
     def replied(self, parcel: Parcel) -> None:
-        """A reply has arrived; with the one to what was last asked, the device is done."""
+        """A reply has arrived.  The device is done if the reply answers the last request."""
         self.traffic.flying.pop(self.name, None)  # it is answered once
         self.replies.put(parcel)
         if parcel.header["round"] == self.asked:
@@ -120,7 +121,7 @@ class Line:
             raise Lost("off")
 
     def launch(self, direction: Direction, parcel: Parcel) -> Flight:
-        """Starts the transfer of a parcel: a download acknowledges `counted`, an upload answers its `round`."""
+        """Starts a parcel's transfer.  A download acknowledges the round `counted`; an upload answers its `round`."""
         number = parcel.header["round"]
         if direction == "down":
             self.asked = number
@@ -132,7 +133,7 @@ class Line:
 
 
 class MemoryLine(Line):
-    """Both ends in one process: bytes are charged, not copied.  `device` is the other end."""
+    """A line with both ends in one process: bytes are charged for and not copied.  `device` is the device's end."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
@@ -153,7 +154,7 @@ class MemoryLine(Line):
 
 
 class MemoryEnd:
-    """The device's end.  See interface.DeviceEnd."""
+    """The device's end of a MemoryLine (interface.DeviceEnd)."""
 
     def __init__(self, line: MemoryLine) -> None:
         self.line = line

@@ -18,8 +18,8 @@ from network.wire.payload import EMPTY, NOTHING
 class Home:
     """What a device keeps between rounds.
 
-    What it may keep only once its upload has been counted waits here, with its round.  Each request names
-    the last counted round of this device, so that an acknowledgement that was lost heals.
+    Some of it may be kept only if the upload was counted.  That part is pending, with its round, until the next request
+    comes.  Each request names the last counted round of this device, so a lost acknowledgement does no harm.
     """
 
     memory: bytes = NOTHING
@@ -27,7 +27,8 @@ class Home:
     entered: tuple[int, bytes] | None = None  # the last round that it was asked in, and the memory that it came with
 
     def before(self, round: int, counted: int | None) -> bytes:
-        """The memory that this round, of which `counted` would be acknowledged, finds or found."""
+        """The device's memory when it was asked in this round, or, if it was not, when it would have been asked with an
+        acknowledgement of the round `counted`."""
         if self.entered and self.entered[0] == round:
             return self.entered[1]
         return self.after(counted)
@@ -37,7 +38,7 @@ class Home:
         return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
 
     def settle(self, counted: int | None) -> None:
-        """Commits or drops what was pending."""
+        """Keeps the pending part if `counted` is its round; drops it otherwise."""
         self.memory, self.pending = self.after(counted), None
 
     def keep(self, round: int, done: Trained) -> None:
@@ -50,7 +51,7 @@ Notes = dict[Call, Trained]  # what devices measured, for the report only: it is
 
 
 class Attendant:
-    """One device: it answers requests, one at a time, until the run ends."""
+    """One device: it answers one request at a time until the run ends."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Attendant:
         self.off = False  # it has gone offline since it was last asked
 
     async def attend(self, channel: DeviceEnd) -> None:
-        """Answers one request after the other.  Never returns: the world's end ends it."""
+        """Answers one request after the other.  It never returns; it is cancelled when the run ends."""
         parcel = await self._rest(channel)
         while True:
             work = self.world.start(self._answer(channel, parcel))
@@ -102,19 +103,19 @@ class Attendant:
         self.ticket = (round, ticket)
 
     def drop(self) -> None:
-        """The request will not arrive, or its work is stopped."""
+        """Drops the training that was handed in: the request will not arrive, or its work is stopped."""
         if self.ticket:
             self.ticket[1].cancel()
             self.ticket = None
 
     def vanish(self) -> None:
-        """It goes offline now: it computes no more, and what it was doing it will not go on with."""
+        """The device goes offline for good: it stops computing and will not continue its work."""
         self.off = True
         if self.bench.cut("off"):
             self.drop()
 
     def asked(self) -> None:
-        """Something is sent to it, so it is online."""
+        """The server sends a request to the device, so the device is online."""
         self.off = False
         self.bench.go_on()
 

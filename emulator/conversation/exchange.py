@@ -28,12 +28,15 @@ class Refusal:
 
 
 class Judge(Protocol):
+    """Decides which replies are sound."""
+
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         """Why a reply that the device has not refused itself is not sound; None if it is sound."""
 
 
 class Soundness:
-    """Looks at the reply: its number of examples, the form of its message, and that every value is finite."""
+    """The judge of a real run.  A sound reply reports a possible number of examples, and its message has the shapes of
+    this round and finite values only."""
 
     def __init__(self, study: Study, run: Run) -> None:
         self.study, self.run = study, run
@@ -60,7 +63,7 @@ class Exchange:
         self.last: Refusal | None = None  # of the run so far
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
-        """One device in one round: its request down, its reply up."""
+        """Sends one device its request, and counts, refuses or loses its reply."""
         round, line = play.round, self.line(name)
         try:
             if name in play.away:

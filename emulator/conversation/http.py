@@ -34,7 +34,7 @@ HEADER = 4100  # bytes: the largest header of an envelope, with its length
 
 
 class WebLine(Line):
-    """The server's end."""
+    """The server's end of a line over HTTP (interface.ServerEnd)."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
@@ -57,14 +57,17 @@ class WebLine(Line):
             self.polls.popleft().set_result(self.waiting.popleft())
 
     def expects(self, parcel: Parcel) -> bool:
-        """Whether this is the upload that the links have just let through: nobody else may speak for the device."""
+        """Whether this is the upload whose last byte the links have just let through; any other is refused."""
         flight = self.traffic.flying.get(self.name)
         if flight is None or flight.direction != "up" or not flight.landed:
             return False
         return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
 
     async def poll(self, resting: bool) -> Any:
-        """What the device is to be told next.  A second poll waits behind the first, and takes nothing from it."""
+        """The next item for the device: a parcel with its flight, None (stop) or LOST.
+
+        A second poll waits behind the first one and takes nothing from it.
+        """
         if resting and not self.waiting:
             self.rests()
         poll: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -153,7 +156,7 @@ def _bearer(line: WebLine) -> str:
 
 
 class WebEnd:
-    """The device's end.  See interface.DeviceEnd."""
+    """The device's end of a line over HTTP (interface.DeviceEnd)."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
         self.session = session
@@ -194,7 +197,7 @@ class WebEnd:
 
 
 async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
-    """The bytes, as the links let them through.  Raises Lost if the flight is cut."""
+    """The bytes, at the pace at which the modelled links carry them.  Raises Lost if the flight is cut."""
     arrival = asyncio.ensure_future(flight.signal.wait())
     sent = 0
     try:

@@ -1,4 +1,4 @@
-"""Who is offline: the devices of open rounds are watched as they go and come back."""
+"""Which devices are offline: those of open rounds are watched as they go offline and come back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Presences:
                 play.watches[name] = self.world.start(self._watch(play, name))
 
     def gone(self, play: Play, name: str) -> bool:
-        """Whether its absence is in the record, though who asks it has not heard of that yet."""
+        """Whether the device's absence is in the record although the task that asks it has not noticed yet."""
         trip = self.record.trips[Call(name, play.round.number)]
         return trip.gone or (trip.down is None and name in play.away)
 

@@ -1,4 +1,4 @@
-"""Where one device computes: it heats up under load, cools down as it rests, and absences cut what it does."""
+"""One device's processor: it heats up under load, cools down at rest, and stops when the device goes offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ SAME = 1e-9  # two factors of throttling that differ by rounding only
 
 
 class Bench:
-    """One piece of work at a time.  `when_off`: lose | pause | restart, what becomes of it when the device goes off."""
+    """Does one piece of work at a time.  `when_off` (lose | pause | restart) says what becomes of the work when the
+    device goes offline for a while."""
 
     def __init__(self, world: World, record: Record, profile: Profile, when_off: str = "lose") -> None:
         self.world = world
@@ -44,7 +45,7 @@ class Bench:
         return done
 
     def load(self, call: Call, bill: Bill) -> None:
-        """Begins, as hot as the device is now."""
+        """Starts a piece of work at the device's present temperature."""
         with self.record.instant():
             throttle, now, cold = self.profile.throttle, self.record.now(), bill.cold_seconds
             seconds, _ = throttle.load(self.heat, now, cold)
@@ -55,7 +56,8 @@ class Bench:
             self.record.compute_start(call, self.bill, self.profile.fastest)
 
     def suspend(self, told: bool) -> bool:
-        """The device goes off for a while; whether what it does, or was `told` to do, goes on when it is back."""
+        """The device goes offline for a while.  Returns whether the work that it does, or was `told` to do, goes on
+        when the device is back."""
         if self.when_off == "lose" or not (told or self.call):
             return False
         if self.call:
@@ -66,7 +68,7 @@ class Bench:
         return True
 
     def go_on(self) -> None:
-        """The device is back, or online because it is asked."""
+        """The device is back, or it is known to be online because it is asked."""
         if self.away:
             if self.call:
                 self.load(self.call, self.bill)
@@ -74,7 +76,7 @@ class Bench:
             self.away = None
 
     def cut(self, why: str) -> bool:
-        """Ends what it does for good; whether it did anything."""
+        """Ends the work for good.  Returns whether there was any."""
         call, self.call = self.call, None
         if call and not self.away:  # else it was cut as the device went off
             self._stop(call, why)
@@ -82,7 +84,7 @@ class Bench:
         return call is not None
 
     async def present(self) -> None:
-        """Returns when the device is here."""
+        """Returns when the device is online."""
         if self.away:
             await self.away.wait()
 

@@ -1,4 +1,4 @@
-"""Who counts in a round.  Pure: it is told what happened, and says when the round is over."""
+"""Which replies count in a round, and when the round is over.  No clock and no I/O: callers report what happens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Round:
         return True
 
     def lose(self, name: str) -> None:
-        """The device vanished.  After the close it stays what it was: late."""
+        """The device went offline.  After the close this changes nothing: the device is late."""
         if self.reason is None:
             self.lost.add(name)
             self._look()
@@ -58,18 +58,18 @@ class Round:
             self._look()
 
     def vanished(self, names: set[str]) -> None:
-        """They were gone before the close is written, though nobody had heard of that when it was decided."""
+        """These devices went offline before the close was written, but after it was decided."""
         self.lost |= names
         if self.reason in ("first", "deadline") and self._all_heard:
             self.reason = "all"
 
     def expire(self) -> None:
-        """The deadline has come."""
+        """The deadline has passed."""
         if self.reason is None:
             self._close("deadline")
 
     def late(self) -> set[str]:
-        """Those asked of whom nothing was heard before the close."""
+        """The devices that were asked and neither replied nor went offline before the close."""
         return set(self.asked) - set(self.counted) - self.lost - self.refused
 
     @property

@@ -64,8 +64,8 @@ class Server:
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
-        """Plays the rounds that the rules allow.  `after` is told of each round and the model it led to, and of the
-        first model (a Play of round -1); it returns False for enough.
+        """Plays the rounds that the rules allow.  `after` gets each round with the model that came out of it, and first
+        of all the initial model (with a Play of round -1); it returns False to end the run.
 
         Raises RunFailed if three rounds in a row fail, or if no device will ever be online again.
         """

@@ -1,4 +1,4 @@
-"""Everything in flight: transfers paced by the links that they share, and written down.
+"""All transfers of a run: the links that they share set their pace, and each leaves lines in the record.
 
 Both worlds use it, so both have the same physics; only the clock that drives it differs.
 """
@@ -24,7 +24,7 @@ from network.sharing.route import routes
 
 
 class Lane:
-    """All shared links in one direction, or in both where they meet: a fluid state machine and the world's clock."""
+    """All shared links in one direction (in both, where both share airtime): the fluid model, driven by the clock."""
 
     def __init__(self, world: World, fluid: Fluid, back: Direction | None = None) -> None:
         self.world = world
@@ -45,7 +45,7 @@ class Lane:
         self._wake_at(now)
 
     def close(self, flight: Flight) -> float:
-        """Takes it out of the lane; the bytes that had gone through, on the wire."""
+        """Takes a flight out of the lane.  Returns how many of its bytes on the wire had gone through."""
         if self.flights.pop(flight.number, None) is None:
             return float(flight.passage.wire) if flight.landed else 0.0
         carried = self.fluid.close(self.world.now(), flight.number)
@@ -53,14 +53,14 @@ class Lane:
         return carried
 
     def carried(self, flight: Flight) -> float:
-        """The bytes that have gone through by now, on the wire."""
+        """How many of a flight's bytes on the wire have gone through by now."""
         now = self.advance()  # first: to look ahead of its time, the fluid would have to be copied
         if flight.number in self.flights:
             return self.fluid.carried(now, flight.number)
         return float(flight.passage.wire) if flight.landed else 0.0
 
     def advance(self) -> float:
-        """Up to now; what the clock says."""
+        """Advances the fluid model to the present time, which it returns, and lands what has arrived."""
         now = self.world.now()
         for number in self.fluid.advance(now):
             self.flights.pop(number).land()  # type: ignore[call-overload]
@@ -113,7 +113,7 @@ class Flight:
 
     @property
     def left(self) -> int:
-        """Bytes, since it last went on."""
+        """Bytes that were left when the transfer last started or continued."""
         return self.nbytes - self.reached
 
     def depart(self, number: int) -> None:
@@ -137,7 +137,7 @@ class Flight:
         self.signal.set()
 
     def abort(self, why: str) -> None:
-        """Cuts it here, because the device goes `off` or the round is `closed`."""
+        """Cuts the transfer for good, because the device goes `off` or the round is `closed`."""
         if self.over:
             return
         self.over = True
@@ -147,7 +147,7 @@ class Flight:
         self.signal.fail(Lost(why))
 
     def suspend(self, then: str) -> None:
-        """Cuts it here, because the device goes off; it will `resume` or `restart`."""
+        """Cuts the transfer because the device goes offline for a while; it will `resume` or `restart`."""
         moved = min(self._of_message(self.lane.close(self)), self.left - 1)  # the last byte has not arrived
         self.leave(self, None)
         self.record.cut(self.direction, self.call, "off", moved, then)
@@ -165,7 +165,7 @@ class Flight:
 class Traffic:
     """The transfers of a run, over the server's link, the links that devices share, and one link per device.
 
-    Of the `fleet` it asks whose radio sleeps, and who was away.
+    `fleet` says which radios sleep, and when devices were away.
     """
 
     def __init__(
@@ -228,20 +228,20 @@ class Traffic:
             flight.depart(flight.number)
 
     def settle(self, device: str) -> None:
-        """An upload whose last byte is due by now has arrived, whatever else is about to happen at this instant."""
+        """Lands an upload whose last byte is due by now, before anything else happens at this instant."""
         flight = self.flying.get(device)
         if flight is not None and flight.direction == "up":
             flight.lane.advance()
 
     def lose(self, device: str) -> None:
-        """The device goes off: what it was sending or receiving is cut at this instant."""
+        """The device goes offline for good: what it was sending or receiving is cut at this instant."""
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is not None:
             flight.abort("off")
 
     def suspend(self, device: str) -> bool:
-        """The device goes off for a while; whether it was sending or receiving, and will go on when it is back."""
+        """The device goes offline for a while.  Returns whether a transfer was cut that goes on when it is back."""
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is None or flight.over or self.when_off == "lose":
@@ -250,7 +250,7 @@ class Traffic:
         return True
 
     def go_on(self, device: str) -> None:
-        """The device is back."""
+        """The device is back: the transfer that its absence has cut goes on."""
         flight = self.flying.get(device)
         if flight is not None and flight.away and not flight.over:
             self._send(flight)

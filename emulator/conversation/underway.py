@@ -1,4 +1,4 @@
-"""A round under way: what the server's parts know of it together."""
+"""A round under way, as the server (server.py), its presences and its exchange share it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Conduct:
-    """How runs of a scenario are played."""
+    """How the runs of a scenario are played: the rules of rounds, the schedule of evaluations, an early end."""
 
     rules: RoundRules
     schedule: Schedule
@@ -39,12 +39,12 @@ class Conduct:
         )
 
     def evaluated(self, round: int) -> bool:
-        """Whether the round's model is evaluated: when it is due, at the end, and beside `personalised`."""
+        """Whether the round's model is evaluated: by the schedule, after the last round, and with `personalised`."""
         every, final = self.schedule.every, round + 1 == self.rules.max
         return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
-        """Whether all devices are trained for the report: every so many rounds, and at the end; or never."""
+        """Whether every device is trained after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
         if self.schedule.every == 0 or often is None:
             return False

@@ -35,7 +35,11 @@ NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants
 
 @dataclass(frozen=True)
 class Schedule:
-    """When models are evaluated: every so many rounds; 0 is never (`personalised`: at the end only, None is never)."""
+    """In which rounds models are evaluated.
+
+    `every`: after every n-th round; 0 is never.  `personalise_every`: the same for `personalised`; 0 is after the last
+    round only, None is never.
+    """
 
     every: int = 1
     personalise_every: int | None = 0
@@ -53,12 +57,12 @@ class Metrics:
         self.best: dict[int, float] = {}  # time slice -> the best accuracy that was ever seen on it
 
     async def start(self, state: State) -> None:
-        """Looks at the first model, which round 0 sends down."""
+        """Evaluates the initial model, which round 0 sends down."""
         if self.schedule.every == 1:
             await self._test(state)
 
     async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Trained]) -> tuple[Values, Values]:
-        """The metrics of a round, all but `personalised`; and the further numbers that texts and time slices have."""
+        """The metrics of a round without `personalised`, and further numbers for texts and for drifting data."""
         cycle = self.study.cycle(self.run.label, round)
         initial = self._on_shards(await self._test(broadcast), cycle)
         scores = await self._test(state)
@@ -104,7 +108,7 @@ class Metrics:
         return found
 
     async def personalised(self, round: int, broadcast: State, counted: Mapping[str, int]) -> float | None:
-        """What the round would have been for every device of the fleet: the pair of `initial`.
+        """Mean accuracy of all devices after one local training of each, to compare with `initial`.
 
         `counted` is each device's last counted round before this one, which its request would acknowledge.
         """

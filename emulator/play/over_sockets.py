@@ -63,7 +63,10 @@ async def run_sockets(
     progress: Progress = lambda _run, _row: None,
     speedup: float = 1.0,
 ) -> Outcome:
-    """One run over real sockets on loopback; its folder is `folder`."""
+    """Plays one run over real sockets on loopback and writes its record to `folder`.
+
+    `going_on` is asked after each round; False ends the run.  `speedup` modelled seconds pass in one real second.
+    """
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
@@ -106,7 +109,7 @@ async def run_sockets(
 
 
 async def warm(stage: Stage, executor: Executor) -> None:
-    """Trains and prices once before the clock runs: the first time takes real seconds, and changes no result."""
+    """Trains and prices once before the clock starts, because the first time takes seconds; this changes no result."""
     run, names = stage.run, sorted(stage.study.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))

@@ -1,4 +1,4 @@
-"""How far the runs of a command are, on stderr, by two clocks: simulated and real."""
+"""The progress of a command's runs on stderr, in simulated and in real time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def about(seconds: float) -> str:
 
 @dataclass
 class Pace:
-    """What is remembered of one run."""
+    """The progress of one run: its last row and the recent values of its metrics."""
 
     row: Row
     real: float  # when that row came

@@ -43,7 +43,7 @@ class Diary:
         self.state: State | None = None
 
     async def after(self, play: Play, state: State) -> bool:
-        """Looks at a round that has ended; False if it was the last."""
+        """Evaluates a round that has ended.  Returns False if it was the last one."""
         self.state, number = state, play.round.number
         if number < 0:
             await self.metrics.start(state)
@@ -74,7 +74,7 @@ class Diary:
         return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)
 
     def write_settled(self) -> None:
-        """Rows stay in the order of rounds; a round with stragglers waits for them."""
+        """Writes the rows of settled rounds, in the order of rounds; a round waits for its stragglers."""
         while self.unwritten and self.unwritten[0][0].settled:
             play, values = self.unwritten.pop(0)
             row = self.finish(self._row(play, values))

@@ -1,4 +1,4 @@
-"""One run: an algorithm, a seed, a world.  It leaves a folder with the record and the final model."""
+"""Plays one run (an algorithm with a seed) and leaves a folder with its record and its final model."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ async def run_virtual(
     going_on: GoingOn = lambda: True,
     progress: Progress = lambda _run, _row: None,
 ) -> Outcome:
-    """One run in virtual time; its folder is `folder`."""
+    """Plays one run in virtual time and writes its record to `folder`.
+
+    `going_on` is asked after each round; False ends the run.
+    """
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     line = stage.lines(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))

@@ -1,4 +1,4 @@
-"""What one run is played with, and how it ended."""
+"""The parts of one run (record, traffic, devices), and its outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outcome:
     strangers: int = 0  # sockets: requests without a device's token, which were refused
 
     def give_up(self, why: Exception) -> None:
-        """The run cannot go on."""
+        """Notes why the run cannot go on."""
         self.failure = f"{self.run.label}, seed {self.run.seed}: {why}"
 
     def blame(self, fault: Faulty) -> None:
@@ -49,12 +49,12 @@ class Outcome:
 
     @property
     def length(self) -> float:
-        """Virtual seconds."""
+        """The run's length in virtual seconds."""
         return float(self.rows[-1]["time_s"]) if self.rows else 0.0
 
 
 class Stage:
-    """What a run is played with, whatever the world: its record, its traffic, its devices."""
+    """The parts of a run in either world: its record, its traffic and its devices."""
 
     def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
         self.world, self.study, self.run, self.conduct = world, study, run, conduct

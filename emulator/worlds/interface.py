@@ -24,7 +24,7 @@ class Late(Exception):  # noqa: N818  what happened, not what went wrong
 
 
 class Lost(Exception):  # noqa: N818
-    """The other end is gone, or this one is; what was in flight is lost."""
+    """One of the two ends has gone offline, and what was in flight is lost."""
 
 
 class Message(Protocol):
@@ -51,7 +51,7 @@ class Parcel:
 
     @classmethod
     def of(cls, header: payload.Header, message: Message) -> Parcel:
-        """The header's bytes are charged to the frame."""
+        """A parcel with its sizes; the header's bytes are charged to the frame."""
         sizes = message.sizes
         return cls(header, message, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
 
@@ -67,7 +67,7 @@ class Ticket:
     future: Future[Any]
 
     def cancel(self) -> None:
-        """Drops it: its result, if it ever comes, is not used."""
+        """Drops the computation; its result is not used."""
         self.future.cancel()
 
 
@@ -96,6 +96,8 @@ class Task(Protocol):
 
 
 class World(Protocol):
+    """A clock with tasks, signals and real computation."""
+
     def now(self) -> float:
         """Seconds since the run began."""
 
@@ -143,16 +145,16 @@ class ServerEnd(Protocol):
         """Returns when the device has nothing more to do."""
 
     def settle(self) -> None:
-        """What has reached the server by now is there, though the device goes off at this instant."""
+        """Receives what has reached the server by now, before the device goes offline at this instant."""
 
     def lose(self, for_good: bool = True) -> None:
-        """The device goes off, at this instant: what is in flight is lost, and both ends learn of it.
+        """The device goes offline at this instant: what is in flight is lost, and both ends learn of it.
 
-        Unless it is `for_good`, what it was doing goes on when it is back, if the scenario says so.
+        If it is not `for_good` and the scenario says so, the device's work goes on when it is back.
         """
 
     def back(self) -> None:
-        """The device is back: what its absence has put off goes on."""
+        """The device is back: the work and the transfer that its absence interrupted go on."""
 
 
 class DeviceEnd(Protocol):
@@ -162,7 +164,7 @@ class DeviceEnd(Protocol):
         """Returns when the last byte has arrived; raises Lost if this device goes off before."""
 
     async def receive(self, resting: bool) -> Parcel | None:
-        """The next parcel, or None: stop what you are doing.  `resting`: nothing is being done meanwhile.
+        """The next parcel; None tells the device to stop its work.  `resting`: it has no work now.
 
-        Raises Lost if this device goes off.
+        Raises Lost if this device goes offline.
         """

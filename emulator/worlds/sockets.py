@@ -175,7 +175,7 @@ class SocketWorld:
             await self.end(task)
 
     async def end(self, *more: asyncio.Task[Any]) -> None:
-        """Cancels all tasks; again where clean-up waits for another that has gone."""
+        """Cancels all tasks, and cancels again a task whose clean-up waits for one that has ended."""
         running = {task for task in (*more, *self.tasks) if not task.done()}
         while running:
             for task in running:

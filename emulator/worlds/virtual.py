@@ -120,7 +120,7 @@ class VirtualTask:
             await Wait(self.process)
 
     def tell(self) -> None:
-        """Starts the cancelling."""
+        """Starts to cancel the task; `cancel` also waits for its end."""
         if self.process.is_alive and not self.told:
             self.told = True
             self.process.interrupt()
