@@ -1,10 +1,10 @@
 """Does a record obey the laws?  It judges from the files in a run's folder and beside it, and computes each sum.
 
-    form      every line has its keys, of the right type, and finite numbers; form.py
+    form      every line has its keys, of the right type, and finite numbers; format.py
     rounds    0, 1, 2, ... each opened, closed and combined before the next
     I1-I8     as in docs/design/record.md §1; event_laws.py, whole_record.py, stragglers.py
     rows      rounds.jsonl says what the events say
-    scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; against.py
+    scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; scenario_laws.py
 
 A record may end anywhere, because a run may be stopped; up to there it must obey.  Pure but for reading.
 """

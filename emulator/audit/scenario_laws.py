@@ -3,7 +3,7 @@
     rules      of the close, and of what becomes of what an absence cuts
     presence   devices go off and come back when it is due
     watts      are those of the profile
-    charged.py, carried.py: what work costs on a machine, and transfers on a link
+    work_laws.py, transfer_laws.py: what work costs on a machine, and transfers on a link
 
 In virtual time things happen when they are due; over sockets never before.  Pure.
 """

@@ -86,7 +86,7 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
 
 
 class Understudy(Inline):
-    """An executor (see workshop.Executor) whose jobs compute on next to nothing and answer in the right form."""
+    """An executor (see worlds/executors.py) whose jobs compute on next to nothing and answer in the right form."""
 
     def __init__(self, study: Study, run: Run) -> None:
         super().__init__(_with_few(study, run.seed))

@@ -206,7 +206,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 class RecordedJobs:
-    """An executor (see workshop.Executor) whose jobs have been done before."""
+    """An executor (see worlds/executors.py) whose jobs have been done before."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

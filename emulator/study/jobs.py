@@ -1,6 +1,6 @@
 """The real computations of a run.  Each is a pure function of the study, names, numbers and bytes.
 
-Tensors cross the border between processes as they cross a link: encoded by network.payload.  So what is
+Tensors cross the border between processes as they cross a link: encoded by network/wire/payload.py.  So what is
 digested, sent and computed on are the same bytes.
 """
 

@@ -12,6 +12,8 @@ KINDS = (".py", ".yaml", ".md", ".toml", ".txt")
 DOCUMENT = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.md\b")
 SECTIONS = re.compile(r"((?:[\w.-]+/)*[\w-]+\.md),? (§\d+(?:(?:, | and |, and | to )§\d+)*)")
 READINGS = re.compile(r"\b[Rr]eadings? (\d+(?:(?:, | and )\d+)*)\b")
+SOURCE = re.compile(r"(?<![\w/.`'\"*])((?:\w+/)*\w+\.py)\b")
+FOREIGN = {"device_util.py", "client.py", "preprocess.py"}  # in other projects' repositories
 WRITTEN = {"new.md", "notes.md", "report.md"}  # by the program and by tests
 
 
@@ -49,6 +51,19 @@ def test_every_document_that_is_named_is_in_the_repository():
         for file, text in cited()
         for name in DOCUMENT.findall(text)
         if not found(name, file) and Path(name).name not in WRITTEN
+    }
+    assert missing == set()
+
+
+def test_every_source_file_that_a_comment_names_is_in_the_repository():
+    names = {str(file.relative_to(ROOT)) for file, _ in cited()}
+    missing = {
+        f"{file.relative_to(ROOT)}: {name}"
+        for file, text in cited()
+        for name in SOURCE.findall(text)
+        if file.suffix == ".py"
+        and Path(name).name not in FOREIGN
+        and not any(f"/{at}".endswith(f"/{name}") for at in names)
     }
     assert missing == set()
 

@@ -126,7 +126,7 @@ def test_a_connection_that_was_cut_opens_anew(tmp_path: Path, why: str) -> None:
 
 
 def test_a_full_server_is_shared_as_simgrid_would(tmp_path: Path) -> None:
-    """The two flights of network/links/test_tcp.py, by hand: 10 Mbit/s at 10 and 100 ms, a server of 1."""
+    """The two flights of tests/network/links/test_tcp.py, by hand: 10 Mbit/s at 10 and 100 ms, a server of 1."""
     lv08 = Tcp(model="lv08")
     links = {name: Link(1.25e6, 1.25e6, latency, tcp=lv08) for name, latency in (("near", 0.01), ("far", 0.1))}
 
