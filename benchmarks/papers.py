@@ -2,6 +2,7 @@
 
     python -m benchmarks.papers                 all of scenarios/papers, with their `small:` changes
     python -m benchmarks.papers fedcl fedcurv   those whose names begin so; the others keep what was found before
+    python -m benchmarks.papers none            runs nothing, and writes the page anew from what was found before
 
 Leaves scenarios/papers/reproduced.json for `fedlapse papers`.
 """
@@ -19,9 +20,8 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator.commands.papers import AGREES
 from emulator.results import units
-from emulator.results.papers import Step, steps
+from emulator.results.papers import AGREEMENTS, Step, steps
 from emulator.results.units import Unit
 from scenarios.load import load, shipped
 
@@ -41,12 +41,17 @@ INTRODUCTION = """\
 # The papers, run small
 
 Made by `python -m benchmarks.papers`, which runs the `small:` version of each file in `scenarios/papers`. Small
-versions use small data, small models and few devices, so their numbers are not the papers'. What may be compared is in
-which direction an algorithm differs from the baseline. *As published*: in each of the seeds it differs in the
-same direction as in the paper; *against it*: in each in the other; *unclear*: the seeds disagree, or some never got
-there. [low, high] are the extremes of the seeds; with 3 of them this is no test of significance. The small settings'
-learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so the counts favour the
-algorithms that were easiest to tune. Without `--small` the same files are the papers' own settings.
+versions use small data, small models and few devices, so their numbers are not the papers'. What may be compared is
+how an algorithm differs from the baseline, seed by seed. *As published*: the paper's difference lies between those
+of our seeds, or all seeds differ in its direction and the median by half to twice as much (ratios by their
+logarithms). *Same direction*: all seeds differ in its direction, but by more or less than that. *Against it*: all
+seeds differ in the other direction. *Unclear*: the seeds disagree, or in one of them neither algorithm got there. A
+seed in which only the baseline never got there has a ratio of 0, and one in which only the other algorithm never
+did a ratio of ∞. [low, high] are the extremes of the seeds; with 3 of them this is no test of significance. The
+small settings' learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so
+the counts favour the algorithms that were easiest to tune. Settings whose small versions are one and the same
+experiment are shown and counted once, beside the numbers of the first of them. Without `--small` the same files are
+the papers' own settings.
 """
 
 
@@ -63,8 +68,10 @@ def main(
             RAW.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             typer.echo(f"{name}: {known[name].get('failure') or _count(known[name])}, {known[name]['host_s']:.0f} s")
     known = {name: known[name] for name in every if name in known}
-    PAGE.write_text("\n".join(_page(known)) + "\n", encoding="utf-8")
-    counts = {name: _counts(found) for name, found in known.items() if "published" in found}
+    twins = _twins(known)
+    PAGE.write_text("\n".join(_page(known, twins)) + "\n", encoding="utf-8")
+    counts: dict[str, Any] = {name: _counts(found) for name, found in known.items() if "published" in found}
+    counts |= {twin: {"same_as": name} for name, others in twins.items() for twin in others if twin in counts}
     FOUND.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -95,41 +102,61 @@ def _run(name: str, limit: float) -> dict[str, Any]:
 
 
 def _counts(found: Mapping[str, Any]) -> dict[str, int]:
-    said = [AGREES[step.agrees] for step in steps(found["published"])]
-    return {word: said.count(word) for word in AGREES.values()}
+    said = [step.agrees for step in steps(found["published"])]
+    return {word: said.count(word) for word in AGREEMENTS}
 
 
 def _count(found: Mapping[str, Any]) -> str:
     return ", ".join(f"{count} {word}" for word, count in _counts(found).items() if count) or "nothing to compare"
 
 
-def _page(known: Mapping[str, Any]) -> Iterator[str]:
+def _twins(known: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The first setting of each small experiment, and the others that are the same one."""
+    firsts: list[tuple[str, Any]] = []
+    twins: dict[str, list[str]] = {}
+    for name in known:
+        said = load(f"papers/{name}", small=True).model_dump(exclude={"name", "published", "small", "expect"})
+        first = next((other for other, told in firsts if told == said), None)
+        if first is None:
+            firsts.append((name, said))
+            twins[name] = []
+        else:
+            twins[first].append(name)
+    return twins
+
+
+def _page(known: Mapping[str, Any], twins: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield INTRODUCTION
-    yield from _table(("paper", *AGREES.values(), "settings"), list(_summary(known)))
+    yield from _table(("paper", *AGREEMENTS, "settings", "experiments"), list(_summary(known, twins)))
     for start, title in PAPERS.items():
-        mine = {name: found for name, found in known.items() if name.startswith(start)}
+        mine = {name: known[name] for name in twins if name.startswith(start)}
         if mine:
             yield f"\n## {title}"
         for name, found in mine.items():
-            yield from _setting(name, found)
+            yield from _setting(name, found, twins[name])
 
 
-def _summary(known: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+def _summary(known: Mapping[str, Any], twins: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
     for start, title in PAPERS.items():
-        mine = [found for name, found in known.items() if name.startswith(start)]
+        mine = [known[name] for name in twins if name.startswith(start)]
         counts = [_counts(found) for found in mine if "published" in found]
-        yield (title, *(str(sum(each[word] for each in counts)) for word in AGREES.values()), str(len(mine)))
+        settings = sum(name.startswith(start) for name in known)
+        yield (title, *(str(sum(each[word] for each in counts)) for word in AGREEMENTS), str(settings), str(len(mine)))
 
 
-def _setting(name: str, found: Mapping[str, Any]) -> Iterator[str]:
+def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Iterator[str]:
     scenario = load(f"papers/{name}", small=True)
     yield f"\n### {name}"
     yield ""
     yield (
         f"`fedlapse compare papers/{name} --small`: {scenario.data.set}, {scenario.model}, {scenario.devices} devices, "
-        f"{len(scenario.seeds)} seeds, {scenario.rounds.max} rounds, {found['host_s']:.0f} s here."
+        f"{len(scenario.seeds)} seeds, {scenario.rounds.max} rounds, network model {scenario.network.model}, "
+        f"{found['host_s']:.0f} s here."
     )
     yield ""
+    if twins:
+        yield f"The same experiment is the small version of {', '.join(twins)}."
+        yield ""
     if "failure" in found:
         yield f"It did not run: {found['failure']}"
         return
@@ -148,10 +175,9 @@ def _setting(name: str, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(step: Step) -> Sequence[str]:
-    ratio = "rounds" in step.what
-    unit = Unit("", 1.0, 2 if ratio else 3)
-    theirs = f"{step.theirs:.2f}x" if ratio else f"{step.theirs:+.3f}"
-    return (step.label, step.what, step.source, theirs, units.spread(step.ours, unit), AGREES[step.agrees])
+    unit = Unit("", 1.0, 2 if step.ratio else 3)
+    theirs = f"{step.theirs:.2f}x" if step.ratio else f"{step.theirs:+.3f}"
+    return (step.label, step.what, step.source, theirs, units.spread(step.ours, unit), step.agrees)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -8,8 +8,6 @@ import typer
 
 from emulator.commands.options import Format, FormatOption
 
-AGREES = {True: "as published", False: "against it", None: "unclear"}
-
 
 def papers(format: FormatOption = Format.text) -> None:
     """Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.
@@ -47,18 +45,22 @@ def read() -> list[dict[str, Any]]:
     return [_setting(told(f"papers/{name}", text), reproduced.get(name)) for name, text in texts.items()]
 
 
-def _setting(scenario: dict[str, Any], reproduced: dict[str, int] | None) -> dict[str, Any]:
+def _setting(scenario: dict[str, Any], reproduced: dict[str, Any] | None) -> dict[str, Any]:
     kept = {key: scenario[key] for key in ("name", "algorithms", "published")}
     small = f"{scenario['command']} --small"
     return {**kept, "says": scenario["says"][0], "reproduced": reproduced, "command": small}
 
 
 def _published(one: dict[str, Any]) -> str:
+    from emulator.results.papers import AGREEMENTS
+
     if not one["published"]:
         return "the paper states no number"
     said = f"{one['published']} published number{'s' * (one['published'] != 1)}"
     if not one["reproduced"]:
         return f"{said}, not compared yet"
     counts = one["reproduced"]
-    told = ", ".join(f"{counts[key]} {key}" for key in AGREES.values() if counts.get(key))
+    if "same_as" in counts:
+        return f"{said}; its small version is the same experiment as that of {counts['same_as']}"
+    told = ", ".join(f"{counts[key]} {key}" for key in AGREEMENTS if counts.get(key))
     return f"{said}; small version beside the baseline: {told or 'nothing to compare'}"

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import inf, log
+from statistics import median
+from typing import Any, Literal, Protocol
 
 from emulator.record.targets import Target
 from emulator.results.summary import Rows, Spread, spread, to_target
 
-OF_FIRST = "part of the first one's rounds"
+Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over those of the first label
+Agreement = Literal["as published", "same direction", "against it", "unclear"]
+AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "unclear")
+HALF = 0.5  # two differences are of one size if the smaller one is at least half of the larger
 
 
 class Stated(Protocol):
@@ -32,7 +37,7 @@ class Stated(Protocol):
 
 
 def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
-    """For each number of a label that ran: {label, what, source, theirs, ours, reached, of, seeds}.
+    """For each number of a label that ran: {label, kind, what, source, theirs, ours, reached, of, seeds}.
 
     `ours` has median, low and high over seeds, of the last value that was measured, or of the rounds until the value
     was reached; a seed that never reached it counts as infinite.
@@ -43,6 +48,7 @@ def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> 
 
 def _one(stated: Stated, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
     ours: list[float | None]
+    kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:
         ours = [_last(rows, stated.metric) for _, rows in sorted(seeds.items())]
         what, theirs = f"{stated.metric} at the end", stated.final
@@ -56,9 +62,10 @@ def _one(stated: Stated, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -
             what, theirs = f"rounds to {target.name}", stated.rounds
         else:
             ours = [_part(at, base.get(seed)) for seed, at in found.items()]
-            what, theirs = f"{OF_FIRST}, to {target.name}", stated.ratio
+            what, theirs = f"part of the first one's rounds, to {target.name}", stated.ratio
     return {
         "label": stated.label,
+        "kind": kind,
         "what": what,
         "source": stated.source,
         "theirs": theirs,
@@ -79,17 +86,18 @@ def _last(rows: Rows, metric: str) -> float | None:
 
 @dataclass(frozen=True)
 class Step:
-    """How far an algorithm is ahead of the baseline: in a paper, and here, seed by seed.
+    """How far an algorithm is ahead of the baseline, in a paper and here.
 
-    Of a metric the difference; of rounds to a value the ratio, below 1 for fewer rounds.
+    Of a metric it is the difference; of rounds to a value the ratio, below 1 for fewer rounds.
     """
 
     label: str
     what: str
     source: str
+    ratio: bool  # whether it is one, and no difference
     theirs: float
-    ours: Spread
-    agrees: bool | None  # None: our seeds lie on both sides, or a run never got there
+    ours: Spread  # over seeds; a ratio is infinite where only the baseline got there, 0 where only the other did
+    agrees: Agreement
 
 
 def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
@@ -97,7 +105,7 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
-        if entry["what"].startswith(OF_FIRST):  # it is one already
+        if entry["kind"] == "part":  # it is a ratio to the first one already
             ones = dict.fromkeys(entry["seeds"], 1.0)
             found.append(_step(entry, {"theirs": 1.0, "seeds": ones}))
             continue
@@ -108,17 +116,43 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
 
 
 def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
-    ratio = "rounds" in entry["what"]
-    pairs = [(entry["seeds"][seed], base["seeds"].get(seed)) for seed in entry["seeds"]]
-    known = [_ahead(one, other, ratio) for one, other in pairs if one is not None and other is not None]
+    ratio = entry["kind"] != "final"
+    ours = [_ahead(value, base["seeds"].get(seed), ratio) for seed, value in entry["seeds"].items()]
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)
-    even = 1.0 if ratio else 0.0
-    sides = {(value > even) - (value < even) for value in known}
-    same = (theirs > even) - (theirs < even)
-    clear = len(sides) == 1 and len(known) == len(pairs) and 0 not in sides
-    ours = spread([*known, *[None] * (len(pairs) - len(known))])
-    return Step(entry["label"], entry["what"], entry["source"], theirs, ours, sides == {same} if clear else None)
+    assert theirs is not None  # papers state numbers
+    known = [value for value in ours if value is not None]
+    agrees = _agreement(theirs, known, ratio) if len(known) == len(ours) else "unclear"
+    shown = spread([None if value == inf else value for value in known] or [None])
+    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees)
 
 
-def _ahead(value: float, base: float, ratio: bool) -> float:
+def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:
+    """None says nothing: neither of both got there."""
+    if value is None or base is None:
+        return None if value is base or not ratio else inf if value is None else 0.0
     return value / base if ratio else value - base
+
+
+def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
+    """As published: the paper's number lies between those of the seeds, or all seeds differ from the baseline in the
+    paper's direction, and in the median by a difference of its size.  Ratios are compared by their logarithms."""
+    low, high = min(ours), max(ours)
+    sides = {_side(value, ratio) for value in ours}
+    measured = not (ratio and (low == 0 or high == inf))  # else somebody never got there: by how much nobody knows
+    if measured and low <= theirs <= high:
+        return "as published"
+    if len(sides) > 1 or sides == {0}:
+        return "unclear"
+    if sides != {_side(theirs, ratio)}:
+        return "against it"
+    return "as published" if measured and _of_one_size(median(ours), theirs, ratio) else "same direction"
+
+
+def _side(value: float, ratio: bool) -> int:
+    even = 1.0 if ratio else 0.0
+    return (value > even) - (value < even)
+
+
+def _of_one_size(ours: float, theirs: float, ratio: bool) -> bool:
+    sizes = sorted(abs(log(value)) if ratio else abs(value) for value in (ours, theirs))
+    return sizes[0] >= HALF * sizes[1]

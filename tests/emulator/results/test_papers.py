@@ -37,7 +37,7 @@ def test_a_part_of_the_first_one_s_rounds_is_taken_seed_by_seed():
     (found,) = beside([said], ran)
     assert found["seeds"] == {"1": 0.5, "2": 0.5}
     (step,) = steps([found])
-    assert (step.theirs, step.agrees) == (0.528, True)
+    assert (step.theirs, step.agrees) == (0.528, "as published")
 
 
 def test_a_label_that_was_not_run_is_left_out():
@@ -45,14 +45,25 @@ def test_a_label_that_was_not_run_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("ours", "agrees"), [((0.5, 0.6), True), ((0.3, 0.2), False), ((0.5, 0.3), None), ((0.4, 0.5), None)]
+    ("ours", "agrees"),
+    [
+        ((0.41, 0.45), "as published"),  # between +0.01 and +0.05 lies +0.02
+        ((0.3, 0.5), "as published"),
+        ((0.43, 0.44), "as published"),  # 0.035 is not twice 0.02
+        ((0.412, 0.414), "as published"),  # 0.013 is more than half of it
+        ((0.401, 0.402), "same direction"),
+        ((0.5, 0.6), "same direction"),
+        ((0.3, 0.2), "against it"),
+        ((0.3, 0.41), "unclear"),
+        ((0.4, 0.41), "unclear"),  # one seed differs in no direction
+    ],
 )
-def test_a_step_agrees_if_every_seed_differs_in_the_direction_of_the_paper(ours, agrees):
+def test_a_step_is_as_published_if_its_direction_and_its_size_are(ours, agrees):
     said = [Published(label="a", final=0.8), Published(label="b", final=0.82)]
     found = beside(said, runs(a=[rows(0.4), rows(0.4)], b=[rows(value) for value in ours]))
     (step,) = steps(found)
     assert step.theirs == pytest.approx(0.02)
-    assert step.agrees is agrees
+    assert step.agrees == agrees
     assert step.ours["low"] == pytest.approx(min(ours) - 0.4)
 
 
@@ -60,13 +71,32 @@ def test_fewer_rounds_are_a_ratio_below_one():
     said = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
     found = beside(said, runs(a=[rows(0.1, 0.1, 0.1, 0.5)], b=[rows(0.1, 0.5)]))
     (step,) = steps(found)
-    assert (step.theirs, step.ours["median"], step.agrees) == (0.3, 0.5, True)
+    assert (step.theirs, step.ours["median"], step.agrees) == (0.3, 0.5, "as published")  # log 0.5 / log 0.3 = 0.58
 
 
-def test_a_seed_that_never_got_there_makes_a_step_unclear():
-    said = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
-    found = beside(said, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.5)]))
-    assert steps(found)[0].agrees is None
+FEWER = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
+MORE = [Published(label="a", value=0.5, rounds=9), Published(label="b", value=0.5, rounds=30)]
+
+
+def test_a_baseline_that_never_got_there_is_evidence_for_the_other_one():
+    ran = runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.5)])
+    (fewer,), (more,) = (steps(beside(said, ran)) for said in (FEWER, MORE))
+    assert (fewer.ours["low"], fewer.ours["high"]) == (0.0, 0.5)
+    assert (fewer.agrees, more.agrees) == ("same direction", "against it")
+
+
+def test_one_that_never_got_there_where_the_baseline_did_is_evidence_against_it():
+    ran = runs(a=[rows(0.1, 0.5), rows(0.5)], b=[rows(0.1, 0.1, 0.5), rows(0.1)])
+    (fewer,), (more,) = (steps(beside(said, ran)) for said in (FEWER, MORE))
+    assert fewer.ours["high"] is None
+    assert (fewer.agrees, more.agrees) == ("against it", "same direction")
+
+
+def test_where_neither_got_there_in_a_seed_a_step_is_unclear():
+    (step,) = steps(beside(FEWER, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.1)])))
+    assert step.agrees == "unclear"
+    (step,) = steps(beside(FEWER, runs(a=[rows(0.1)], b=[rows(0.1)])))
+    assert (step.agrees, step.ours["low"]) == ("unclear", None)
 
 
 def test_the_table_shows_both():
