@@ -16,6 +16,7 @@ from emulator.commands.options import (
     What,
     Workers,
     scenario_of,
+    workers_of,
 )
 
 if TYPE_CHECKING:
@@ -44,12 +45,11 @@ def check(
 def check_scenario(scenario: Scenario, format: Format = Format.text, workers: int | None = None) -> int:
     """Prints the plan; the exit code.  Raises BadScenario."""
     import json
-    import os
 
     from emulator.commands.plan_text import text
     from emulator.forecast.plan import forecast_of
 
-    plan = forecast_of(scenario, os.cpu_count() or 1 if workers is None else workers)
+    plan = forecast_of(scenario, workers_of(workers))
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:

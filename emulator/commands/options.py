@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from enum import StrEnum
 from importlib import resources
@@ -54,6 +55,15 @@ Out = Annotated[Path | None, typer.Option(help="A new folder for the results. De
 Force = Annotated[bool, typer.Option("--force", help="Replace the results that --out holds.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
+
+
+def workers_of(count: int | None) -> int:
+    """Worker processes: as many as there are cores, if nothing else is asked for.  Warns of more."""
+    cores = os.cpu_count() or 1
+    if count is not None and count > cores:
+        message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
+        typer.echo(f"fedlapse: {message}", err=True)
+    return cores if count is None else count
 
 
 def scenario_of(

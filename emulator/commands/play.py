@@ -22,7 +22,7 @@ import typer
 from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import folder
-from emulator.commands.options import Format
+from emulator.commands.options import Format, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.play.conduct import Conduct
@@ -68,7 +68,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     began = time.monotonic()
     gc.collect()
     gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
-    with executor(study, os.cpu_count() or 1 if settings.workers is None else settings.workers) as pool:
+    with executor(study, min(workers_of(settings.workers), _most_jobs(study))) as pool:
         session = Session(scenario, study, settings, out, pool)
         try:
             outcomes = asyncio.run(session.play())
@@ -93,6 +93,11 @@ def _make_room(scenario: Scenario) -> None:
     make_room(scenario.devices, Conduct.of(scenario).rules, len(scenario.algorithms) * len(scenario.seeds))
 
 
+def _most_jobs(study: Study) -> int:
+    """How many workers can have something to do at once: every device of every run may be training."""
+    return len(study.algorithms) * len(study.splits) * len(study.names)
+
+
 class Session:
     """All runs of one command, concurrently in one event loop over one pool."""
 
@@ -101,7 +106,11 @@ class Session:
         self.out, self.pool = out, pool
         self.conduct = Conduct.of(scenario)
         self.progress = Progress(
-            targets(scenario), self.conduct.rules.max, labels=study.algorithms, quiet=settings.quiet
+            targets(scenario),
+            self.conduct.rules.max,
+            labels=study.algorithms,
+            runs=len(study.algorithms) * len(scenario.seeds),
+            quiet=settings.quiet,
         )
         self.stopped = 0  # by this signal
 

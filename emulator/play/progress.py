@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.text import Text
 
 from emulator.record.targets import Target
-from emulator.results.summary import round_bytes
 
 if TYPE_CHECKING:
     from emulator.play.stage import Row
@@ -28,6 +27,7 @@ POINTS = 10  # of a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that a slope is taken from
 LINES = 12
+EVERY = 5.0  # s between two lines in a file
 SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than that their ends are cut off
     frozenset(),
     frozenset({"speed"}),
@@ -110,7 +110,7 @@ class Pace:
 
 
 class Progress:
-    """A line for each run on a terminal, always the latest; elsewhere a dated line for each round.
+    """A line for each run on a terminal, always the latest; elsewhere a dated line for all of them every 5 s at most.
 
     With `quiet` no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
     """
@@ -121,6 +121,7 @@ class Progress:
         max_rounds: int,
         *,
         labels: Iterable[str] = (),
+        runs: int = 1,
         quiet: bool = False,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -128,9 +129,10 @@ class Progress:
     ) -> None:
         self.console = Console(stderr=True) if console is None else console
         self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
-        self.max_rounds, self.quiet = max_rounds, quiet
+        self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
         self.clock, self.today = clock, today
         self.began = clock()
+        self.written = 0.0  # real seconds, when the last line was
         self.paces: dict[Run, Pace] = {}
         self.labels: list[str] = list(labels)
         self.live: Live | None = None
@@ -159,7 +161,8 @@ class Progress:
         paces[run] = self.paces.get(run) or Pace(row, real, self.targets)
         paces[run].take(row, real)
         self.paces = paces
-        if not self.live:
+        if not self.live and real - self.written >= EVERY:
+            self.written = real
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
 
     def say(self, text: str) -> None:
@@ -212,13 +215,14 @@ class Progress:
         ]
 
     def _plain(self, run: Run, row: Row, real: float) -> str:
+        """How far all runs are together, and the one that has just ended a round."""
+        ended = sum(pace.row["round"] + 1 for pace in self.paces.values())
         parts = [
-            f"{run.label} seed {run.seed}",
-            f"{row['round'] + 1}/{self.max_rounds} rounds",
-            f"{clock_face(row['time_s'])} simulated",
+            f"{ended} of {self.max_rounds * self.runs} rounds",
             f"{clock_face(real)} real",
+            f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",
+            f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),
-            f"{round_bytes(row) / 1e6:.1f} MB in this round",
             "" if row["accuracy"] is None else f"accuracy {row['accuracy']:.3f}",
         ]
         return " · ".join(part for part in parts if part)

@@ -34,13 +34,19 @@ def row(round: int, time: float, accuracy: float | None, **more: Any) -> Mapping
 
 
 def progress(
-    terminal: bool, targets: tuple[Target, ...] = (TARGET,), *, quiet: bool = False, height: int = 30, width: int = 140
+    terminal: bool,
+    targets: tuple[Target, ...] = (TARGET,),
+    *,
+    runs: int = 1,
+    quiet: bool = False,
+    height: int = 30,
+    width: int = 140,
 ) -> tuple[Progress, Clock, Callable[[], str]]:
     text, clock = io.StringIO(), Clock()
     console = Console(
         force_terminal=terminal, file=text, width=width, height=height, color_system=None, _environ={"TERM": "xterm"}
     )
-    made = Progress(targets, 50, quiet=quiet, console=console, clock=clock, today=lambda: NOON)
+    made = Progress(targets, 50, runs=runs, quiet=quiet, console=console, clock=clock, today=lambda: NOON)
     return made, clock, text.getvalue
 
 
@@ -115,22 +121,39 @@ def test_the_face_of_a_clock() -> None:
 # --- elsewhere than on a terminal -------------------------------------------------------------------------------
 
 
-def test_elsewhere_a_round_is_a_dated_line() -> None:
-    made, clock, text = progress(terminal=False)
+def lines(made: Progress, clock: Clock, rounds: int, seconds: float) -> None:
+    """Each of two runs ends a round every so often."""
     with made:
+        for round in range(rounds):
+            clock.time += seconds
+            for seed in (1, 2):
+                made.tell(Run("fedcl", seed), row(round, 10.0 * round, 0.5))
+
+
+def test_elsewhere_a_dated_line_says_how_far_all_runs_are() -> None:
+    made, clock, text = progress(terminal=False, runs=2)
+    with made:
+        made.tell(Run("fedcl", 2), row(0, 9.5, None))
         clock.time += 19
         made.tell(Run("fedcl", 1), row(11, 2467.0, 0.7119))
-        made.tell(Run("fedcl", 2), row(0, 9.5, None))
-    noon, size = "2026-11-21T12:00:00+00:00", "2.5 MB in this round"
-    assert text().splitlines() == [
-        f"{noon} fedcl seed 1 · 12/50 rounds · 0:41:07 simulated · 0:00:19 real · 130x · {size} · accuracy 0.712",
-        f"{noon} fedcl seed 2 · 1/50 rounds · 0:00:09 simulated · 0:00:19 real · 0.5x · {size}",
-    ]
+    together = "2026-11-21T12:00:00+00:00 13 of 100 rounds · 0:00:19 real"
+    assert text() == f"{together} · fedcl seed 1: 12/50 rounds · 0:41:07 simulated · 130x · accuracy 0.712\n"
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.1, 0), (1.0, 8), (5.0, 40), (7.0, 40)])
+def test_elsewhere_there_is_a_line_every_five_seconds_at_most_for_all_runs_together(
+    seconds: float, expected: int
+) -> None:
+    """40 rounds of two runs, one every 0.1, 1, 5 or 7 s: in 4 s none, in 40 s 8, and never one for each run."""
+    made, clock, text = progress(terminal=False, runs=2)
+    lines(made, clock, 40, seconds)
+    assert len(text().splitlines()) == expected
 
 
 def test_a_long_line_is_not_broken() -> None:
-    made, _, text = progress(terminal=False)
+    made, clock, text = progress(terminal=False)
     with made:
+        clock.time += 5
         made.tell(Run("a" * 200, 1), row(0, 1.0, None))
         made.say("b" * 200)
     assert len(text().splitlines()) == 2
@@ -138,8 +161,9 @@ def test_a_long_line_is_not_broken() -> None:
 
 def test_quiet_tells_no_round_but_says_what_is_to_be_said() -> None:
     for terminal in (False, True):
-        made, _, text = progress(terminal, quiet=True)
+        made, clock, text = progress(terminal, quiet=True)
         with made:
+            clock.time += 60
             made.tell(Run("a", 1), row(0, 1.0, 0.5))
             assert text() == ""
             made.say("fedlapse: stopping")
