@@ -39,45 +39,45 @@ def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
     entries = [
         (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
     ]
-    time, size = _units([target for _, _, target in entries])
-    shown = (time, Unit("rounds", 1.0, None), size)
+    targets = [target for _, _, target in entries]
+    time, times = units.column([target["time_s"] for target in targets], units.of_time)
+    size, sizes = units.column([target["bytes"] for target in targets], units.of_bytes)
+    rounds = [units.spread(target["rounds"], Unit("", 1.0, None)) for target in targets]
     rows = [
-        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, shown))
-        for label, name, target in entries
+        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, cells))
+        for (label, name, target), *cells in zip(entries, times, rounds, sizes, strict=True)
     ]
     against = f"/ {summary['baseline']}"
-    headings = ("algorithm", "target", "reached", f"time, {time.name}", against, "rounds", against)
+    headings = ("algorithm", "target", "reached", _heading("time", time), against, "rounds", against)
     several = any(target.get("paired") for _, _, target in entries)
     pairs = " Of time: the median over pairs of seeds, and its 95 % bootstrap interval." if several else ""
     caption = (
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
         f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}"
     )
-    found = Table(caption, (*headings, size.name, against), rows, 2)
+    found = Table(caption, (*headings, size or "bytes", against), rows, 2)
     spent = [target.get("joules") for _, _, target in entries]
     return _with_energy(found, spent) if energy and any(spent) else found
 
 
 def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None]) -> Table:
-    unit = units.of_energy(joules[key] for joules in spent if joules for key in ("median", "low", "high"))
-    rows = [
-        (*row, units.spread(joules, unit) if joules else units.NONE)
-        for row, joules in zip(found.rows, spent, strict=True)
-    ]
-    caption = f"{found.caption} {unit.name}: {DREW}."
-    return replace(found, caption=caption, headings=(*found.headings, unit.name), rows=rows)
+    unit, cells = units.column(spent, units.of_energy)
+    rows = [(*row, cell) for row, cell in zip(found.rows, cells, strict=True)]
+    caption = f"{found.caption} {unit or 'Energy'}: {DREW}."
+    return replace(found, caption=caption, headings=(*found.headings, unit or "energy"), rows=rows)
 
 
 def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
     """What each algorithm had come to when its runs ended; `energy`: joules too, where known."""
     labels = summary["labels"]
     ended = [said for said in labels.values() if said["time_s"]]
-    time, size = _units(ended)
+    time, times = units.column([said["time_s"] for said in labels.values()], units.of_time)
+    size, sizes = units.column([said["bytes"] for said in labels.values()], units.of_bytes)
     metrics = [metric for metric in METRICS if any(said["final"].get(metric) for said in ended)]
     share = Unit("", 1.0, 3)
     fates = [fate for fate in FATES if fate != "asked" and _differs(labels.values(), fate)]
     rows = []
-    for label, said in labels.items():
+    for (label, said), *cells in zip(labels.items(), times, sizes, strict=True):
         counts = sorted(said["rounds"].values())
         rounds = " to ".join(dict.fromkeys(str(count) for count in (counts[0], counts[-1]))) if counts else "0"
         finals = [said["final"].get(metric) for metric in metrics]
@@ -85,8 +85,7 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
             (
                 label,
                 rounds,
-                units.spread(said["time_s"], time) if said["time_s"] else units.NONE,
-                units.spread(said["bytes"], size),
+                *cells,
                 *(units.spread(final, share) if final else units.NONE for final in finals),
                 *(_percent(said["device_rounds"], fate) for fate in fates),
             )
@@ -97,7 +96,7 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
     )
     if fates:
         caption += f" {', '.join(fates).capitalize()}: of the devices asked, over all rounds and seeds."
-    found = Table(caption, ("algorithm", "rounds", f"time, {time.name}", size.name, *metrics, *fates), rows, 1)
+    found = Table(caption, ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates), rows, 1)
     spent = [said.get("joules") for said in labels.values()]
     return _with_energy(found, spent) if energy and any(spent) else found
 
@@ -173,19 +172,19 @@ def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
     return any(one[fate] != one["asked"] if fate == "counted" else one[fate] > 0 for one in rounds)
 
 
-def _units(entries: Sequence[Mapping[str, Any]]) -> tuple[Unit, Unit]:
-    values = {m: [entry[m][key] for entry in entries for key in ("median", "low", "high")] for m in ("time_s", "bytes")}
-    return units.of_time(values["time_s"]), units.of_bytes(values["bytes"])
+def _heading(what: str, unit: str) -> str:
+    return f"{what}, {unit}" if unit else what
 
 
-def _figures(target: Mapping[str, Any], shown: Sequence[Unit]) -> list[str]:
+def _figures(target: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
+    """Each measure, and its ratio to the baseline's."""
     if target["time_s"]["low"] is None:  # not in any seed
         return [units.NEVER, *[units.NONE] * 5]
     cells = []
-    for measure, unit in zip(MEASURES, shown, strict=True):
+    for measure, cell in zip(MEASURES, shown, strict=True):
         pairs = target.get("paired") if measure == "time_s" else None
         ratio = _paired(pairs) if pairs else units.ratio(target["ratio_to_baseline"][measure])
-        cells += [units.spread(target[measure], unit), ratio]
+        cells += [cell, ratio]
     return cells
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 CLOCK = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 NEVER = "not reached"
+APART = 100.0  # times: values that differ so much are not told in one unit
 TIMES = "×"
 NONE = "–"
+
+Spread = Mapping[str, float | None]  # low, median, high
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class Unit:
         return f"{self.show(value)} {self.name}"
 
 
+Choice = Callable[[Iterable[float | None]], Unit]  # a unit for values
+
+
 def of_time(values: Iterable[float | None]) -> Unit:
     """s, min or h: the largest of which the largest value holds ten."""
     return _unit(values, CLOCK, 10.0, 0.0)
@@ -48,7 +55,7 @@ def of_energy(values: Iterable[float | None]) -> Unit:
     return _unit(values, (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)), 1.0, 1.0)
 
 
-def spread(values: Mapping[str, float | None], unit: Unit) -> str:
+def spread(values: Spread, unit: Unit) -> str:
     """`12.5 [11.0, 14.0]`; ∞ where a seed never got there; one number where all agree."""
     low, median, high = (values[key] for key in ("low", "median", "high"))
     if low is None:
@@ -57,8 +64,34 @@ def spread(values: Mapping[str, float | None], unit: Unit) -> str:
     return shown[0] if len(set(shown)) == 1 else f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
+def of_rows(rows: Sequence[Iterable[float | None]], choose: Choice) -> tuple[Unit | None, list[Unit]]:
+    """The unit of a column, or None where its rows differ a hundredfold; and the unit of each row."""
+    largest = [max((abs(value) for value in row if value is not None), default=None) for row in rows]
+    if _apart(largest):
+        return None, [choose([value]) for value in largest]
+    unit = choose(largest)
+    return unit, [unit] * len(rows)
+
+
+def column(rows: Sequence[Spread | None], choose: Choice) -> tuple[str, list[str]]:
+    """The unit for a column's heading, and its cells; where rows differ a hundredfold no unit: each cell names its own.
+
+    None is a row of which nothing is known.
+    """
+    unit, each = of_rows([row.values() if row else () for row in rows], choose)
+    cells = [spread(row, own) if row else NONE for row, own in zip(rows, each, strict=True)]
+    if unit:
+        return unit.name, cells
+    return "", [cell if cell in (NONE, NEVER) else f"{cell} {own.name}" for cell, own in zip(cells, each, strict=True)]
+
+
 def ratio(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f}{TIMES}"
+
+
+def _apart(values: Iterable[float | None]) -> bool:
+    known = [value for value in values if value]
+    return bool(known) and max(known) >= APART * min(known)
 
 
 def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], least: float, usual: float) -> Unit:
@@ -77,9 +110,14 @@ def under(network: str) -> str:
     return f"Times are under network model {network}"
 
 
-def duration(seconds: float) -> str:
+def durations(seconds: Sequence[float]) -> Callable[[float], str]:
+    """How to write these times in one sentence: in one unit, or where they differ a hundredfold each in its own."""
+    return duration if _apart(seconds) else partial(duration, unit=of_time(seconds))
+
+
+def duration(seconds: float, unit: Unit | None = None) -> str:
     """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
-    unit = of_time([seconds])
+    unit = unit or of_time([seconds])
     return f"{seconds:.0f} s" if unit.name == "s" and seconds >= 99.95 else f"{seconds / unit.size:.1f} {unit.name}"
 
 

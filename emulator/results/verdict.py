@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from emulator.results.summary import FEW, Rows
-from emulator.results.units import duration
+from emulator.results.units import duration, durations
 
 Summary = Mapping[str, Any]
 Runs = Mapping[str, Mapping[int, Rows]]
@@ -164,18 +164,19 @@ def _nobody(summary: Summary, runs: Runs, name: str) -> str:
 
 def _values(entries: Mapping[str, Any], runs: Runs, name: str) -> str:
     """Every label, in the scenario's order, without a ranking."""
-    said = [_time_of(label, entry, runs) for label, entry in entries.items()]
+    times = [at["time_s"] for entry in entries.values() for at in entry["seeds"].values() if at]
+    said = [_time_of(label, entry, runs, durations(times)) for label, entry in entries.items()]
     seeds = max(entry["of"] for entry in entries.values())
     why = f"fewer than {FEW} seeds" if seeds < FEW else "most seeds never got there"
     no_ranking = f" No ranking: {why}." if len(entries) > 1 else ""
     return f"{name} was reached {', '.join(said)}.{no_ranking}"
 
 
-def _time_of(label: str, entry: Mapping[str, Any], runs: Runs) -> str:
+def _time_of(label: str, entry: Mapping[str, Any], runs: Runs, show: Callable[[float], str]) -> str:
     times = sorted(at["time_s"] for at in entry["seeds"].values() if at)
     if not times:
         return f"never by {label} ({_count(label, entry, runs)})"
-    shown = ", ".join(map(duration, times)) if len(times) < FEW else _span(times)
+    shown = ", ".join(map(show, times)) if len(times) < FEW else _span(times, show)
     return f"by {label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it {}')})"
 
 
@@ -228,8 +229,8 @@ def _seconds(part: float | Mapping[str, float]) -> float:
     return sum(part.values()) if isinstance(part, Mapping) else part
 
 
-def _span(seconds: Sequence[float]) -> str:
-    low, high = duration(min(seconds)), duration(max(seconds))
+def _span(seconds: Sequence[float], show: Callable[[float], str] = duration) -> str:
+    low, high = show(min(seconds)), show(max(seconds))
     return low if low == high else f"{low} to {high}"
 
 

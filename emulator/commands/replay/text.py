@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,20 +36,25 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """Times of all settings, the record's first; the one that gets there first is named where there are several."""
-    known = [times.median for each in findings for times in each.times[target].values() if times.known]
-    unit = units.of_time([value for value in known if value != float("inf")])
+    rows = [[times.median for times in each.times[target].values() if times.known] for each in findings]
+    unit, own = units.of_rows([[value for value in row if value != math.inf] for row in rows], units.of_time)
     several = len(batch.labels) > 1
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     grid.add_column("links")
+    if unit is None:
+        grid.add_column("in")
     for label in batch.labels:
         grid.add_column(label, justify="right")
     if several:
         grid.add_column("first")
     turned = flips(findings, target)
-    for each in findings:
+    for each, in_ in zip(findings, own, strict=True):
         first = [f"{each.first(target) or units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
-        grid.add_row(each.name, *cells(each, target, unit), *first)
-    shown = io.StringIO(f"{batch.scenario.name}: {unit.name} {_until(batch, target)}, network model {batch.network}\n")
+        grid.add_row(each.name, *([] if unit else [in_.name]), *cells(each, target, in_), *first)
+    shown = io.StringIO(
+        f"{batch.scenario.name}: {unit.name if unit else 'time'} {_until(batch, target)}, "
+        f"network model {batch.network}\n"
+    )
     shown.seek(0, io.SEEK_END)
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
