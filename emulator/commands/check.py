@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
+from emulator.commands.lines import say
 from emulator.commands.options import (
     Format,
     FormatOption,
@@ -55,7 +56,7 @@ def check_scenario(scenario: Scenario, format: Format = Format.text, workers: in
     else:
         typer.echo(text(plan))
         for warning in plan.warnings:
-            typer.echo(f"fedlapse: {warning}", err=True)
+            say(f"fedlapse: {warning}", err=True)
     for label, why in plan.failing.items():
-        typer.echo(f"fedlapse: {why if label in why else f'{label}: {why}'}", err=True)
+        say(f"fedlapse: {why if label in why else f'{label}: {why}'}", err=True)
     return BAD_INPUT if plan.failing else 0

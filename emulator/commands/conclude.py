@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from emulator.commands.errors import FAILED
+from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.stopping import code
 from emulator.commands.table import table
@@ -75,7 +76,7 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
         _print(results, judged)
     _warn(results.summary, ending)
     if unwritten:
-        typer.echo(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True)
+        say(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True)
         return FAILED
     if ending.interrupted:
         return code(ending.stopped)
@@ -122,30 +123,30 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
 def _print(results: Results, judged: Sequence[Judgement]) -> None:
     typer.echo(table(results.scenario, results.summary))
     for line in unmetered(results.summary):
-        typer.echo(line)
-    typer.echo(results.summary["sentence"])
+        say(line)
+    say(results.summary["sentence"])
     for each in judged:
-        typer.echo(str(each))
+        say(str(each))
     same = twin(results.folder, results.summary["digest"])
     if same:
-        typer.echo(f"record identical to {same}")
+        say(f"record identical to {same}")
     page = results.folder / REPORT
-    typer.echo(f"results: {results.folder}" + f"    open {page}" * page.exists())
+    say(f"results: {results.folder}" + f"    open {page}" * page.exists())
 
 
 def _warn(summary: Any, ending: Ending) -> None:
     for label, warning in warnings(summary):
         named = warning if warning.startswith(label) else f"{label}: {warning}"
-        typer.echo(f"fedlapse: {named}", err=True)
+        say(f"fedlapse: {named}", err=True)
     for outcome in ending.outcomes:
         if outcome.overruns:
-            typer.echo(
+            say(
                 f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {len(outcome.overruns)} jobs took longer than "
                 f"their modelled time, by up to {max(outcome.overruns):.2f} s; {outcome.advice}",
                 err=True,
             )
         if outcome.strangers:
-            typer.echo(
+            say(
                 f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {outcome.strangers} requests did not carry "
                 f"their device's token and were refused; another process on this machine may have sent them",
                 err=True,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
+from emulator.commands.lines import say
 from emulator.record.writing import NO_ROOM, told
 
 FAILED, BAD_INPUT = 1, 2
@@ -25,12 +26,12 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
     except BrokenPipeError:  # who reads has read enough: typer ends quietly
         raise
     except BadScenario as error:
-        typer.echo(f"fedlapse: {error}", err=True)
+        say(f"fedlapse: {error}", err=True)
     except OSError as error:
-        typer.echo(f"fedlapse: {told(error)}", err=True)
+        say(f"fedlapse: {told(error)}", err=True)
         raise typer.Exit(FAILED if error.errno in NO_ROOM else BAD_INPUT) from None
     except also as error:
-        typer.echo(f"fedlapse: {one_line(error)}", err=True)
+        say(f"fedlapse: {one_line(error)}", err=True)
     else:
         return
     raise typer.Exit(BAD_INPUT)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.lines import say
+
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
@@ -62,7 +64,7 @@ def workers_of(count: int | None) -> int:
     cores = os.cpu_count() or 1
     if count is not None and count > cores:
         message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
-        typer.echo(f"fedlapse: {message}", err=True)
+        say(f"fedlapse: {message}", err=True)
     return cores if count is None else count
 
 

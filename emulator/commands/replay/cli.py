@@ -10,7 +10,8 @@ import typer
 from typer.core import TyperCommand
 
 from emulator.commands.errors import told_in_one_line
-from emulator.commands.options import MOST_WORKERS, Force, Format, FormatOption
+from emulator.commands.lines import say
+from emulator.commands.options import MOST_WORKERS, Force, Format, FormatOption, Quiet
 
 if TYPE_CHECKING:
     from emulator.commands.replay.files import Shelf
@@ -90,6 +91,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")] = None,
     force: Force = False,
     workers: Workers = None,
+    quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Plays finished runs again, without training, on other links or another fleet.
@@ -111,7 +113,7 @@ def replay(
         batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
         shelf = Shelf(_folder(batch, out, force), conditions, events)
         begin(batch, shelf, batch.recorded, passed)
-        played = play_all(batch, list(_orders(batch, shelf)), workers)
+        played = play_all(batch, list(_orders(batch, shelf)), workers, quiet)
         with uninterrupted():
             findings = [batch.recorded, *_findings(batch, conditions, played)]
             finish(batch, shelf, findings, passed, played.whole)
@@ -209,5 +211,5 @@ def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> 
 def _end(played: Played, shelf: Shelf) -> None:
     """What a replay that was broken off has left."""
     if not played.whole:
-        typer.echo(f"fedlapse: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+        say(f"fedlapse: {played.why}; what was replayed until then is in {shelf.out}", err=True)
         raise typer.Exit(played.code)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
-from emulator.commands.options import Format, FormatOption
+from emulator.commands.lines import say
+from emulator.commands.options import Format, FormatOption, Quiet
 from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def map_(
     anyway: Anyway = False,
     out: Annotated[Path | None, typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN.")] = None,
     workers: Workers = None,
+    quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Replays finished runs over a grid of links, and draws who reaches a target first, and by how much.
@@ -57,14 +59,17 @@ def map_(
         batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        folder, played = out or run, _play(batch, grid, workers)
+        folder, played = out or run, _play(batch, grid, workers, quiet)
         cells = list(_cells(batch, grid, played, goal))
         if cells:
             fallen = _fallen_back(batch, goal, target)
             notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
             with uninterrupted():
                 written = _draw(batch, cells, axes, goal, folder, notes)
-            typer.echo(written if format is Format.json else _text(batch, cells, len(grid), folder, goal, fallen))
+            if format is Format.json:
+                typer.echo(written)
+            else:
+                say(_text(batch, cells, len(grid), folder, goal, fallen))
     _end(played, len(cells), len(grid))
 
 
@@ -123,12 +128,12 @@ def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> l
     return list(conditions(axes, base, symmetric))
 
 
-def _play(batch: Batch, points: Sequence[Point], workers: int | None) -> Played:
+def _play(batch: Batch, points: Sequence[Point], workers: int | None, quiet: bool) -> Played:
     from emulator.commands.replay.play import play_all
     from emulator.replay.batch import Order
 
     runs = range(len(batch.scripts))
-    return play_all(batch, [Order(run, condition) for _, condition in points for run in runs], workers)
+    return play_all(batch, [Order(run, condition) for _, condition in points for run in runs], workers, quiet)
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
@@ -245,5 +250,5 @@ def _end(played: Played, done: int, total: int) -> None:
     """What a map that was broken off has left."""
     if not played.whole:
         left = f"the map has {done} of {total} cells" if done else "no cell was done, and nothing is written"
-        typer.echo(f"fedlapse: {played.why}; {left}", err=True)
+        say(f"fedlapse: {played.why}; {left}", err=True)
         raise typer.Exit(played.code)

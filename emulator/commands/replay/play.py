@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.status import Status
 
 from emulator.commands.errors import FAILED
+from emulator.commands.options import workers_of
 from emulator.commands.stopping import code_of
 from emulator.play.progress import about
 from emulator.replay.batch import Batch, Order
@@ -31,15 +32,23 @@ class Played:
         return not self.why
 
 
-def play_all(batch: Batch, orders: Sequence[Order], workers: int | None, console: Console | None = None) -> Played:
-    """Makes them, and says on a terminal how many are done.
+def play_all(
+    batch: Batch,
+    orders: Sequence[Order],
+    workers: int | None,
+    quiet: bool = False,
+    console: Console | None = None,
+) -> Played:
+    """Makes them, and unless `quiet` says on a terminal how many are done.
 
     What a Ctrl-C or a killed worker has left of a timeline is taken away.
     """
+    count = None if workers is None else workers_of(workers)
+    console = Console(stderr=True, quiet=quiet) if console is None else console
     results: list[Result] = []
     ended = Played(results)
     try:
-        with closing(batch.all(orders, workers)) as made, counted(len(orders), console) as tell:
+        with closing(batch.all(orders, count)) as made, counted(len(orders), console) as tell:
             for each in made:
                 results.append(each)
                 tell(len(results))
@@ -55,13 +64,12 @@ def play_all(batch: Batch, orders: Sequence[Order], workers: int | None, console
 
 @contextmanager
 def counted(
-    total: int, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    total: int, console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
     """`12 of 100, ~40 s left` on a terminal's stderr, gone at the end; nothing elsewhere."""
-    shown = Console(stderr=True) if console is None else console
-    if not shown.is_terminal or shown.is_dumb_terminal:
+    if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda _: None
         return
     began = clock()
-    with Status(f"0 of {total}", console=shown) as status:
+    with Status(f"0 of {total}", console=console) as status:
         yield lambda done: status.update(f"{done} of {total}, {about((clock() - began) / done * (total - done))} left")

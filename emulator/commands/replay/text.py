@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from emulator.commands.lines import for_terminal
 from emulator.commands.plan_text import columns
 from emulator.commands.replay.files import repeated
 from emulator.replay.batch import Batch
@@ -23,7 +24,7 @@ NAMED = 3  # settings of which a line is true
 
 def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
     parts = [_table(batch, findings, target) for target in goals(findings[0])]
-    parts += [_turned(batch, findings, target) for target in goals(findings[0]) if len(batch.labels) > 1]
+    parts += [for_terminal(_turned(batch, findings, target)) for target in goals(findings[0]) if len(batch.labels) > 1]
     lines = [
         *_missed(findings[0]),
         *_assumed(findings),
@@ -31,7 +32,7 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
         *_partings(findings, batch.source.anyway),
         f"replay: {out}",
     ]
-    return "\n\n".join([*parts, "\n".join(lines)])
+    return "\n\n".join([*parts, for_terminal("\n".join(lines))])
 
 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:

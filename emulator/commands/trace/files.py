@@ -63,8 +63,10 @@ def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str 
             raise ValueError(f"{path} is there already; --force replaces it")
     from emulator.record.record import replace_file
 
+    if not out.parent.is_dir():
+        out.parent.mkdir(parents=True)
+        typer.echo(f"made the folder {out.parent}")
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)
     return list(texts)
 

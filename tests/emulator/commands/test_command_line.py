@@ -6,6 +6,8 @@ from importlib import metadata
 
 import pytest
 
+from emulator.commands.options import workers_of
+
 
 @pytest.mark.parametrize(
     ("words", "named"),
@@ -66,3 +68,29 @@ def test_every_command_has_one_prefix_for_errors(fedlapse, words) -> None:
     done = fedlapse(*words)
     assert done.returncode == 2
     assert done.stderr.startswith("fedlapse: gone holds no ")
+
+
+@pytest.mark.parametrize(
+    ("count", "cores", "found", "warned"), [(None, 4, 4, 0), (4, 4, 4, 0), (5, 4, 5, 1), (0, 4, 0, 0)]
+)
+def test_more_workers_than_cores_are_warned_of(monkeypatch, capsys, count, cores, found, warned):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert workers_of(count) == found
+    assert capsys.readouterr().err.count("--workers 5 is more than the 4 cores") == warned
+
+
+def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp_path, monkeypatch):
+    """One algorithm, two seeds, three devices: six trainings at once, and never more."""
+    started = []
+
+    def executor(study, count):
+        started.append(count)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("emulator.commands.play.executor", executor)
+    (tmp_path / "three.yaml").write_text(
+        "name: three\nfleet: [{name: pis, profile: pi-4, count: 3, link: {up_mbit_s: 5, down_mbit_s: 5}}]\n"
+        "algorithms: [fedavg]\nseeds: [1, 2]\n"
+    )
+    done = fedlapse("compare", "three.yaml", "--workers", "40", "--out", "new")
+    assert (done.returncode, started) == (130, [6]), done.stderr

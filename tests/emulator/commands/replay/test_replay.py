@@ -335,9 +335,18 @@ def test_a_terminal_sees_how_many_are_done_and_when_the_rest_will_be():
         tell(4)
     assert "10" in screen.getvalue()
     said = io.StringIO()
-    with counted(10, Console(file=said)) as tell:
-        tell(4)
+    for elsewhere in (Console(file=said), Console(file=said, force_terminal=True, quiet=True)):
+        with counted(10, elsewhere) as tell:
+            tell(4)
     assert said.getvalue() == ""
+
+
+@pytest.mark.parametrize("command", [("replay", "--down", "1Mbit/s", "--symmetric"), ("map", "--uplink", "1..2Mbit/s")])
+def test_quiet_replays_say_nothing_until_they_are_done(fedlapse, record, tmp_path, undrawn, command):
+    name, *links = command
+    points = ("--points", "2") if name == "map" else ()
+    done = fedlapse(name, record, *links, *points, "--quiet", "--workers", "0", "--out", tmp_path / "new")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def interrupted_after(monkeypatch, count):

@@ -317,3 +317,11 @@ def test_a_reader_that_stops_reading_gets_no_traceback(tmp_path):
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("# made by")
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_made_is_told(fedlapse, tmp_path):
+    (tmp_path / "walk.csv").write_text("time_s,down_mbit_s,up_mbit_s\n0,4,2\n3,8,1\n5,,\n")
+    new = tmp_path / "new" / "deeper"
+    first = fedlapse("trace", "convert", tmp_path / "walk.csv", new / "a.csv")
+    assert first.stdout.splitlines()[:2] == [f"made the folder {new}", f"wrote {new / 'a.csv'}"]
+    assert "made the folder" not in fedlapse("trace", "convert", tmp_path / "walk.csv", new / "b.csv").stdout

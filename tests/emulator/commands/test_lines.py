@@ -1,0 +1,47 @@
+"""Sentences on a terminal are broken between words, and elsewhere not at all."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+import termios
+
+import pytest
+
+from emulator.commands.lines import for_terminal, say, wrapped
+
+VERDICT = (
+    "accuracy 0.9 was reached by fedcl in 4.3 min, 5.5 min (2 of 2 seeds; 61 % of it compute), by fedcurv in 12.3 min."
+)
+
+
+def test_a_line_is_broken_between_words_and_loses_none() -> None:
+    lines = wrapped(VERDICT, 40).split("\n")
+    assert len(lines) > 2
+    assert all(len(line) <= 40 for line in lines)
+    assert " ".join(line.strip() for line in lines) == VERDICT
+
+
+def test_what_follows_is_indented_a_little_more_than_the_line() -> None:
+    assert wrapped("  one two three four", 12) == "  one two\n    three\n    four"
+
+
+def test_a_path_is_never_broken() -> None:
+    path = "/a/very-long/folder/" + "x" * 60
+    assert wrapped(f"results: {path}", 40).split("\n")[-1].strip() == path
+
+
+def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (24, 40))
+    with os.fdopen(ours), os.fdopen(its, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        shown = for_terminal(f"{VERDICT}\n{VERDICT}")
+    assert shown == f"{wrapped(VERDICT, 40)}\n{wrapped(VERDICT, 40)}"
+
+
+def test_a_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say(VERDICT)
+    say(VERDICT, err=True)
+    assert capsys.readouterr() == (f"{VERDICT}\n", f"{VERDICT}\n")
