@@ -17,7 +17,7 @@ from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
 from network.sharing.flow import Shared, as_rate
 from network.sharing.route import onwards
-from scenarios.build.roster import some
+from scenarios.build.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
@@ -64,7 +64,7 @@ def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down:
     costs, (_, up) = Costs(study, label, seed), message_sizes(study, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
-    for name in some(study.fleet):
+    for name in sample(study.fleet):
         alike = (study.fleet[name].profile.name, study.links[name], len(study.held(seed, name)))
         if alike not in known:
             known[alike] = alone(study, costs, name, kinds, down, up)

@@ -14,7 +14,7 @@ from emulator.forecast.rehearsal import Rehearsal
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.study.study import Study
-from scenarios.build.roster import some
+from scenarios.build.roster import sample
 from scenarios.schema.scenario import Scenario
 
 FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
@@ -64,10 +64,10 @@ def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
         return 0.0
     assert study.dataset
     costs, split = Costs(study, label, seed), study.splits[seed]
-    examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in some(split.validation))
+    examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in sample(split.validation))
     once = costs.meter.flops(Phase("evaluate", "forward", examples, FORWARD))
     kinds = study.algorithms[label].downloads
-    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in some(split.train))
+    everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in sample(split.train))
     often = Conduct.of(scenario).schedule.personalise_every
     personalised = 0 if often is None else 1 + (rounds - 1) // often if often else 1
     return once * (rounds // every + 1) + everyone * personalised

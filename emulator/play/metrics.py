@@ -27,7 +27,7 @@ from emulator.study.jobs import Hits, Opening, Run, Scores, State, Trained, bloc
 from emulator.study.study import Study, in_cycle
 from emulator.worlds.interface import World
 from network.wire.payload import NOTHING
-from scenarios.build.roster import some
+from scenarios.build.roster import sample
 
 Values = dict[str, float | None]
 NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants", "personalised")
@@ -112,7 +112,7 @@ class Metrics:
 
         `counted` is each device's last counted round before this one, which its request would acknowledge.
         """
-        names = tuple(sorted(some(self.study.splits[self.run.seed].train)))
+        names = tuple(sorted(sample(self.study.splits[self.run.seed].train)))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
@@ -147,7 +147,7 @@ class Metrics:
 
     def _on_shards(self, scores: Scores, cycle: int) -> float | None:
         tests = self.study.splits[self.run.seed].tests
-        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in some(tests))
+        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in sample(tests))
 
     def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> bytes:
         return self.attendants[name].home.before(round, counted.get(name)) if name in self.attendants else NOTHING

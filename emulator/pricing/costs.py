@@ -18,7 +18,7 @@ from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from emulator.study.guarded import Faulty
 from emulator.study.study import Study, in_cycle
-from scenarios.build.roster import MANY, some
+from scenarios.build.roster import MANY, sample
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
 CODING = 4
@@ -86,7 +86,7 @@ class Costs:
 
     def heaviest(self) -> Load:
         """The largest load of any device: most examples, all message kinds, in a round after the first."""
-        examples = max(len(part) for name in some(self.split.train) for part in self.split.train[name])
+        examples = max(len(part) for name in sample(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:

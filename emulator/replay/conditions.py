@@ -14,7 +14,7 @@ from network.links.link import Link
 from network.links.trace import Direction, Trace
 from network.traces.folder import find, gather, summed, there
 from network.traces.read import FORMATS, BadTrace
-from scenarios.build.roster import Made, some
+from scenarios.build.roster import Made, sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import NUMBER, RATE
 from scenarios.text.faults import did_you_mean
@@ -70,7 +70,7 @@ class Condition:
         if self.latency is None and any(trace.latency is not None for trace in self._traces):
             said.append("the trace's latencies win over the link's")
         if self._traces and any(base.topology.values()):
-            stations = sorted({via for name in some(base.links) if (via := base.links[name].via)})
+            stations = sorted({via for name in sample(base.links) if (via := base.links[name].via)})
             if stations:
                 said.append(
                     f"a recorded link has its share of a cell inside, so it is not behind {', '.join(stations)}"

@@ -21,7 +21,7 @@ from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unpac
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Study, in_cycle
 from network.wire import payload
-from scenarios.build.roster import some
+from scenarios.build.roster import sample
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
@@ -193,7 +193,7 @@ def _indices(study: Study, run: Run, part: str, cycle: int) -> ndarray:
     if part == "test":
         return np.arange(len(study.data.y_test))
     validation = study.splits[run.seed].validation
-    return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(some(validation))])
+    return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(sample(validation))])
 
 
 def upload_shapes(study: Study, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:

@@ -18,7 +18,7 @@ from emulator.study.links import LinksAtOffsets, places
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire.encoding import parse
-from scenarios.build.roster import everyone, some
+from scenarios.build.roster import all_names, sample
 
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
 Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.py)
@@ -72,7 +72,7 @@ class Study:
     @property
     def names(self) -> tuple[str, ...]:
         """Of all devices, sorted."""
-        return everyone(self.fleet)
+        return all_names(self.fleet)
 
     def network(self, seed: int) -> nn.Module:
         """The model, anew, with initial weights drawn from this seed."""
@@ -106,7 +106,7 @@ class Study:
         In a large fleet of devices that draw, of some of them.
         """
         train, data = self.splits[seed].train, self.data
-        shards = {name: train[name] for name in some(train)}
+        shards = {name: train[name] for name in sample(train)}
         if data.y.ndim > 1 or data.text:
             return {name: [len(part) for part in slices] for name, slices in shards.items()}
         counts = {name: np.concatenate(slices) for name, slices in shards.items()}

@@ -12,7 +12,7 @@ from numpy import ndarray
 from devices import shards
 from devices.data.dataset import Dataset
 from scenarios.build.drawing import generator
-from scenarios.build.roster import Made, some
+from scenarios.build.roster import Made, sample
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice
 HELD = ("train", "validation", "tests")
@@ -71,7 +71,7 @@ class Drawing:
     def shares(self, fleet: Collection[str]) -> dict[str, Mapping[str, Slices]]:
         """{"train" | "validation" | "tests": {device: indices}}.  Raises ValueError if some could not train."""
         drawn = Made(fleet, self.of, REMEMBERED)
-        for name in some(fleet) if self.known.cycles > 1 else some(fleet)[:1]:
+        for name in sample(fleet) if self.known.cycles > 1 else sample(fleet)[:1]:
             drawn.get(name)
         return {part: Made(fleet, partial(_part, drawn, number), keep=0) for number, part in enumerate(HELD)}
 

@@ -13,7 +13,7 @@ from devices.sessions import Undrawn
 from network.links.link import Link
 from scenarios.build import absence, boards, wiring
 from scenarios.build.drawing import check_range, value
-from scenarios.build.roster import EACH, MANY, Made, Roster, some
+from scenarios.build.roster import EACH, MANY, Made, Roster, sample
 from scenarios.schema import hardware
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -35,7 +35,7 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     for group in scenario.fleet if len(roster) > EACH else ():
         _check_ranges(group)
     heard: set[int] = set()
-    for name in some(roster):
+    for name in sample(roster):
         number = roster.place(name)[0]
         _check_presence(devices[name])
         if number not in heard or not scenario.fleet[number].link.radio:

@@ -17,7 +17,7 @@ from devices import shards
 from devices.data.dataset import Dataset
 from scenarios.build import sets
 from scenarios.build.drawn import Drawing, Known, by_cycle
-from scenarios.build.roster import MANY, everyone
+from scenarios.build.roster import MANY, all_names
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
 
@@ -98,7 +98,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         root, each = int(rng.integers(2**62)), said.split.each or 1
         drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
         return {**drawing.shares(fleet), "proxy": proxy, "test": None}
-    names = everyone(fleet)
+    names = all_names(fleet)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
     known = Known.of(data)

@@ -42,7 +42,7 @@ class Roster(Collection[str]):
         return tuple(sorted(self._name(kind, n) for kind, total in self.totals.items() for n in range(total)))
 
     @cached_property
-    def some(self) -> tuple[str, ...]:
+    def sample(self) -> tuple[str, ...]:
         """All of them up to EACH; else about SOME, evenly spread over each kind, and one at least of each."""
         if self.size <= EACH:
             return self.all
@@ -114,7 +114,7 @@ class Made(Mapping[str, Thing]):
         return Made, (self.names, self.make, self.keep)  # without what was made
 
 
-def everyone(fleet: Collection[str]) -> tuple[str, ...]:
+def all_names(fleet: Collection[str]) -> tuple[str, ...]:
     """The names of a fleet, in its order."""
     while isinstance(fleet, Made):
         fleet = fleet.names
@@ -126,7 +126,7 @@ def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
 
     Of a fleet that is no roster each device is a group of its own.
     """
-    names = some(fleet)
+    names = sample(fleet)
     while isinstance(fleet, Made):
         fleet = fleet.names
     if not isinstance(fleet, Roster):
@@ -138,8 +138,8 @@ def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
     return found
 
 
-def some(fleet: Collection[str]) -> tuple[str, ...]:
-    """The names that stand for a fleet: all, but of a roster that is too long for that (see Roster.some)."""
+def sample(fleet: Collection[str]) -> tuple[str, ...]:
+    """The names that stand for a fleet: all, but of a roster that is too long for that (see Roster.sample)."""
     while isinstance(fleet, Made):
         fleet = fleet.names
-    return fleet.some if isinstance(fleet, Roster) else tuple(fleet)
+    return fleet.sample if isinstance(fleet, Roster) else tuple(fleet)

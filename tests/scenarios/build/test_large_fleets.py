@@ -26,7 +26,7 @@ from emulator.study.build import study_of
 from emulator.study.jobs import Run
 from scenarios.build import machines, parts, wiring
 from scenarios.build.machines import fleet, machine
-from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, everyone, some
+from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged
@@ -99,9 +99,9 @@ def test_who_is_not_in_a_roster_has_no_place(name):
 
 
 def test_all_stand_for_a_small_fleet_and_some_of_each_kind_for_a_large_one():
-    assert Roster((("a", EACH),)).some == Roster((("a", EACH),)).all
+    assert Roster((("a", EACH),)).sample == Roster((("a", EACH),)).all
     roster = Roster((("a", 70_000), ("b", 29_990), ("rare", 9), ("single", 1)))
-    chosen = some(Made(roster, str))
+    chosen = sample(Made(roster, str))
     kinds = Counter(name.rpartition("-")[0] for name in chosen)
     assert kinds == {"a": 700, "b": 299, "rare": 1, "single": 1}
     assert len(set(chosen)) == len(chosen) <= SOME + 4
@@ -117,7 +117,7 @@ def test_what_is_made_is_made_once_while_it_is_remembered():
     assert [things[name] for name in ("a-2", "a-3", "a-1")] == [["a-2"], ["a-3"], ["a-1"]]
     assert asked == ["a-1", "a-2", "a-3", "a-1"]
     assert len(things.kept) == 2
-    assert list(things) == list(everyone(things)) == [f"a-{k}" for k in range(9)]
+    assert list(things) == list(all_names(things)) == [f"a-{k}" for k in range(9)]
 
 
 def test_a_device_is_the_same_in_whatever_order_it_is_asked():
