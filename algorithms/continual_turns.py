@@ -40,17 +40,35 @@ class Turns:
         return self.variant != "baseline" or self.average
 
     def of(self, round: int) -> Turn:
-        """FedAvg's rounds are those that end no block; a block is a cycle, or with Alg. 2 one m-th of it."""
-        per_cycle = self.training.per_cycle
+        """What this round is about: FedAvg's training, and retraining in the last round of a block.
+
+        A block is a cycle, or with Algorithm 2 from cycle 1 on one m-th of it.
+        """
         apart = self.variant == "alg2" and self.training.cycle(round) > 0
-        shared = " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
-        sent = shared if apart else "*"
-        if not (self.asks_all and per_cycle) or (round + 1) % (per_cycle // (self.inner if apart else 1)):
-            return Turn("train", sent, sent, self.training.epochs, sent)
-        if self.variant in ("baseline", "alg0"):
-            return Turn("retrain", "*", "*", self.retrain_epochs if self.variant == "alg0" else 0, "*")
-        minimal, literal = (self.personal, "*") if self.variant == "alg1" else ("", shared)
-        up = literal if self.literal and (round + 1) % per_cycle == 0 else minimal
+        sent = self._shared if apart else "*"
+        if self._ends_block(round, self.inner if apart else 1):
+            return self._retraining(round, sent)
+        return Turn("train", sent, sent, self.training.epochs, sent)
+
+    @property
+    def _shared(self) -> str:
+        """All but the personal parameters."""
+        return " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
+
+    def _ends_block(self, round: int, blocks: int) -> bool:
+        """Whether the round ends one of a cycle's `blocks`."""
+        per_cycle = self.training.per_cycle
+        return self.asks_all and per_cycle > 0 and (round + 1) % (per_cycle // blocks) == 0
+
+    def _retraining(self, round: int, sent: str) -> Turn:
+        """The round that ends a block, in which `sent` goes down."""
+        if self.variant == "baseline":
+            return Turn("retrain", "*", "*", 0, "*")
+        if self.variant == "alg0":
+            return Turn("retrain", "*", "*", self.retrain_epochs, "*")
+        minimal, literal = (self.personal, "*") if self.variant == "alg1" else ("", self._shared)
+        ends_cycle = (round + 1) % self.training.per_cycle == 0
+        up = literal if self.literal and ends_cycle else minimal
         return Turn("retrain", sent, self.personal, self.retrain_epochs, up)
 
     def check(self) -> None:

@@ -41,6 +41,8 @@ CHUNK = 64  # examples in one batched backward; the last chunk is shorter
 VMAP_CHUNK = 8  # examples whose whole gradients are held at once: 53 MB for 1.66 M float32 parameters
 UNFOLDED = 1 << 20  # floats of unfolded images and gradients held at once in a Conv2d layer: 4 MB in float32
 
+Called = tuple[Tensor, GradientEdge]  # a layer's inputs, and where the gradient of its outputs is to be had
+
 _POWER: dict[str, Callable[[Tensor], Tensor]] = {"abs": torch.abs, "sq": torch.square}
 
 
@@ -191,30 +193,13 @@ def _fast(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
 def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors | None:
     """Sums of |g| or g² over the examples of one chunk, from one batched backward; None if that cannot be done.
 
-    Needs trainable layers that are Linear or Conv2d, each used once or not at all; `model` is in the mode it is to be
-    run in.
-    cost.py counts what this moves.
+    Needs trainable layers that are Linear or Conv2d, each used once or not at all; `model` is in
+    the mode it is to be run in.  cost.py counts what this moves.
     """
     if not _plain(model):
         return None
     layers = _layers(model)
-    calls: dict[str, list[tuple[Tensor, GradientEdge]]] = {name: [] for name in layers}
-
-    def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        # The edge, not the tensor: an in-place ReLU behind the layer would change what the tensor stands for.
-        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if output.requires_grad:
-                calls[name].append((inputs[0].detach(), get_gradient_edge(output)))
-
-        return hook
-
-    hooks = [layer.register_forward_hook(watch(name)) for name, layer in layers.items()]
-    try:
-        with torch.enable_grad():
-            total = _losses(loss, model(x), y).sum()
-    finally:
-        for hook in hooks:
-            hook.remove()
+    total, calls = _watched(model, layers, loss, x, y)
     if not _once(total, layers, calls, len(x)):
         return None
     called = {name: call[0] for name, call in calls.items() if call}
@@ -227,25 +212,47 @@ def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -
     return sums | {name: torch.zeros_like(p) for name, p in unreached.items()}
 
 
-def _once(
-    total: Tensor,
-    layers: dict[str, nn.Module],
-    calls: dict[str, list[tuple[Tensor, GradientEdge]]],
-    examples: int,
-) -> bool:
+def _watched(
+    model: nn.Module, layers: dict[str, nn.Module], loss: Loss, x: Tensor, y: Tensor
+) -> tuple[Tensor, dict[str, list[Called]]]:
+    """The summed loss of the examples, and each layer's calls on the way there."""
+    calls: dict[str, list[Called]] = {name: [] for name in layers}
+
+    def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        # The edge, not the tensor: an in-place ReLU behind the layer would change what the tensor stands for.
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if output.requires_grad:
+                calls[name].append((inputs[0].detach(), get_gradient_edge(output)))
+
+        return hook
+
+    hooks = [layer.register_forward_hook(watch(name)) for name, layer in layers.items()]
+    try:
+        with torch.enable_grad():
+            return _losses(loss, model(x), y).sum(), calls
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _once(total: Tensor, layers: dict[str, nn.Module], calls: dict[str, list[Called]], examples: int) -> bool:
     """Whether each layer was called once at most, one row or image per example, and no parameter was used besides."""
     if not any(calls.values()):
         return False
     nodes, uses = _graph(total)
     for name, layer in layers.items():
-        for inputs, edge in calls[name]:
-            dimensions = 2 if isinstance(layer, nn.Linear) else 4
-            if inputs.dim() != dimensions or len(inputs) != examples or edge.node not in nodes:
-                return False
-        trained = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
-        if len(calls[name]) > 1 or any(uses.get(id(parameter), 0) != len(calls[name]) for parameter in trained):
+        if len(calls[name]) > 1 or not all(_one_each(layer, *call, examples, nodes) for call in calls[name]):
+            return False
+        trained = [p for p in layer.parameters(recurse=False) if p.requires_grad]
+        if any(uses.get(id(parameter), 0) != len(calls[name]) for parameter in trained):
             return False
     return True
+
+
+def _one_each(layer: nn.Module, inputs: Tensor, edge: GradientEdge, examples: int, nodes: set[Node]) -> bool:
+    """Whether a call had one row or image per example, and the loss depends on it."""
+    dimensions = 2 if isinstance(layer, nn.Linear) else 4
+    return inputs.dim() == dimensions and len(inputs) == examples and edge.node in nodes
 
 
 def _graph(total: Tensor) -> tuple[set[Node], dict[int, int]]:

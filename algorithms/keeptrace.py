@@ -223,23 +223,36 @@ def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Ten
     With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u;
     a penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
     """
-    wd, mu, penalty = way.training.weight_decay, way.training.momentum, way.penalty
+    mu, penalty = way.training.momentum, way.penalty
     v_m: Tensors = {}
     by_anchor = {name: torch.zeros_like(value) for name, value in v.items()} if penalty else {}
     for start in reversed(range(0, way.steps, every)):
         states: list[_State] = _segment(way, kept.pop(start), start, every)
         while states:
             step = start + len(states) - 1
-            u = {name: v_m[name].sub(value, alpha=way.rate) if v_m else -way.rate * value for name, value in v.items()}
+            u = _adjoint(v, v_m, way.rate)
             product = way.hessian_times(u, states.pop(), step)
-            v = {name: value + product[name] for name, value in v.items()}
-            for name, value in v.items():
-                if wd:
-                    value.add_(u[name], alpha=wd)
-                if penalty:
-                    _pull_both(penalty, name, u[name], value, by_anchor[name])
+            v = _stepped_back(way, v, u, product, by_anchor)
             v_m = {name: mu * value for name, value in u.items()} if mu else {}
     return {name: value + by_anchor[name] for name, value in v.items()} if penalty else v
+
+
+def _adjoint(v: Tensors, v_m: Tensors, rate: float) -> Tensors:
+    """u = v_m - η v_θ; without momentum v_m is {}."""
+    if not v_m:
+        return {name: -rate * value for name, value in v.items()}
+    return {name: v_m[name].sub(value, alpha=rate) for name, value in v.items()}
+
+
+def _stepped_back(way: _Way, v: Tensors, u: Tensors, product: Tensors, by_anchor: Tensors) -> Tensors:
+    """v_θ before a step whose H u is `product`; a penalty's part for the anchor goes to `by_anchor`."""
+    before = {name: value + product[name] for name, value in v.items()}
+    for name, value in before.items():
+        if way.training.weight_decay:
+            value.add_(u[name], alpha=way.training.weight_decay)
+        if way.penalty:
+            _pull_both(way.penalty, name, u[name], value, by_anchor[name])
+    return before
 
 
 def _pull_both(penalty: Quadratic, name: str, u: Tensor, by_weights: Tensor, by_anchor: Tensor) -> None:

@@ -122,7 +122,7 @@ def all_names(fleet: Collection[str]) -> tuple[str, ...]:
 
 
 def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
-    """By group: the names that stand for it (see `some`), and how many devices it has.
+    """By group: the names that stand for it (see `sample`), and how many devices it has.
 
     Of a fleet that is no roster each device is a group of its own.
     """
