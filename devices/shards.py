@@ -163,7 +163,7 @@ def population(
 ) -> Indices:
     """The `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and others.
 
-    `chosen` are the owners of the devices; the others are drawn blindly from whoever else has examples.  The
+    `chosen` are the owners of the devices; the others are drawn at random from all other owners with examples.  The
     server's set is then `among(owner, population, size, rng)`, and the test set follows it: all of
     `owned(owner_test, population)`.  Sorted.  Raises ValueError if there are too few of either.
     Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5; docs/design/algorithms.md §12.

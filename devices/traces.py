@@ -55,7 +55,7 @@ class Log:
 
 
 def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """The phones of a file of either format, which is told by its first entry; `needs` as in read_states.
+    """The phones of a file of either format, which its first entry shows; `needs` as in read_states.
 
     Raises BadLog.
     """

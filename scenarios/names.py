@@ -82,7 +82,7 @@ def _expected(plain: Any) -> Iterator[Fault]:
 
 
 def _label(plain: Any, number: int) -> str | None:
-    """What results will call an algorithm; None if it cannot be told."""
+    """The name of an algorithm in results; None if its entry is not valid."""
     try:
         return Entry.model_validate(_at(plain, ("algorithms", number))).name
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Rates ahead of time: what flows carry between now and a horizon, as arrays of instants by flows."""
+"""Rates ahead of time: what flows carry from now to a horizon, as arrays of (instants, flows)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ahead:
         self.constant = isinstance(rate, Constant)  # from its last known change on
 
     def look(self, t: float, count: int) -> float:
-        """Forgets what was before t and learns the next so many changes; until when it knows the rate."""
+        """Forgets values before `t` and asks for the next `count` changes; returns until when they are known."""
         past = int(self.times.searchsorted(t, side="right")) - 1
         if past == len(self.times) - 1 and not self.constant:
             self.times, self.values = self._now(t)  # it was of no interest for a while
@@ -76,7 +76,7 @@ class Course:
 
 
 def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
-    """At most so many changes from t on, t included, and a horizon, up to which all that changes is known."""
+    """About `instants` changes from `t` on, `t` included, then a horizon: all rates are known up to it."""
     if not aheads:
         return np.array([t, math.inf])
     count = max(FEW, 2 * instants // len(aheads))  # of each; one may change more often than another
@@ -89,7 +89,7 @@ def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
 
 
 def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
-    """Each value of the row at each start, (starts, row); the columns that vary are as they know."""
+    """The values of `row` at each start, (starts, row); columns that vary take their values from `varying`."""
     found = np.repeat(row[None, :], len(starts), axis=0)
     if varying:
         found[:, list(varying)] = _values(list(varying.values()), starts)
@@ -97,7 +97,7 @@ def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
 
 
 def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
-    """What each is from each start on, (starts, aheads)."""
+    """The value of each rate from each start on, (starts, aheads)."""
     counts = np.array([len(ahead.values) for ahead in aheads])
     values = np.concatenate([ahead.values for ahead in aheads])
     first = np.concatenate(([0], counts.cumsum()[:-1]))
@@ -114,7 +114,7 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
 
 
 def course(edges: Floats, rates: Floats, left: Floats, free: bool) -> Course:
-    """From the rates between the edges, (edges - 1, flows) bytes/s, and the bytes that each flow has left."""
+    """The course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left."""
     spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))
     np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes

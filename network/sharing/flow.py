@@ -158,8 +158,8 @@ class Link:
 class Sharing(Protocol):
     """An engine: it carries flows whose rates depend on one another, and on no other flow.
 
-    Told the time with each change and never back; whoever drives it asks `due` before time goes on and calls `step`
-    at that instant, so that nothing ends or changes unseen.
+    Each call gives the time, which never goes back.  The caller asks `due` before it lets time pass, and calls
+    `step` at that time, so that no end and no change is missed.
     """
 
     def enter(self, flow: Flow, t: float) -> None:

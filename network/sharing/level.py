@@ -1,8 +1,8 @@
 """Water levels of shared links, for many instants at once: weighted max-min.
 
-Links of bytes are trees, one for each direction, and take one pass from below: a link's own level is found as if
-nothing above it were full, and its flows then count above as bounded by it.  A flow's rate is so the least of its cap
-and its weight times the lowest level on its way, and no link is looked at twice.
+Links of bytes form one tree for each direction.  One pass from the devices to the root solves a tree: the level of a
+link is found as if no link above it were full, and above it its flows count as bounded by that level.  The rate of a
+flow is then the smaller of its cap and its weight times the lowest level on its way.
 
 Links of airtime are below all others, and the directions meet there: what flows of one leave of the time, those of the
 other have.  They need more than one pass (see `_on_air`).
@@ -28,9 +28,9 @@ IDLE = 2.0  # s of sending in a second: nobody has as much, so that a level of t
 
 @dataclass(frozen=True)
 class Pool:
-    """A shared link: the columns of its flows, and what it has at each instant.
+    """A shared link: the columns of its flows, and its capacity at each instant.
 
-    The flows of one of airtime must have one weight: each then has the same time on air, or less if that is enough.
+    All flows of a link of airtime must have one weight: each gets the same airtime, or less if it needs less.
     """
 
     flows: Places
@@ -41,8 +41,8 @@ class Pool:
 def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool]) -> Floats:
     """The rates of all flows at each instant, (instants, flows), from caps and radios of this shape.
 
-    Pools come in order from the devices to the roots, of which there may be several; one of airtime has no pool below
-    it, and a flow is on one of these at most.
+    Pools are ordered from the devices to the roots, of which there may be several.  A pool of airtime has no pool below
+    it, and a flow is in at most one of them.
     """
     air = [pool for pool in pools if pool.airtime]
     if air:
@@ -59,7 +59,7 @@ def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool])
 
 
 def _shares_at(instant: int, bounds: list[float], weights: list[float], pools: Sequence[Pool]) -> list[float]:
-    """The same at one instant, in place: an array of ten numbers is ten times as slow as a list."""
+    """The same at one instant, in place; on ten numbers a list is ten times as fast as an array."""
     for pool in pools:
         columns, room = pool.flows.tolist(), float(pool.capacity[instant])
         if sum([bounds[i] for i in columns]) > room:
@@ -79,7 +79,7 @@ def _shares_at(instant: int, bounds: list[float], weights: list[float], pools: S
 def fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats | None:
     """The level at which sum(min(bound, weight * level)) is the capacity at each instant; inf where all bounds fit.
 
-    None if they fit at each instant.
+    None if all bounds fit at every instant.
     """
     full = bounds.sum(axis=1) > capacity
     if not full.any():
@@ -90,7 +90,7 @@ def fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats | None:
 
 
 def _fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats:
-    """The same where not all bounds fit: the first, by rising bound/weight, that is more than an equal share."""
+    """The level where not all bounds fit: set by the first flow, by bound/weight, that wants more than its share."""
     if weights.min() == weights.max():
         ordered = np.sort(bounds, axis=1)
         ratio, rest = ordered / weights[0], weights[0] * np.arange(len(weights), 0, -1)
@@ -135,7 +135,7 @@ def _on_air(caps: Floats, weights: Floats, radios: Floats, wires: Sequence[Pool]
 
 
 def _ceilings(bounds: Floats, weights: Floats, wires: Sequence[Pool]) -> tuple[Floats, Places]:
-    """What full links of bytes leave to each flow, where the flows have such bounds, and the number of the one.
+    """The rate that full links of bytes leave to each flow under these bounds, and the number of the limiting link.
 
     inf and -1 where none is full.
     """
@@ -151,7 +151,7 @@ def _ceilings(bounds: Floats, weights: Floats, wires: Sequence[Pool]) -> tuple[F
 
 
 def _times(bounds: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
-    """The level of each air, (instants, air), that such bounds of its flows lead to."""
+    """The level of each link of airtime, (instants, air), that follows from the bounds of its flows."""
     found = np.full((len(bounds), len(air)), IDLE)
     for i, pool in enumerate(air):
         level = fill(_spent(bounds, radios, pool), np.ones(len(pool.flows)), pool.capacity)
@@ -161,7 +161,7 @@ def _times(bounds: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
 
 
 def _spent(rates: Floats, radios: Floats, pool: Pool) -> Floats:
-    """What flows use of a pool: of airtime, seconds in a second; a radio that hears nothing takes none."""
+    """What flows use of a pool, bytes/s, or seconds of airtime per second; a radio without a rate uses none."""
     if not pool.airtime:
         return rates[:, pool.flows]
     there = radios[:, pool.flows]
@@ -169,7 +169,7 @@ def _spent(rates: Floats, radios: Floats, pool: Pool) -> Floats:
 
 
 def _below(bounds: Floats, levels: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
-    """The bounds of all flows with those that their air sets."""
+    """The bounds of all flows, lowered to what their airtime allows."""
     found = bounds.copy()
     for i, pool in enumerate(air):
         found[:, pool.flows] = np.minimum(bounds[:, pool.flows], levels[:, i, None] * radios[:, pool.flows])
@@ -185,7 +185,7 @@ def _newton(
     wires: Sequence[Pool],
     air: Sequence[Pool],
 ) -> Floats:
-    """The levels of all air if each flow stayed bounded by what bounds it now, and each link that bounds any were full.
+    """The levels of all airtime if each flow stays bounded as it is now, and each link that bounds one is full.
 
     The unknowns are by how much the level of each link grows, and with it the share of each link that goes to the flows
     that it bounds; those of links that bound nobody stay.
@@ -210,7 +210,7 @@ def _newton(
 
 
 def _parts(rates: Floats, held: Places, radios: Floats, pool: Pool, count: int) -> Floats:
-    """What flows that each of so many links bounds use of this one, in shares of it, (instants, count)."""
+    """Share of this link that is used by the flows which each of `count` links bounds, (instants, count)."""
     keys = held[:, pool.flows] + count * np.arange(len(rates))[:, None]
     used = np.bincount(keys.ravel(), _spent(rates, radios, pool).ravel(), len(rates) * count)
     used = used.reshape(len(rates), count)

@@ -1,7 +1,7 @@
-"""Flows on a tree of shared links, with anything that varies: rates ahead of time.
+"""Flows on a tree of shared links whose caps and capacities may vary.
 
-Every cap and capacity is known in advance, so the rates between now and a horizon are worked out at once; in there no
-change is an event.  A flow that comes, goes or ends makes the rest of them void.
+Every cap and capacity is known in advance, so all rates from now to a horizon are computed at once, and their changes
+are not events.  They become invalid when a flow starts, leaves or ends.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
 
 
 class Tree:
-    """The links that may be saturated below one of them, itself included; of both directions where they meet on air.
+    """A link that may be saturated and those below it; both directions where they share airtime.
 
-    Each flow has a column of the arrays; a column without a flow has a cap of nothing, and waits for one that comes
-    the same way.
+    Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way.
     """
 
     restless = False
 
     def __init__(self, links: Sequence[Link], t: float) -> None:
-        """`links` from the devices to the root."""
+        """`links` are ordered from the devices to the root."""
         self._now = t
         self._links = list(links)
         self._on_air = any(link.airtime for link in links)

@@ -53,7 +53,7 @@ def written(trace: Trace) -> str:
 
     A line stands where the bytes carried so far fill another packet, so the remainder is carried on and a period's
     bytes differ by less than 1500.  The last line stands at the end of the period, as it sets it.  The format knows
-    no kind: whoever reads the file takes it for a capacity.  Raises ValueError if a period carries nothing or more
+    no kind, so a reader takes the file for a capacity.  Raises ValueError if a period carries nothing or more
     than a file can hold.
     """
     prefix = np.concatenate([[0.0], np.cumsum(np.diff(trace.edges) * trace.rates, dtype=np.longdouble)]).astype(float)

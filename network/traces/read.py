@@ -1,4 +1,4 @@
-"""Any trace file: what format it is, told from its content, and what it holds."""
+"""Trace files of any format, which is recognised from the content."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Builtins(pickle.Unpickler):
 
 
 def is_pickle(data: bytes) -> bool:
-    """Whether the bytes begin as a pickle of protocol 2 to 5 does; older ones are not told from text."""
+    """Whether the bytes begin as a pickle of protocol 2 to 5 does; older protocols cannot be told apart from text."""
     return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 

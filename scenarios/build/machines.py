@@ -65,7 +65,7 @@ def _check_presence(device: Device) -> None:
 
 
 def always_on(scenario: Scenario) -> bool:
-    """Whether no device ever goes offline, as far as can be told without making them."""
+    """Whether no device ever goes offline, as far as the groups show without making the devices."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
 
 

@@ -169,7 +169,7 @@ class Rounds(Part):
         default=None,
     )
     deadline_s: Seconds | None = says(
-        "Seconds after which a round closes, whoever has replied. By default a round has no deadline.",
+        "Seconds after which a round closes, however many devices have replied. By default a round has no deadline.",
         120,
         default=None,
     )
