@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,10 +36,10 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no report of ours.")] = False,
 ) -> None:
     """Makes the report of one folder of results, or of several side by side (the first is the baseline)."""
-    from emulator.results.results import read
+    from emulator.commands.reliance import soundness_told
 
-    with told_in_one_line(ValueError):
-        results = [read(folder) for folder in outs]
+    with soundness_told(outs), told_in_one_line(ValueError):
+        results = [_read(folder) for folder in outs]
         text = _made(results, format)
         path = _path(outs, out, format)
         if path is None:
@@ -47,6 +48,17 @@ def report(
             _write(path, text, force)
         if png:
             _draw(results, (path or Path("report")).parent / "charts")
+
+
+def _read(folder: Path) -> Results:
+    from emulator.commands.reliance import tell
+    from emulator.results.results import read
+    from emulator.results.soundness import missing, soundness
+
+    found = read(folder)
+    gaps = list(missing(found))
+    tell(folder, gaps)
+    return replace(found, notes=(*soundness(folder).notes, *gaps))
 
 
 def _made(results: Sequence[Results], format: Format) -> str:

@@ -16,6 +16,7 @@ from emulator.replay.findings import Finding, Result, finding, no_result, result
 from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
+from emulator.results.soundness import soundness
 from emulator.worlds.executors import quiet_torch
 from emulator.worlds.workers import pool, stop
 from scenarios.load import load
@@ -85,16 +86,35 @@ class Batch:
         return (self.source.fleet or self.scenario).network.model
 
     @property
+    def notes(self) -> list[str]:
+        """Why what is replayed cannot be relied on as it is."""
+        there = {script.name for script in self.scripts}
+        labels = [
+            entry.name for entry in self.scenario.algorithms if not self.source.only or entry.name in self.source.only
+        ]
+        due = [f"{label}-s{seed}" for label in labels for seed in self.scenario.seeds]
+        gone = [name for name in due if name not in there] if self.source.path.resolve() == self.home else []
+        missing = [f"These runs are missing: {', '.join(gone)}."] if gone else []
+        lengths = sorted({len(script.rounds) for script in self.scripts})
+        unlike = f"The runs have {lengths[0]} to {lengths[-1]} rounds; only the first {lengths[0]} are compared."
+        return [*soundness(self.home).notes, *missing, *([unlike] if len(lengths) > 1 else [])]
+
+    @property
+    def shared(self) -> int:
+        """How many rounds the shortest run has: up to there all runs compare."""
+        return min(len(script.rounds) for script in self.scripts)
+
+    @property
     def every(self) -> str:
-        """`all 8 rounds`, of runs that ended early too `all 3 to 8 rounds`."""
-        counts = sorted({len(script.rounds) for script in self.scripts})
-        return f"all {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} rounds"
+        """`all 8 rounds`, of runs of unlike length `the first 3 rounds`."""
+        alike = all(len(script.rounds) == self.shared for script in self.scripts)
+        return f"{'all' if alike else 'the first'} {self.shared} rounds"
 
     def play(self, order: Order) -> Result:
         script = self.scripts[order.run]
         setting = order.condition.setting(self.base)
         replayed = self.replayer.replay(script, setting, order.folder, self.source.anyway)
-        return result_of(replayed, self.targets, len(script.rounds))
+        return result_of(replayed, self.targets, len(script.rounds), self.shared)
 
     @property
     def recorded(self) -> Finding:
@@ -105,7 +125,7 @@ class Batch:
         """What the record itself says."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
-        return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows))
+        return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
 
     def unplayed(self, run: int) -> Result:
         """What is known of a replay that was not made."""

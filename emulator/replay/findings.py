@@ -13,7 +13,7 @@ from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
 from emulator.results.summary import Spread, spread, to_target
 
-ALL = "all rounds"  # beside the targets: what a run takes to its end
+ALL = "all rounds"  # beside the targets: what a run takes for as many rounds as all runs have
 UNKNOWN = "not known"
 GUESS = "~"
 ASSUMPTION = (
@@ -54,15 +54,18 @@ class Times:
         return math.inf if value is None else value
 
 
-def time_to(replayed: Replayed, target: Target | None, rounds: int) -> float | None:
-    """When a run of so many rounds reached it, without one when it had played them all; see Times."""
+def time_to(replayed: Replayed, target: Target, rounds: int) -> float | None:
+    """When a run of so many rounds reached it; see Times."""
     ended = replayed.failure is not None or len(replayed.rows) < rounds
-    if target is None:
-        return None if ended or not replayed.rows else float(replayed.rows[-1]["time_s"])
     found = to_target(replayed.rows[: replayed.unknown], target)
     if found is not None:
         return found["time_s"]
     return None if ended or replayed.unknown is not None else math.inf
+
+
+def time_of(replayed: Replayed, rounds: int) -> float | None:
+    """When it had played so many rounds; None if it did not come so far."""
+    return float(replayed.rows[rounds - 1]["time_s"]) if 0 < rounds <= len(replayed.rows) else None
 
 
 def assumed(replayed: Replayed, target: Target | None) -> bool:
@@ -87,13 +90,16 @@ class Result:
     guesses: frozenset[str] = frozenset()  # targets to which the time, if known, rests on assumed accuracies
 
 
-def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int) -> Result:
-    """Its time to each target and through all rounds; `rounds` are those of the record."""
+def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> Result:
+    """Its time to each target, and through all rounds; `rounds` are those of its own record.
+
+    `shared`: how many rounds all runs have that are compared, where that is fewer.
+    """
     times = {target.name: time_to(replayed, target, rounds) for target in targets}
     return Result(
         replayed.label,
         replayed.seed,
-        {**times, ALL: time_to(replayed, None, rounds)},
+        {**times, ALL: time_of(replayed, rounds if shared is None else shared)},
         float(replayed.rows[-1]["time_s"]) if replayed.rows else 0.0,
         replayed.parting,
         replayed.assumed,

@@ -113,6 +113,9 @@ def read_script(folder: Path) -> Script:
     label, _, seed = folder.resolve().name.rpartition("-s")
     if not label or not seed.isdecimal():
         raise ValueError(f"{folder} is no run's folder; its name must be LABEL-sSEED, as fedavg-s1")
+    for name in ("events.jsonl", "rounds.jsonl"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} has no {name}; a run without it cannot be replayed")
     rows = list(read_lines(folder / "rounds.jsonl"))
     path = folder / "work.jsonl"
     works = Works(path, read_lines(path) if path.exists() else ())

@@ -106,6 +106,12 @@ def differing(results: Sequence[Results]) -> list[str]:
     return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
 
 
+def notes(all_: Comparison) -> list[str]:
+    """Why results cannot be relied on as they are; of several folders with the folder's name."""
+    several = len(all_.sources) > 1
+    return [f"{name}: {note}" if several else note for name, one in all_.sources.items() for note in one.notes]
+
+
 def unlike(all_: Comparison) -> list[str]:
     """What must be known before ratios are read."""
     parts = differing(list(all_.sources.values()))

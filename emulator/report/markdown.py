@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from emulator.report import critical
-from emulator.report.comparison import MADE_BY, compare, unlike
+from emulator.report.comparison import MADE_BY, compare, notes, unlike
 from emulator.results import tables
 from emulator.results.caveats import remarks
 from emulator.results.results import Results, facts
@@ -16,7 +16,7 @@ def markdown(results: Sequence[Results]) -> str:
     """Verdict, tables and sentences; no pictures.  Raises ValueError if there is nothing to compare."""
     all_ = compare(results)
     parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
-    parts += [f"⚠️ {_text(said)}" for said in unlike(all_)]
+    parts += [f"⚠️ {_text(said)}" for said in (*notes(all_), *unlike(all_))]
     for name, one in all_.sources.items():
         named = f"**{_text(name)}**: " if len(all_.sources) > 1 else ""
         parts.append(f"{named}{_text(facts(one.scenario))}")

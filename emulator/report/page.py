@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
-from emulator.report.comparison import MADE_BY, Comparison, compare, unlike
+from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.results import caveats, tables
 from emulator.results.results import Results, facts
@@ -77,6 +77,7 @@ def render(all_: Comparison) -> str:
         comparison=all_,
         facts=facts,
         made_by=MADE_BY,
+        notes=notes(all_),
         sentences=[*_verdicts(all_), *critical.sentences(all_.runs), *_remarks(all_)],
         to_targets=tables.to_targets(all_.summary, energy=True),
         at_the_end=tables.at_the_end(all_.summary, energy=True),

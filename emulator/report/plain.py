@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from emulator.report import critical, payloads
-from emulator.report.comparison import MADE_BY, compare
+from emulator.report.comparison import MADE_BY, compare, notes
 from emulator.report.critical import Part
 from emulator.results.results import Results
 
@@ -16,6 +16,7 @@ def plain(results: Sequence[Results]) -> str:
     all_ = compare(results)
     said = {
         "about": MADE_BY,
+        "notes": notes(all_),
         **all_.summary,
         "critical_s": {label: _named(critical.mean(seeds)) for label, seeds in all_.runs.items()},
         "bytes_by_kind": {label: _named(payloads.mean(seeds)) for label, seeds in all_.runs.items()},

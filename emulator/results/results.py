@@ -38,6 +38,7 @@ class Results:
     summary: Mapping[str, Any]
     split: Mapping[str, Any] | None
     runs: Runs
+    notes: Sequence[str] = ()  # why they cannot be relied on as they are
 
     @property
     def name(self) -> str:

@@ -100,7 +100,9 @@ def replay(
     until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
     Ctrl-C.
     """
-    with told_in_one_line(ValueError):
+    from emulator.commands.reliance import soundness_told
+
+    with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.commands.replay.files import Shelf, as_json, begin, finish
         from emulator.commands.replay.play import play_all
         from emulator.commands.replay.text import text
@@ -111,6 +113,7 @@ def replay(
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        passed += batch.notes
         shelf = Shelf(_folder(batch, out, force), conditions, events)
         begin(batch, shelf, batch.recorded, passed)
         played = play_all(batch, list(_orders(batch, shelf)), workers, quiet)
@@ -121,7 +124,12 @@ def replay(
             typer.echo(as_json(batch, findings, passed, played.whole))
         else:
             typer.echo(text(batch, findings, passed, shelf.out))
-    _end(played, shelf)
+        _end(played, shelf)
+
+
+def home(run: Path) -> Path:
+    """The folder of results that a run, or such a folder itself, belongs to."""
+    return run.resolve().parent if (run / "events.jsonl").is_file() else run
 
 
 def scenario(name: str | None) -> Scenario | None:

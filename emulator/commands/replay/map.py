@@ -13,7 +13,7 @@ import typer
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption, Quiet
-from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario
+from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, home, scenario
 
 if TYPE_CHECKING:
     from emulator.commands.replay.play import Played
@@ -51,7 +51,9 @@ def map_(
 
     Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
     """
-    with told_in_one_line(ValueError):
+    from emulator.commands.reliance import soundness_told
+
+    with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.commands.stopping import uninterrupted
         from emulator.replay.batch import Batch, Source
 
@@ -63,14 +65,14 @@ def map_(
         cells = list(_cells(batch, grid, played, goal))
         if cells:
             fallen = _fallen_back(batch, goal, target)
-            notes = [*fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
+            notes = [*batch.notes, *fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
             with uninterrupted():
                 written = _draw(batch, cells, axes, goal, folder, notes)
             if format is Format.json:
                 typer.echo(written)
             else:
                 say(_text(batch, cells, len(grid), folder, goal, fallen))
-    _end(played, len(cells), len(grid))
+        _end(played, len(cells), len(grid))
 
 
 map_.__name__ = "map"  # the command's; as a name here it would hide Python's

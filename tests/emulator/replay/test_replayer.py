@@ -11,7 +11,7 @@ from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
 from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
-from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_to
+from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
 from emulator.replay.replayer import Parting, Replayed
 from emulator.replay.script import Script, Served, Written, read_script
 from network.links.link import Link
@@ -51,11 +51,11 @@ def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_i
     """Of two rounds only the first was replayed."""
     assert time_to(replayed((3.0, 0.4), **ended), GOAL, 2) is None
     assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == 3.0
-    assert time_to(replayed((3.0, None), **ended), None, 2) is None
+    assert time_of(replayed((3.0, None), **ended), 2) is None
 
 
 def test_a_replay_that_went_on_after_its_parting_is_whole():
-    assert time_to(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), None, 2) == 7.0
+    assert time_of(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), 2) == 7.0
 
 
 @pytest.mark.parametrize(("beyond", "time"), [(None, 7.0), (2, 7.0), (1, None)])
@@ -124,6 +124,7 @@ def test_a_model_was_not_measured_on_data_of_another_time_slice():
 
 def test_without_a_target_the_end_counts():
     assert result_of(replayed((3.0, None), (5.0, None)), [], 2).times == {ALL: 5.0}
+    assert result_of(replayed((3.0, None), (5.0, None)), [], 2, shared=1).times == {ALL: 3.0}  # another has but one
 
 
 def found(name: str, **seconds: float | None) -> Finding:

@@ -26,6 +26,7 @@ from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
+from emulator.record.seal import seal_results, seal_run
 from emulator.replay import batch
 from emulator.replay.replayer import Replayer
 from emulator.study.build import study_of
@@ -54,6 +55,8 @@ def rehearsed(folder, scenario):
         for row, accuracy in zip(rows, ACCURACIES[label], strict=True):
             row["accuracy"] = accuracy
         (where / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        seal_run(where)
+    seal_results(folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,53 @@
+"""Whether results can be relied on: what their seals tell, and what of the scenario's runs is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.record.seal import state
+from emulator.results.results import Results
+
+SHOWN = 5  # damaged files
+
+
+@dataclass(frozen=True)
+class Soundness:
+    """What the seals of a folder of results tell."""
+
+    damaged: bool
+    notes: tuple[str, ...]  # sentences
+
+
+def soundness(folder: Path) -> Soundness:
+    """Of a folder of results, or of a run."""
+    found = state(folder)
+    files = list(found.damaged[:SHOWN])
+    if len(found.damaged) > SHOWN:
+        files.append(f"and {len(found.damaged) - SHOWN} more")
+    notes = [f"This record is damaged: {', '.join(files)}."] if files else []
+    holds_any = any((folder / name).is_file() for name in ("scenario.yaml", "events.jsonl"))
+    if holds_any and folder.resolve().name in found.unsealed:
+        notes.append("This record has no seal: it was interrupted, or made by an older version.")
+    return Soundness(bool(found.damaged), tuple(notes))
+
+
+def missing(found: Results) -> Iterator[str]:
+    """Runs of the scenario without a round, the baseline among them; and runs of unlike length that nobody sealed."""
+    empty = [
+        f"{label}-s{seed}"
+        for label, seeds in found.runs.items()
+        for seed in found.scenario.seeds
+        if not seeds.get(seed)
+    ]
+    if empty:
+        yield f"These runs have no rounds, and are left out: {', '.join(empty)}."
+    first, *others = found.runs
+    if not any(found.runs[first].values()):
+        stands_in = [label for label in others if found.runs[label]] if not found.runs[first] else []
+        instead = f"ratios are to {stands_in[0]} instead" if stands_in else "there are no ratios to it"
+        yield f"The baseline, {first}, has no rounds: {instead}."
+    lengths = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values() if rows})
+    if len(lengths) > 1 and soundness(found.folder).notes:
+        yield f"The runs have {lengths[0]} to {lengths[-1]} rounds: their values at the end do not compare."

@@ -1,0 +1,109 @@
+"""Results that cannot be relied on: the page and stderr say so, and the exit code where they are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.commands.play import Settings, play_scenario
+from emulator.report import page
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+pytestmark = pytest.mark.slow
+
+SCENARIO = {"model": "tests.runs.network:small", "rounds": {"max": 3}, "algorithms": ["fedavg", "fedprox"]}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out: Path = tmp_path_factory.mktemp("results") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "page", lambda results: "a page")
+        assert play_scenario(build(merged(SMALL, SCENARIO)), Settings(workers=0, out=out, quiet=True)) == 0
+    return out
+
+
+@pytest.fixture
+def out(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "out"))
+
+
+def cut(path: Path, lines: int) -> None:
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+
+
+def interrupt(out: Path) -> None:
+    """As Ctrl-C leaves it: no seals, and one run a round behind."""
+    for seal in out.rglob("seal.json"):
+        seal.unlink()
+    cut(out / "fedavg-s1" / "rounds.jsonl", 2)
+
+
+def test_of_a_sealed_record_there_is_nothing_to_say(fedlapse: Callable[..., Any], out: Path) -> None:
+    for command in (("report", out, "--format", "markdown"), ("replay", out, "--latency", "40ms")):
+        done = fedlapse(*command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "This record" not in done.stdout
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a timeline cut in half": (lambda out: cut(out / "fedprox-s1" / "events.jsonl", 9), "fedprox-s1/events.jsonl"),
+    "rows that are gone": (lambda out: (out / "fedavg-s1" / "rounds.jsonl").unlink(), "fedavg-s1/rounds.jsonl"),
+    "no row": (lambda out: (out / "fedavg-s1" / "rounds.jsonl").write_text(""), "fedavg-s1/rounds.jsonl"),
+    "another model": (lambda out: (out / "fedavg-s1" / "final.safetensors").write_text(""), "final.safetensors"),
+    "a run less": (lambda out: shutil.rmtree(out / "fedprox-s1"), "fedprox-s1/seal.json is missing"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "file"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_record_is_told_on_the_page_and_on_stderr_and_ends_with_1(
+    fedlapse: Callable[..., Any], out: Path, spoil: Callable[[Path], object], file: str
+) -> None:
+    spoil(out)
+    done = fedlapse("report", out, "--format", "markdown", "--out", out / "report.md")
+    assert done.returncode == 1
+    for said in (done.stderr, (out / "report.md").read_text().replace("\\", "")):
+        assert "This record is damaged: " in said
+        assert file in said
+    replayed = fedlapse("replay", out, "--latency", "40ms")
+    assert replayed.returncode == 1
+    assert "This record is damaged: " in replayed.stderr
+
+
+def test_a_baseline_that_is_missing_is_not_replaced_in_silence(fedlapse: Callable[..., Any], out: Path) -> None:
+    (out / "fedavg-s1" / "rounds.jsonl").unlink()
+    done = fedlapse("report", out, "--format", "json")
+    assert "The baseline, fedavg, has no rounds: ratios are to fedprox instead." in done.stderr
+    assert json.loads(done.stdout)["notes"][-1].startswith("The baseline, fedavg")
+
+
+def test_an_interrupted_record_says_so_and_is_compared_up_to_the_shortest_run(
+    fedlapse: Callable[..., Any], out: Path
+) -> None:
+    interrupt(out)
+    reported = fedlapse("report", out, "--format", "markdown")
+    assert reported.returncode == 0
+    for said in (reported.stderr, reported.stdout):
+        assert "This record has no seal: it was interrupted, or made by an older version." in said
+        assert "The runs have 2 to 3 rounds" in said
+    replayed = fedlapse("replay", out, "--latency", "40ms", "--format", "json")
+    assert replayed.returncode == 0
+    assert "no seal" in replayed.stderr
+    recorded, _ = json.loads(replayed.stdout)["settings"]
+    rows = (out / "fedprox-s1" / "rounds.jsonl").read_text().splitlines()
+    assert recorded["times_s"]["all rounds"]["fedprox"]["1"] == json.loads(rows[1])["time_s"]
+    assert "the first 2 rounds" in fedlapse("replay", out, "--latency", "40ms").stdout
+
+
+def test_a_map_of_an_interrupted_record_says_so(fedlapse: Callable[..., Any], out: Path) -> None:
+    interrupt(out)
+    done = fedlapse("map", out, "--uplink", "1..2Mbit/s", "--points", "2")
+    assert done.returncode == 0
+    assert "no seal" in done.stderr
+    assert "no seal" in " ".join(json.loads((out / "map.json").read_text())["notes"])
