@@ -204,15 +204,10 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
             for target, of in times.items()
         },
         [Note(r.label, r.seed, f"from round {r.parting.round} on: {r.parting.why}") for r in replays if r.parting],
-        [Note(r.label, r.seed, f"ends: {_short(r, r.failure)}") for r in replays if r.failure],
+        [Note(r.label, r.seed, f"ends: {r.failure}") for r in replays if r.failure],
         sum(each.assumed for each in replays),
         max((each.loops for each in replays), default=0),
     )
-
-
-def _short(replay: Result, failure: str) -> str:
-    """Without the name of the run."""
-    return failure.removeprefix(f"{replay.label}, seed {replay.seed}: ")
 
 
 def goals(record: Finding) -> list[str]:

@@ -121,7 +121,7 @@ class Replayer:
         except (RunFailed, Undrawn) as failed:
             ended = str(failed)
             if check.parting or len(outcome.rows) < len(script.rounds):  # else it failed as the run did
-                outcome.give_up(failed)
+                outcome.failure = str(failed)
         finally:
             record.shut()
         if folder:

@@ -48,7 +48,7 @@ def compare(results: Sequence[Results]) -> Comparison:
     aims = {target.name: target for one in results for target in targets(one.scenario)}
     summary = results[0].summary if len(results) == 1 else _summary(origin, runs, list(aims.values()))
     if len(results) > 1:
-        summary = {**summary, "links": _links(sources), "network": _networks(results)}
+        summary = {**summary, "links": _links(sources), "network": _networks(results), "unmetered": _unmetered(results)}
     return Comparison(sources, runs, origin, list(aims.values()), _ordered(summary, list(runs), list(aims)))
 
 
@@ -58,6 +58,10 @@ def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
     assumed = [f"{name}: {text}" for name, links in known.items() for text in links["assumed"]]
     most: Mapping[str, Any] = max(known.values(), key=lambda links: int(links["loops"]), default={})
     return {**most, "assumed": assumed}
+
+
+def _unmetered(results: Sequence[Results]) -> list[str]:
+    return sorted({group for one in results for group in one.summary.get("unmetered", ())})
 
 
 def _networks(results: Sequence[Results]) -> str:

@@ -35,13 +35,13 @@ def repeated(said: Caveats) -> str:
     return f"the recording {said['trace']} starts over {times} time{'s' * (times > 1)} within the longest run{short}"
 
 
-def unmetered(names: Iterable[str]) -> list[str]:
-    """A line on these devices, whose watts nobody says; their groups are named."""
-    groups = sorted({name.rpartition("-")[0] or name for name in names})
-    more = [f"{len(groups) - GROUPS} more"] if len(groups) > GROUPS else []
-    named = ", ".join([*groups[:GROUPS], *more])
+def unmetered(groups: Iterable[str]) -> list[str]:
+    """A line on these groups of devices, whose power draw is not known."""
+    names = sorted(set(groups))
+    more = [f"{len(names) - GROUPS} more"] if len(names) > GROUPS else []
+    named = ", ".join([*names[:GROUPS], *more])
     said = (
         f"the energy of the fleet is not known, as nobody says the watts of {named}; add power_idle_w, "
         "power_compute_w and power_radio_w to their profiles (without _w in a CSV file)"
     )
-    return [said] if groups else []
+    return [said] if names else []

@@ -14,6 +14,7 @@ from emulator.results.papers import beside
 from emulator.results.summary import summarise
 from emulator.results.units import counted
 from emulator.results.verdict import with_intervals
+from scenarios.build.machines import roster
 from scenarios.build.plugins import training_of
 from scenarios.load import load
 from scenarios.schema.scenario import Scenario
@@ -87,8 +88,17 @@ def _summary(
     made = with_intervals(summarise(begun, targets(scenario), momentum(scenario), known), begun)
     made["published"] = beside(scenario.published, begun)
     made["network"] = scenario.network.model
+    made["unmetered"] = _unmetered(scenario, made)
     kept = ("digest", "sentence", "expect", "interrupted", "failures", "links")
     return {**made, **{key: said[key] for key in kept if key in said}}
+
+
+def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
+    """The groups of devices that were asked and whose joules are not known."""
+    spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
+    names = {name for of in spent for name, joules in of.items() if joules is None}
+    fleet = roster(scenario)
+    return sorted({fleet.group(name) if name in fleet else name for name in names})
 
 
 def targets(scenario: Scenario) -> list[Target]:

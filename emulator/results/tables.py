@@ -120,9 +120,8 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:
-    """A line on the devices that were asked and whose joules are not known."""
-    spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
-    return caveats.unmetered(name for of in spent for name, joules in of.items() if joules is None)
+    """A line on the groups of devices that were asked and whose joules are not known."""
+    return caveats.unmetered(summary.get("unmetered", ()))
 
 
 def numbers(summary: Mapping[str, Any]) -> Table:
@@ -144,7 +143,7 @@ def published(summary: Mapping[str, Any]) -> Table:
     """What a paper states, beside what came out here."""
     rows = []
     for one in summary.get("published") or ():
-        unit = Unit("", 1.0, 0 if one["what"].startswith("rounds") else 3)
+        unit = Unit("", 1.0, 0 if one["kind"] == "rounds" else 3)
         ours = units.spread(one["ours"], unit)
         seeds = f"{one['reached']} of {one['of']}" if one["reached"] < one["of"] else ""
         rows.append((one["label"], one["what"], one["source"], unit.show(one["theirs"]), ours, seeds))

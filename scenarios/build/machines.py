@@ -30,13 +30,13 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     it is said at once.  Raises BadScenario, also for more of them than this computer can play.
     """
     _check_size(scenario)
-    roster = _roster(scenario)
+    names = roster(scenario)
     devices, links = unseen(scenario)
-    for group in scenario.fleet if len(roster) > EACH else ():
+    for group in scenario.fleet if len(names) > EACH else ():
         _check_ranges(group)
     heard: set[int] = set()
-    for name in sample(roster):
-        number = roster.place(name)[0]
+    for name in sample(names):
+        number = names.place(name)[0]
         _check_presence(devices[name])
         if number not in heard or not scenario.fleet[number].link.radio:
             links.get(name)
@@ -46,13 +46,14 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
 
 def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
     """The fleet without any checks in advance: BadScenario is raised when a device is made."""
-    roster = _roster(scenario)
+    names = roster(scenario)
     radios = any(group.link.radio for group in scenario.fleet)
-    links = Made(roster, partial(_link, scenario, roster), RADIOS if radios else MANY)
-    return Made(roster, partial(_device, scenario, roster)), links
+    links = Made(names, partial(_link, scenario, names), RADIOS if radios else MANY)
+    return Made(names, partial(_device, scenario, names)), links
 
 
-def _roster(scenario: Scenario) -> Roster:
+def roster(scenario: Scenario) -> Roster:
+    """The names of the fleet's devices, by group."""
     return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
 
 

@@ -64,6 +64,10 @@ class Roster(Collection[str]):
         at, before = places[which]
         return at, before + number - within[which]
 
+    def group(self, name: str) -> str:
+        """The kind that the device is of.  Raises KeyError for a name that is not here."""
+        return self.kinds[self.place(name)[0]][0]
+
     def _name(self, kind: str, number: int) -> str:
         return f"{kind}-{number:0{len(str(self.totals[kind] - 1))}}"
 
@@ -133,7 +137,7 @@ def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
         return {name: ([name], 1) for name in names}
     found: dict[str, tuple[list[str], int]] = {}
     for name in names:
-        group, _ = fleet.kinds[fleet.place(name)[0]]
+        group = fleet.group(name)
         found.setdefault(group, ([], fleet.totals[group]))[0].append(name)
     return found
 

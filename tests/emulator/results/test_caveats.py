@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulator.results import tables
-from emulator.results.caveats import caveats, remarks, warnings
+from emulator.results.caveats import caveats, remarks, unmetered, warnings
 from emulator.study.loops import Loops
 from network.links.link import Link
 from network.links.trace import Trace
@@ -148,3 +148,9 @@ def test_they_are_among_the_warnings_of_a_summary():
 
 def test_a_link_of_constants_never_repeats():
     assert Link(1.0, 1.0, 0.0).repeats == float("inf")
+
+
+def test_a_group_whose_name_ends_in_a_number_is_named_whole():
+    """pi-4 is a group; its devices are pi-4-0, pi-4-1, ..."""
+    [line] = unmetered(["pi-4"])
+    assert "nobody says the watts of pi-4; add" in line

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from emulator.results.results import read
+from emulator.results.results import _unmetered, read
+from scenarios.load import build
+from tests.conftest import FAST, SMALL, merged
 
 SCENARIO = """
 name: trial
@@ -123,3 +125,11 @@ def test_a_folder_without_runs_is_refused(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     with pytest.raises(ValueError, match="holds no runs: expected folders like fedavg-s1, mine-s1"):
         read(tmp_path)
+
+
+def test_devices_without_watts_are_named_by_their_group(tmp_path):
+    """Groups come from the scenario's fleet, not from the names: laptop-b is a group here, and so is laptop."""
+    fleet = [{"name": name, "profile": "pi-4", "count": 1, "link": FAST} for name in ("laptop", "laptop-b")]
+    scenario = build(merged(SMALL, {"fleet": fleet}))
+    asked = {"laptop-0": 3.0, "laptop-b-0": None, "guest": None}
+    assert _unmetered(scenario, {"labels": {"x": {"joules_of_devices": asked}}}) == ["guest", "laptop-b"]
