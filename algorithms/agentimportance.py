@@ -75,12 +75,12 @@ class AgentImportance(FedAvg):
 
     @property
     def sums_only(self) -> bool:
-        """Not if each device's importance is normalised by itself."""
+        """Sums suffice unless the server normalises each device's importance by itself."""
         return not self.weighted
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """With a threshold, only coordinates that are not 0."""
+        """With a threshold, importance travels as its coordinates that are not 0."""
         return {"fisher": "sparse"} if self.threshold else {}
 
     @property
@@ -96,15 +96,15 @@ class AgentImportance(FedAvg):
         return self.ewc or (self.weighted and self.weigh_by == "ema")
 
     def download_form(self, server: Party) -> Message:
-        """F_t too, if devices have a use for it."""
+        """The model, and F_t if devices use it."""
         return forms(self.downloads if self._down else ("weights",), server.model)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """F^k too, if anybody has a use for it."""
+        """The model, and F^k if devices or the server use it."""
         return forms(self.uploads if self._up else ("weights",), model)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """The model and F_t, to all."""
+        """Sends the model and F_t to all."""
         more = {"fisher": fisher.cut(state["fisher"], self.threshold)} if self._down and "fisher" in state else {}
         return Request({"weights": state["weights"]} | more)
 
@@ -114,7 +114,8 @@ class AgentImportance(FedAvg):
         return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Training under the penalty, then the device's own importance; both go up."""
+        """Trains under the penalty, then estimates the device's own importance; uploads the model
+        and the importance."""
         walk = agentimportance_walk.Walk(self.window, self.damping) if self._walks else None
         reply = fit(device, download["weights"], self.training, self.penalty(download, device), walk)
         if not self._up:
@@ -127,7 +128,7 @@ class AgentImportance(FedAvg):
         return replace(reply, upload=reply.upload | {"fisher": sent}, numbers={**reply.numbers, **share, **left})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean by importance (Eq. 2), and the mean importance."""
+        """The models averaged by importance (Eq. 2), and the mean importance."""
         if not self._up:
             return super().combine(state, replies, server)
         seen = fisher.received(replies)
@@ -136,7 +137,7 @@ class AgentImportance(FedAvg):
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Parameter, anchor, gradient and F, once there is one; and the walk's."""
+        """Floats for parameter, anchor, gradient and F, once there is an F, and those of the walk."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 
@@ -146,10 +147,12 @@ class AgentImportance(FedAvg):
         return super().device_work(load) + (each if self._up else ())
 
     def device_floats(self, load: Load) -> float:
-        """What rwalk remembers of the path; after that its scores, and what it takes to estimate F."""
+        """What rwalk keeps of the path during training, or afterwards its scores and the estimate
+        of F: the larger of both."""
         most = max(agentimportance_walk.HELD, agentimportance_walk.SCORE + HELD) if self._walks else HELD
         return most * load.parameters if self._up else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Of each reply F is read, twice if weights go by it, for the layers' sums come first; its mean is written."""
+        """F of each reply is read, twice if the mean goes by it (the layers' sums come first); the
+        mean of F is written."""
         return (2 if self.weighted else 1) * load.replies + 1.0 if self._up else 0.0

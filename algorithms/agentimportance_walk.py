@@ -62,7 +62,7 @@ class Walk:
 
     @torch.no_grad()
     def scores(self, weights: Tensors) -> Tensors:
-        """s of each parameter, when training has ended at `weights`; ask once, for all else is then forgotten."""
+        """The score s of each parameter, when training has ended at `weights`.  Call it once: it empties the walk."""
         for name, path in self.paths.items():
             self._arrive(path, weights[name])
             if path.steps % self.window:

@@ -11,7 +11,7 @@ from algorithms.algorithm import Reply, Tensors
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
-    """Mean of what was uploaded as this kind, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
+    """Mean of the uploads of this kind, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
 
     Means are taken in float64 and in the order of the names, so the order of arrival leaves no trace.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
@@ -22,7 +22,7 @@ def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensor
 
 
 def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
-    """Mean of what was uploaded as this kind, each device counted once; float64 and name order as above.
+    """Mean of the uploads of this kind, each device counted once; summed as in `weighted_mean`.
 
     Raises ValueError if no reply counts an example.
     """

@@ -53,7 +53,7 @@ class Training:
 
 
 def matches(name: str, globs: str) -> bool:
-    """Whether one of the globs, which have spaces between, matches the parameter's name, and none behind a ! does.
+    """Whether the parameter's name matches one of the globs (separated by spaces) and none that begins with a !.
 
     So "* !fc2.*" names all but the last layer.
     """
@@ -64,7 +64,7 @@ def matches(name: str, globs: str) -> bool:
 
 
 def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
-    """What arrives of tensors that are sent without loss."""
+    """The tensors as the other side decodes them, if they are sent without loss: unchanged."""
     return tensors
 
 
@@ -91,7 +91,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Request:
-    """What a round opens with."""
+    """What the server sends when it opens a round."""
 
     download: Message  # to the whole cohort
     extra: Mapping[str, Message] = field(default_factory=dict)  # and more to single devices
@@ -187,13 +187,15 @@ class Algorithm(Protocol):
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Kinds that do not travel as they are, as {"fisher": "sparse"}: the scenario's `encoding` wins over these."""
+        """Encodings of kinds that do not travel unchanged, as {"fisher": "sparse"}; the scenario's
+        `encoding` overrides them."""
 
     def download_form(self, server: Party) -> Message:
         """The largest download: the right kinds, names, dtypes and shapes; its values mean nothing."""
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """What each upload of this round must look like, likewise; the server refuses any other."""
+        """What each upload of this round must look like; its values mean nothing.  The server
+        refuses any other upload."""
 
     @property
     def training(self) -> Training:
@@ -214,7 +216,7 @@ class Algorithm(Protocol):
         """
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Opens a round: what goes down to the devices `names`."""
+        """Opens a round: what the server sends to the devices `names`."""
 
     def train(self, download: Message, device: Party) -> Reply:
         """The device's half; pure, runs in a worker."""

@@ -80,7 +80,7 @@ class Continual(FedAvg):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """The personal parameters of Algorithm 2."""
+        """With Algorithm 2 devices keep their personal parameters."""
         return self.variant == "alg2"
 
     def round_kind(self, round: int) -> str:
@@ -90,7 +90,8 @@ class Continual(FedAvg):
         return sent if round or not self.pretrain else f"pretrain, {sent}"
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, of which the personal part is as global as the rest until cycle 0 has ended."""
+        """The model, pretrained if `pretrain` says so.  Until cycle 0 has ended its personal part
+        is shared like the rest."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
         if self.pretrain and not len(server.y):
             raise ValueError(f"pretrain is {self.pretrain}; it must be 0, for the server's proxy set has no examples")
@@ -102,15 +103,15 @@ class Continual(FedAvg):
         return {"weights": part(super().upload_form(round, model)["weights"], self.turns.of(round).up)}
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """As FedAvg's; all in a round that retrains."""
+        """Drawn as in FedAvg; a round that retrains asks all."""
         return names if self.turns.of(round).name == "retrain" else super().cohort(round, names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """The model, or its shared part, to all who are asked."""
+        """Sends the model, or its shared part, to all who are asked."""
         return Request({"weights": part(state["weights"], self.turns.of(server.round).down)})
 
     def train(self, download: Message, device: Party) -> Reply:
-        """FedAvg's training or retraining, of those parameters whose turn it is; all others stay as they came."""
+        """Trains or retrains the parameters that this round is about; all others stay as they were received."""
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in device.model.state_dict().items()}
         model = blank | kept | download["weights"]
@@ -126,18 +127,18 @@ class Continual(FedAvg):
         return Reply(upload, len(device.y), memory, model=model, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:  # noqa: ARG002
-        """The mean of what was uploaded; the rest of the model stays as it is."""
+        """The mean of the uploaded parameters; the rest of the model stays as it is."""
         return {"weights": state["weights"] | weighted_mean(replies)}
 
     def request_work(self, load: Load) -> Work:
-        """What was trained before round 0 is charged to it."""
+        """Round 0 is charged for the pretraining on the proxy set."""
         if load.round or not self.pretrain:
             return ()
         (train,) = super().device_work(load)
         return (replace(train, name="pretrain", epochs=self.pretrain),)
 
     def device_work(self, load: Load) -> Work:
-        """Passes with gradients of those parameters whose turn it is."""
+        """Passes over the examples, with gradients of the parameters that this round trains."""
         turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()

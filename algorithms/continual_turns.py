@@ -13,7 +13,7 @@ Variant = Literal["baseline", "alg0", "alg1", "alg2"]
 
 @dataclass(frozen=True)
 class Turn:
-    """What a round is about; parameters as globs, "" for none."""
+    """Which parameters a round sends, trains and uploads, as globs; "" stands for none."""
 
     name: str  # train, or retrain, which is for the whole fleet
     down: str
@@ -94,5 +94,5 @@ class Turns:
 
 
 def part(tensors: Tensors, globs: str) -> Tensors:
-    """Those of them whose turn it is."""
+    """The tensors whose names match the globs."""
     return {name: value for name, value in tensors.items() if matches(name, globs)}

@@ -113,7 +113,7 @@ class Meter:
         self.counts: dict[tuple[str, int, str], Step] = {}
 
     def steps(self, phase: Phase) -> int:
-        """Batches in all passes; 1 if there are no examples but something is moved, as when replies are combined.
+        """How many batches the phase has in all passes; 1 if it has no examples but moves something, as combining does.
 
         Raises ValueError for numbers that are negative or not finite, or a batch below 1.
         """

@@ -10,7 +10,7 @@ HELD = 4.0  # floats for each parameter: sums in float64 (2), a chunk's sum (1),
 
 
 def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int = 64) -> Work:
-    """One call of `importance` on so many examples; `name` is that of the phases.
+    """The declared work of one call of `importance` on `examples` examples; phases are called `name`.
 
     One forward and one backward for each example; for each label of each example with "true"; "sampled" has one
     more forward, from which the labels are drawn.

@@ -20,5 +20,5 @@ class FedAdam(Adaptive, FedAvg):
     """
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """The mean of the squares, of which the last weigh most."""
+        """The moving mean of the squared changes."""
         return before.lerp(square, 1 - self.beta2)

@@ -42,7 +42,7 @@ class FedAvg:
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """As long as the devices are drawn by `cohort` below, at random."""
+        """Yes, as long as `cohort` is the one below, which draws devices at random."""
         return type(self).cohort is FedAvg.cohort
 
     @property
@@ -51,11 +51,11 @@ class FedAvg:
         return {}
 
     def download_form(self, server: Party) -> Message:
-        """Weights like the model's, all other kinds like its parameters."""
+        """Blank tensors: weights like the model's, all other kinds like its parameters."""
         return forms(self.downloads, server.model)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """Weights like the model's, all other kinds like its parameters."""
+        """Blank tensors: weights like the model's, all other kinds like its parameters."""
         return forms(self.uploads, model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
@@ -74,7 +74,7 @@ class FedAvg:
         return [names[k] for k in np.sort(chosen)]
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """The model, to all."""
+        """Sends the model to all."""
         return Request({"weights": state["weights"]})
 
     def penalty(self, download: Message, device: Party) -> Penalty | None:
@@ -82,7 +82,7 @@ class FedAvg:
         return None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """E epochs of SGD from the broadcast model; the trained model goes up."""
+        """Trains for E epochs of SGD from the broadcast model and uploads the result."""
         return fit(device, download["weights"], self.training, self.penalty(download, device))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
@@ -105,7 +105,7 @@ class FedAvg:
         return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
 
     def device_floats(self, load: Load) -> float:
-        """Nothing but what every training holds."""
+        """Plain training holds nothing further."""
         return 0.0
 
     def combine_traffic(self, load: Load) -> float:

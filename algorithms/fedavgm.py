@@ -33,7 +33,7 @@ class FedAvgM(FedAvg):
         options.check(self, beta=(0, 1), server_lr=(0, inf))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """A step along the momentum."""
+        """Takes a step along the momentum."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         old = state.get("momentum")
@@ -42,5 +42,5 @@ class FedAvgM(FedAvg):
         return {"weights": stepped(mean, delta, step), "momentum": momentum}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """The step."""
+        """Floats that the server's step moves."""
         return MOVED

@@ -87,17 +87,17 @@ class FedCL(FedAvg):
 
     @property
     def source(self) -> fedcl_omega.Source:
-        """Ω, as the server has it."""
+        """How the server makes and keeps Ω."""
         return fedcl_omega.Source(self.importance, self.interval, self.holder.sent, self.damping)
 
     @property
     def holder(self) -> fedcl_omega.Holder:
-        """Ω, as a device has it."""
+        """Which Ω a device uses."""
         return fedcl_omega.Holder(self.importance, self.interval, self.fallback, self.first, used=self.strength > 0)
 
     @property
     def keeps_uncounted(self) -> bool:
-        """Ω, where a later round may need it."""
+        """Devices keep Ω where a later round may need it."""
         return self.holder.remembers
 
     def download_form(self, server: Party) -> Message:
@@ -110,11 +110,12 @@ class FedCL(FedAvg):
         return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, and what Ω needs."""
+        """The model, and what the server needs to make Ω."""
         return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """The model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5), else to those who lack it."""
+        """Sends the model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5); else
+        Ω to those who lack it."""
         model, source = {"weights": state["weights"]}, self.source
         if source.due(server.round):
             return Request(model | {"importance": source.current(state, server)})
@@ -129,7 +130,7 @@ class FedCL(FedAvg):
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As FedAvg's; tells of Ω, and remembers it and its round where a later round may need it."""
+        """Trains as FedAvg does, reports on Ω, and keeps it with its round where a later round may need it."""
         known, stands = self.holder.known(download, device), self.strength > 0 and self.holder.ones
         if known is None:
             reply = super().train(download, device)
@@ -143,7 +144,7 @@ class FedCL(FedAvg):
         return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models, and what Ω needs."""
+        """The mean of the models, and what the server needs to make Ω."""
         new = super().combine(state, replies, server)
         return new | self.source.closed(state, new["weights"], replies, server)
 
@@ -152,18 +153,18 @@ class FedCL(FedAvg):
         return self.source.request_work(load)
 
     def combine_work(self, load: Load) -> Work:
-        """As FedAvg's, and what Ω needs."""
+        """FedAvg's work, and the work on Ω."""
         return (*super().combine_work(load), *self.source.combine_work(load))
 
     def penalty_traffic(self, load: Load) -> float:
-        """That of the Ω that the device goes by."""
+        """Floats that the penalty moves with the Ω that the device uses."""
         return self.holder.traffic(load)
 
     def device_work(self, load: Load) -> Work:
-        """As FedAvg's, after the device's own estimate if it needs one."""
+        """FedAvg's work, after the device's own estimate of Ω if it needs one."""
         own = estimation("omega", cast(Kind, self.importance), load.examples, load.parameters)
         return (*(own if self.holder.estimates(load) else ()), *super().device_work(load))
 
     def device_floats(self, load: Load) -> float:
-        """What an own estimate holds."""
+        """What the device's own estimate of Ω holds."""
         return HELD * load.parameters if self.holder.estimates(load) else 0.0

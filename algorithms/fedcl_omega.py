@@ -53,7 +53,7 @@ class Source:
         return estimated(self.kind, state["weights"], server)
 
     def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
-        """Those of `names` of which no reply was counted since Ω was estimated; unless `newest`: at all."""
+        """Those of `names` without any counted reply, or with `newest` without one since Ω was estimated."""
         since = int(state["importance_round"]["round"]) if newest else 0
         sent = state.get("sent", {})
         return [name for name in names if name not in sent or int(sent[name]) < since]
@@ -117,15 +117,15 @@ class Holder:
         return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
 
     def estimates(self, load: Load) -> bool:
-        """Whether the device makes one of its own examples in this round."""
+        """Whether the device estimates Ω on its own examples in this round."""
         return self._own and not self.has(load)
 
     def has(self, load: Load) -> bool:
-        """Whether it has received or remembers one."""
+        """Whether the device has received Ω, or keeps one."""
         return "importance" in load.kinds or (self.remembers and "importance" in load.memory)
 
     def known(self, download: Message, device: Party) -> Tensors | None:
-        """Received, remembered, or estimated by itself."""
+        """The Ω that the device received, kept, or estimates itself; None if it has none."""
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
@@ -150,7 +150,7 @@ def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
-    """The reply, with Ω and the round that it is of kept whatever becomes of the upload, and its age told.
+    """The reply, with Ω and its round to be kept whatever becomes of the upload, and with the age of Ω to be reported.
 
     `since` None stands for a remembered Ω.  The age is in rounds (docs/design/algorithms.md §4).
     """
@@ -173,7 +173,7 @@ def form(kind: Importance, parameters: Tensors) -> Tensors:
 
 
 def spread(omega: Tensors, weights: Tensors) -> Tensors:
-    """Ω in each coordinate, where a tensor has one for all of them; without taking memory."""
+    """Ω for each coordinate, where a tensor has one number for all of them; as a view, without memory of its own."""
     return {name: value.expand_as(weights[name]) for name, value in omega.items()}
 
 

@@ -89,12 +89,12 @@ class FedCurv(FedAvg):
 
     @property
     def sums_only(self) -> bool:
-        """Not if the server multiplies each device's own Î and θ̂."""
+        """Sums suffice unless the server multiplies each device's own Î and θ̂ (lean)."""
         return self.upload == "paper"
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Of sums of few coordinates, only these."""
+        """With `keep` below 1, sums travel as their coordinates that are not 0."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")
 
     def download_form(self, server: Party) -> Message:
@@ -111,7 +111,7 @@ class FedCurv(FedAvg):
         return super().start(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """The model, U and V, to all."""
+        """Sends the model, U and V to all."""
         sums = {kind: rounded(state[kind], state["weights"]) for kind in SUMS if kind in state}
         return Request({kind: state[kind] for kind in ("weights", "formed") if kind in state} | sums)
 
@@ -124,7 +124,8 @@ class FedCurv(FedAvg):
         return fedcurv_penalty.of_others(self.strength, download, own, centre)
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As FedAvg's, then the Fisher diagonal on the device's own examples; up go θ̂, and Î and v or their changes."""
+        """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î
+        and v or their changes."""
         penalty = self.penalty(download, device)
         reply = fit(device, download["weights"], self.training, penalty)
         trained, numbers = reply.upload["weights"], dict(reply.numbers)
@@ -138,11 +139,12 @@ class FedCurv(FedAvg):
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models; U and V with what came, or formed anew of what each device sent last."""
+        """The mean of the models; U and V plus the uploaded changes, or formed anew of each device's last upload."""
         return self.sums.closed(state, super().combine(state, replies, server), replies, server)
 
     def penalty_traffic(self, load: Load) -> float:
-        """Parameter, u, v and gradient, once there is a curvature; and where θ is counted from."""
+        """Floats for parameter, u, v and gradient, once there is a curvature, and for the point
+        that θ is counted from."""
         return PULL + 3 * self.sums.about(load.lossy) if self.strength and "fisher" in load.kinds else 0.0
 
     def device_work(self, load: Load) -> Work:
@@ -153,9 +155,9 @@ class FedCurv(FedAvg):
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:
-        """What the sums hold beside the model."""
+        """Floats that the sums hold beside the model."""
         return self.sums.held(load) * load.parameters
 
     def combine_traffic(self, load: Load) -> float:
-        """The sums."""
+        """Floats that adding up the sums moves."""
         return self.sums.moved_by_server(load)

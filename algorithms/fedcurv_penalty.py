@@ -91,7 +91,7 @@ def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int 
 
 
 def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message]:
-    """What goes up of a device's part, lean, and what it keeps of it: the same, for the server computes the rest."""
+    """What a lean device uploads of its part, and what it keeps of it: the same, as the server computes the rest."""
     arrived = send("fisher", fisher)
     return {"fisher": arrived}, {"fisher": arrived, "theta": {name: theta[name] for name in fisher}}
 
@@ -99,7 +99,7 @@ def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message
 def changed(
     before: Message, fisher: Tensors, theta: Tensors, centre: Tensors | None, send: Send
 ) -> tuple[Message, Message]:
-    """What goes up so that a device's part takes the place of the part `before` ({}: none), and the part then.
+    """The upload that replaces a device's part `before` ({}: none) by its new one, and the new part as it will arrive.
 
     That is what the server has counted then, whatever the way there loses: v is formed of Î and θ̂ as they
     arrive, and what this change loses is in the next one (docs/design/algorithms.md §11).
@@ -114,7 +114,7 @@ def changed(
 
 
 def strongest(fisher: Tensors, share: float) -> Tensors:
-    """With 0 for all but the largest `share` of the coordinates of the whole model; equals of the last stay too."""
+    """The largest `share` of the coordinates of the whole model, with 0 for all others; ties with the last one stay."""
     if share == 1:
         return fisher
     values = torch.cat([value.flatten() for value in fisher.values()]).numpy()
@@ -124,7 +124,7 @@ def strongest(fisher: Tensors, share: float) -> Tensors:
 
 
 def rounded(values: Tensors, weights: Tensors) -> Tensors:
-    """In the precision in which the parameters travel."""
+    """The values rounded to the precision in which the parameters travel."""
     return {name: value.to(weights[name].dtype) for name, value in values.items()}
 
 
@@ -183,7 +183,8 @@ def _unpacked(kept: Tensors, kind: str) -> Tensors:
 
 
 def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str], counted: bool) -> float:
-    """By a device beside its training: u, v and their numbers if it `knows` sums, and what it sends."""
+    """Floats that a device moves beside its training: for u, v and their counts if it `knows` sums,
+    and for its upload."""
     own = "fisher" in kept
     found = (16.0 + 5 * centred if lean else 20.0 * centred) if own else 0.0  # the own part, about today's centre
     taken = (9.0 + (12 + found) * own) if knows else 0.0  # without it; two comparisons, two cuts, two counts
@@ -194,6 +195,6 @@ def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str
 
 
 def moved_by_server(lean: bool, centred: bool, parts: int, new: bool) -> float:
-    """By the server beside the mean of the models: `parts` are added up, from 0 (`new`), and rounded to be sent."""
+    """Floats that the server moves beside the mean of the models: it adds up `parts`, from 0 if `new`, and rounds."""
     each = (28.0 + 5 * centred) if lean else 10.0
     return (4.0 if new or lean else 8.0) + each * parts + (20.0 if centred and not lean else 0.0) + 6.0

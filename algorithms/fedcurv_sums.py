@@ -24,7 +24,7 @@ class Sums:
     max_age: int
 
     def check(self) -> None:
-        """Raises ValueError if nobody knows whose part is how old, and parts shall leave."""
+        """Raises ValueError if old parts are to be dropped and nobody knows how old each is."""
         if self.max_age and not (self.lean and self.counted):
             raise ValueError(
                 f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
@@ -53,11 +53,12 @@ class Sums:
         return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
 
     def centre(self, download: Message, device: Party) -> Tensors | None:
-        """Where θ is counted from; None: from 0."""
+        """The point that θ is counted from; None stands for 0."""
         return download["weights"] if self.about(device.lossy) else None
 
     def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
-        """What goes up of a device's part, Î at its θ̂ as that arrives, and what it keeps once that is counted."""
+        """What a device uploads of its part, Î at θ̂ as the server decodes it, and what it keeps
+        once this is counted."""
         if self.lean:
             upload, own = fedcurv_penalty.whole(fisher, theta, device.send)
         else:

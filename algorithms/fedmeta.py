@@ -68,15 +68,15 @@ class FedMeta(FedAvg):
 
     @property
     def base(self) -> FedAvg:
-        """Whose rounds these are, but for the meta step."""
+        """The algorithm of the clients, to which this one adds the meta step."""
         return FedAvg(self.training) if self.clients == "fedavg" else self._uga
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """As the clients' own algorithm has it."""
+        """As in the clients' own algorithm."""
         return self.base.upload_form(round, model)
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As the clients' own algorithm has it."""
+        """As in the clients' own algorithm."""
         return self.base.train(download, device)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
@@ -104,15 +104,15 @@ class FedMeta(FedAvg):
         return self.training.rate(round) if self.eta_meta == "matched" else self.eta_meta
 
     def device_work(self, load: Load) -> Work:
-        """As the clients' own algorithm has it."""
+        """As in the clients' own algorithm."""
         return self.base.device_work(load)
 
     def device_floats(self, load: Load) -> float:
-        """As the clients' own algorithm has it."""
+        """As in the clients' own algorithm."""
         return self.base.device_floats(load)
 
     def combine_work(self, load: Load) -> Work:
-        """As the base algorithm's, and the passes over D_meta."""
+        """The base algorithm's work, and the passes over D_meta."""
         work = self.base.combine_work(load)
         if not self._rate(load.round):
             return work

@@ -31,5 +31,5 @@ class FedProx(FedAvg):
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Parameter, anchor and gradient."""
+        """Floats for parameter, anchor and gradient."""
         return PULL_PLAIN if self.mu else 0.0

@@ -41,7 +41,7 @@ class FedShare(FedAvg):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """The shared examples, unless they come anew in each round."""
+        """Devices keep the shared examples, unless they are sent anew in each round."""
         return self.split != "per_round"
 
     def download_form(self, server: Party) -> Message:
@@ -51,7 +51,7 @@ class FedShare(FedAvg):
         return forms(["weights"], server.model) | ({"share": part} if len(part["y"]) else {})
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """The model to all, and examples to those who are not known to have them."""
+        """Sends the model to all, and examples to the devices that are not known to have them."""
         request = super().request(state, names, server)
         known = state.get("shared_with", {})
         parts = {name: at for name, at in self._parts(names, server).items() if name not in known and len(at)}
@@ -74,7 +74,7 @@ class FedShare(FedAvg):
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def train(self, download: Message, device: Party) -> Reply:
-        """FedAvg's on the private and the shared examples together; the latter are kept, unless they come anew."""
+        """Trains on the private and the shared examples together; keeps the latter, unless they are sent anew."""
         share = download.get("share", device.memory.get("share"))
         if not share:
             return super().train(download, device)
@@ -84,7 +84,7 @@ class FedShare(FedAvg):
         return replace(reply, examples=len(device.y), memory=kept)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models; who was counted has his examples."""
+        """The mean of the models; a device that was counted has its examples."""
         new = super().combine(state, replies, server)
         if self.split == "per_round":
             return new

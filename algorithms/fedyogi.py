@@ -24,5 +24,5 @@ class FedYogi(Adaptive, FedAvg):
     """Rate β₂ of the squared changes: v moves towards a squared change by 1 - β₂ times that square."""
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """A step towards the square, as long as the square itself allows."""
+        """A step of (1 - β₂) Δ² towards the squared change."""
         return before - (1 - self.beta2) * square * (before - square).sign()

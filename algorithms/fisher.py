@@ -16,7 +16,7 @@ def positive(importance: Tensors) -> Tensors:
 
 
 def received(replies: Mapping[str, Reply]) -> dict[str, Reply]:
-    """Replies whose uploaded importance, the kind "fisher", is positive."""
+    """The replies, with negative values of the uploaded importance (kind "fisher") set to 0."""
     uploads = {name: reply.upload | {"fisher": positive(reply.upload["fisher"])} for name, reply in replies.items()}
     return {name: replace(reply, upload=uploads[name]) for name, reply in replies.items()}
 
@@ -29,13 +29,14 @@ def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
 def prepared(
     importance: Tensors, known: Tensors | None, gamma: float, threshold: float
 ) -> tuple[Tensors, dict[str, float]]:
-    """What goes up of an importance: mixed with the `known` one, if any, then cut; and how much of it, if it is cut."""
+    """The importance to upload, mixed with the `known` one if any and then cut; and the share that
+    is left, if it is cut."""
     sent = cut(importance if known is None else mixed(positive(known), importance, gamma), threshold)
     return sent, {"fisher_sent": density(sent)} if threshold else {}
 
 
 def cut(importance: Tensors, threshold: float) -> Tensors:
-    """With 0 for what is below `threshold` times the largest of its layer (a parameter tensor)."""
+    """The importance, with 0 for values below `threshold` times the largest of their layer (a parameter tensor)."""
     if threshold == 0:
         return importance
     return {name: value * (value >= threshold * value.max()) for name, value in importance.items()}

@@ -101,7 +101,7 @@ def _summed(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> T
 
 
 def gradients(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: int) -> Iterator[tuple[int, Tensors]]:
-    """Of each batch in the order given: how many examples it has, and the gradient of its mean loss."""
+    """For each batch, in the order given: how many examples it has, and the gradient of its mean loss."""
     weights = _trainable(model)
     for some_x, some_y in _chunks(x, y, batch):
         mean = _losses(loss, model(some_x), some_y).mean()

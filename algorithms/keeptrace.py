@@ -42,7 +42,7 @@ def traced_steps(n: int, training: Training) -> int:
 
 
 def spacing(steps: int, parameters: int, budget: float) -> int:
-    """Every how many steps the weights are kept, if `budget` bytes may be used: 1 if they suffice for all, else √T."""
+    """After how many steps the weights are kept again: 1 if `budget` bytes hold those of all steps, else √T."""
     return 1 if steps * parameters * FLOAT <= budget else ceil(sqrt(steps))
 
 
@@ -165,7 +165,8 @@ class _Way:
         return _State(theta, momentum, self._buffers())
 
     def last_gradient(self, state: _State, accumulate: bool) -> Tensors:
-        """Of the mean loss of all examples, in the batches of the last epoch, or the sum of theirs; buffers move on."""
+        """The gradient of the mean loss of all examples, in the batches of the last epoch, or the
+        sum of those of the batches."""
         self._load(state)
         n = len(self.device.y)
         total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in state.theta.items()}
@@ -190,7 +191,7 @@ class _Way:
         return dict(zip(u, products, strict=True))
 
     def finish(self, end: _State) -> Tensors:
-        """Leaves the last weights in the model, in memory of its own, and returns them with the buffers as they are."""
+        """Leaves the last weights in the model, in its own memory, and returns them with the current buffers."""
         for name, parameter in self.parameters.items():
             parameter.data = end.theta[name].clone()
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
@@ -262,7 +263,8 @@ def _pull_both(penalty: Quadratic, name: str, u: Tensor, by_weights: Tensor, by_
 
 
 def work(train: Phase, parameters: int, training: Training, every: int, first_order: bool, spring: bool) -> Work:
-    """Of `keep_trace` on a device whose plain training is the phase `train`; `spring`: under a quadratic penalty."""
+    """The work of `keep_trace` on a device whose plain training is the phase `train`; `spring`:
+    with a quadratic penalty."""
     n = int(train.examples)
     before = replace(train, epochs=training.epochs - 1)
     whole = Phase("gradient", "batch", n, train.batch, traffic=SQUARES * parameters)
@@ -277,7 +279,7 @@ def work(train: Phase, parameters: int, training: Training, every: int, first_or
 
 
 def held(n: int, training: Training, every: int, first_order: bool, spring: bool) -> float:
-    """Floats that it holds for each parameter: of the first order, a float64 sum of gradients."""
+    """Floats that `keep_trace` holds for each parameter; without Hessians only a float64 sum of gradients."""
     T = traced_steps(n, training)
     if T == 0 or first_order:
         return 2.0

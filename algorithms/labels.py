@@ -19,7 +19,7 @@ def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no lab
 
 
 def at_label(loss: Loss, label: int) -> Loss:
-    """√p(label | x), held fixed, times the loss were that the label: squares then weigh each label by p."""
+    """√p(label | x), held fixed, times the loss with that label; squared gradients then weigh each label by p."""
 
     def weighed(outputs: Tensor, y: Tensor) -> Tensor:
         root = answers(outputs, y).detach().softmax(1)[:, label].sqrt()
@@ -30,7 +30,8 @@ def at_label(loss: Loss, label: int) -> Loss:
 
 @torch.no_grad()
 def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-    """Labels like `y`, drawn from the softmax of the model's outputs; where there is none (below 0) none is drawn."""
+    """Labels drawn from the softmax of the model's outputs, in the shape of `y`; where `y` has no
+    label (below 0) none is drawn."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
     for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):

@@ -314,7 +314,7 @@ def answers(outputs: Tensor, y: Tensor) -> Tensor:
 
 @contextmanager
 def twice_differentiable() -> Iterator[None]:
-    """Within it, gradients of recurrent layers can be taken in eval mode, and again through the first gradients.
+    """Within this context recurrent layers have gradients in eval mode, and second derivatives.
 
     On CUDA, cuDNN's GRU and LSTM can do neither ("derivative for '_cudnn_rnn_backward' is not
     implemented"), so they run on torch's own kernels here, forward passes included.  Elsewhere it changes nothing.

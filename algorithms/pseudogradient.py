@@ -65,7 +65,7 @@ class Adaptive:
         return {"weights": weights, "momentum": zeros, "variance": first}
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """One step."""
+        """Takes one step."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         m = {name: old.lerp(delta[name], 1 - self.beta1) for name, old in state["momentum"].items()}
@@ -74,5 +74,5 @@ class Adaptive:
         return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """The step."""
+        """Floats that the server's step moves."""
         return ADAPTED

@@ -46,13 +46,13 @@ class SCAFFOLD(FedAvg):
         options.check(self, server_lr=(0, inf))
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """The model and c, to all."""
+        """Sends the model and c to all."""
         model, total = state["weights"], state.get("control", {})
         control = {name: (value / server.devices).to(model[name].dtype) for name, value in total.items()}
         return Request({"weights": model, "control": control} if control else {"weights": model})
 
     def train(self, download: Message, device: Party) -> Reply:
-        """E epochs of corrected steps; up go the model and the change of c_i."""
+        """Trains for E epochs of corrected steps; uploads the model and the change of c_i."""
         before, training = download["weights"], self.training
         c, own = _doubles(download.get("control", {})), device.memory.get("control", {})
         corrections = {name: (value - own.get(name, 0.0)).to(before[name].dtype) for name, value in c.items()}
@@ -69,7 +69,7 @@ class SCAFFOLD(FedAvg):
         return Reply({"weights": weights, "control": sent}, len(device.y), if_counted={"control": kept})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """A step towards the mean of the models; the sum of all c_i advances by what was sent."""
+        """Takes a step towards the mean of the models; the sum of all c_i grows by the uploaded changes."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         total = state.get("control", _zeros(delta))
@@ -80,15 +80,15 @@ class SCAFFOLD(FedAvg):
         return {"weights": stepped(mean, delta, step), "control": total}
 
     def penalty_traffic(self, load: Load) -> float:
-        """The correction, once there is one."""
+        """Floats that the correction moves, once there is one."""
         return CORRECTION if "control" in load.kinds else 0.0
 
     def device_floats(self, load: Load) -> float:
-        """The correction."""
+        """Floats that the correction holds."""
         return float(load.parameters) if "control" in load.kinds else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """The step; each control is read, the float64 sum read and written."""
+        """Floats for the step: each control is read, the float64 sum is read and written."""
         return load.replies + 4.0 + MOVED
 
 

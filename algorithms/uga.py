@@ -81,7 +81,7 @@ class UGA(FedAvg):
         return Reply({"gradient": gradient, **buffers}, n, model=traced.weights, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """One step against the mean of the gradients (Eq. 14)."""
+        """Takes one step against the mean of the gradients (Eq. 14)."""
         n = sum(reply.examples for reply in replies.values()) / len(replies)
         weights = descended(state["weights"], weighted_mean(replies, "gradient"), self._rate(server.round, n))
         if any("buffers" in reply.upload for reply in replies.values()):
@@ -89,11 +89,12 @@ class UGA(FedAvg):
         return {"weights": weights}
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Parameter, anchor and gradient."""
+        """Floats for parameter, anchor and gradient."""
         return PULL_PLAIN if self.mu else 0.0
 
     def device_work(self, load: Load) -> Work:
-        """E - 1 epochs of SGD, one gradient of all; then back: steps that were not kept, and Hessian-vector passes."""
+        """E - 1 epochs of SGD and one gradient of all examples; then back: steps taken again, and
+        Hessian-vector passes."""
         (train,) = super().device_work(load)
         return keeptrace.work(
             train, load.parameters, self.training, self._every_of(load), self.first_order, self.mu > 0
@@ -105,7 +106,7 @@ class UGA(FedAvg):
         return held * load.parameters
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """The step: weights and mean read, weights written."""
+        """Floats that the step moves: weights and mean read, weights written."""
         return 3.0
 
     def _every(self, n: int, parameters: int) -> int:
