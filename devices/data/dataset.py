@@ -13,7 +13,7 @@ UNLABELLED = -1  # a position of a sequence that has no label: padding
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and their classes, checked when built; two are equal only if they are the same object.
+    """Examples and their classes, checked when built; compared by identity.
 
     Images are float32 and have one label each.  Texts are int64 tokens, each example a sequence, with one label
     (the next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` says

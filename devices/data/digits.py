@@ -1,4 +1,4 @@
-"""The small digits of scikit-learn: real, and there without a download."""
+"""The small digits of scikit-learn, which need no download."""
 
 from __future__ import annotations
 

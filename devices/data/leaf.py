@@ -63,7 +63,7 @@ class _Text:
         return ValueError(f"{self.path}: not LEAF's JSON, {why} at character {self.at}")
 
     def value(self) -> Any:
-        """The value that comes next."""
+        """Reads the next value."""
         self._skip_blanks()
         try:
             value, self.at = DECODER.raw_decode(self.text, self.at)
@@ -72,7 +72,7 @@ class _Text:
         return value
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that comes next; the caller takes each one's value before it asks for another."""
+        """The keys of the next object; the caller reads the value of each key before it asks for the next key."""
         self._take("{")
         while True:
             key = self.value()

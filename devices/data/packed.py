@@ -1,4 +1,4 @@
-"""Published files: packed or not, found where people keep them, told from others by their md5."""
+"""Published files, packed or not: found where people keep them, and recognised by their md5."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMORY = 1 << 27  # bytes that xz may use beside what it unpacks: its strongest 
 
 
 def unpacked(path: Path, limit: int) -> bytes:
-    """What a file holds, out of gzip or xz if it is in one (the content tells, not the name).
+    """The content of a file, unpacked if it is gzip or xz, which its content shows and not its name.
 
     Raises ValueError, naming the file and the reason, for more than `limit` bytes (packed or not) and for
     anything but one whole gzip or xz.

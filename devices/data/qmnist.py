@@ -1,4 +1,4 @@
-"""MNIST by its writers, whom QMNIST names."""
+"""MNIST by its writers, which QMNIST publishes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, fir
 
 
 def only_known(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`labels` with UNLABELLED for UNKNOWN: to foresee that some rare word comes is no use to anyone.
+    """`labels` with UNLABELLED for UNKNOWN: predicting that some rare word comes next is of no use.
 
     As a class, "unknown" would be the commonest, and most of the accuracy.  Source: LEAF (Caldas et al. 2018)
     never counts a predicted unknown word as right.

@@ -1,1 +1,1 @@
-"""What a scenario may say."""
+"""The schema of a scenario file: keys, types, bounds and descriptions."""

@@ -1,4 +1,4 @@
-"""Numbers that differ from device to device: what they are drawn from."""
+"""Distributions of numbers that differ from device to device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fleet as a scenario says it: devices, their links, the server, and when they are online."""
+"""Schema of the fleet: devices, hardware profiles, the server, and when devices are online."""
 
 from __future__ import annotations
 

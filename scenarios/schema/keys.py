@@ -1,4 +1,4 @@
-"""What all parts of a scenario are made of: exact types, bounds, and keys that say what they mean."""
+"""The base of all parts of a scenario: exact types, bounds, and keys with descriptions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def says(text: str, *examples: Any, default: Any = ...) -> Any:
-    """A key of the file: what it means, and values that it may have, for editors and `fedlapse schema`."""
+    """A key of the file with its description and examples, for editors and `fedlapse schema`."""
     return Field(default, description=text, examples=list(examples))
 
 
 class Part(BaseModel):
-    """What all parts of a scenario share: frozen, exact types, no key that is not known."""
+    """Base of all parts of a scenario: frozen, with exact types; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")

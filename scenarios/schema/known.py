@@ -1,6 +1,6 @@
 """The names that come with fedlapse, and the options of its algorithms, from the committed JSON schema.
 
-So that a slip in a scenario is found without importing the algorithms, and with them torch.
+With them a misspelt name is found without importing the algorithms, and with them torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def algorithms() -> list[str]:
 
 @cache
 def options(algorithm: str) -> type[Part]:
-    """What the options of a shipped algorithm may be: their names and types; their ranges it checks itself."""
+    """Names and types of the options of a shipped algorithm, which checks their ranges itself."""
     properties = _schema()["definitions"][algorithm]["properties"]
     fields: dict[str, Any] = {name: (_type(said), None) for name, said in properties.items()}
     training: dict[str, Any] = {name: (key.annotation, key) for name, key in Training.model_fields.items()}

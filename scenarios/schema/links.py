@@ -1,4 +1,4 @@
-"""Links as a scenario says them: rates or recordings of them, what shares them, and how bytes travel."""
+"""Schema of links: rates or recordings of them, shared links, and how bytes travel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Via = Annotated[Annotated[Name, Tag("<name>")] | Annotated[Stations, Tag("<list>
 
 
 def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """All of them."""
+    """The names as a tuple, whether one, several or none is given."""
     return () if said is None else (said,) if isinstance(said, str) else said
 
 
@@ -170,7 +170,7 @@ class Links(Part):
 
 
 def check_source(said: Link | Links | Shared) -> None:
-    """Raises ValueError unless each way has its rate from one source, numbers or a recording or a radio."""
+    """Raises ValueError unless each direction has one source of rates: numbers, a recording or a radio."""
     trace, numbers = said.trace, (said.up_mbit_s, said.down_mbit_s)
     if trace and said.radio:
         raise ValueError("a link has trace or radio, not both")

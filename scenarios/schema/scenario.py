@@ -1,4 +1,4 @@
-"""A scenario, as its file says it.  Unknown keys are refused; units are in the keys."""
+"""Schema of a scenario file.  Unknown keys are refused; units are in the keys."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Evaluate(Part):
 
 
 def entry_of(entry: Any) -> Any:
-    """The short forms of an algorithm, written out."""
+    """An entry of `algorithms:` with its short form written out."""
     if isinstance(entry, str):
         return {"key": entry, "options": {}, "name": name_of(entry)}
     if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
@@ -242,7 +242,7 @@ def entry_of(entry: Any) -> Any:
 
 
 def name_of(key: Any) -> Any:
-    """What results call an algorithm that is given no name: `fedcl`, or of `my_package.mine:Mine` `mine`."""
+    """The default name of an algorithm in results: `fedcl`, or `mine` for `my_package.mine:Mine`."""
     return key.rpartition(":")[2].rpartition(".")[2].lower() if isinstance(key, str) else key
 
 
@@ -266,7 +266,7 @@ class Entry(Part):
 class Encoding(Part):
     """How an algorithm's tensors are encoded on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
     sparse, or top-0.01 for the largest hundredth. The receiver works with the decoded values. Kinds that are left out
-    travel as float32."""
+    travel as the algorithm itself says, which is float32 for most."""
 
     up: dict[str, str] = says(
         "Encodings of uploads, by kind of tensor.", {"weights": "int8", "fisher": "bfloat16"}, default={}
@@ -392,7 +392,7 @@ class Scenario(Part):
 
     @cached_property
     def source(self) -> Source | None:
-        """The text that it was read from, with the place of each value; None if it was built from plain values."""
+        """The text of the scenario, with the place of each value; None if it was built from plain values."""
         return None
 
     @property
@@ -401,5 +401,5 @@ class Scenario(Part):
 
     @property
     def needed(self) -> int:
-        """How many replies close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
+        """Number of replies that close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
         return max(1, int(self.rounds.fraction * self.devices + 0.5))
