@@ -226,6 +226,27 @@ MUTANTS = [
         "if line is None:",
         "tests/emulator/conversation/test_http.py",
     ),
+    Mutant(
+        "a second poll takes the request of the first",
+        "emulator/conversation/http.py",
+        "self.polls.popleft().set_result(",
+        "self.polls.pop().set_result(",
+        "tests/contracts/test_lines.py",
+    ),
+    Mutant(
+        "what a worker found wrong with its upload is forgotten",
+        "network/wire/payload.py",
+        "return Inspected(self.data, self.sizes, fault)",
+        "return Inspected(self.data, self.sizes)",
+        "tests/network/wire/test_payload.py",
+    ),
+    Mutant(
+        "one end of a connection is reckoned",
+        "emulator/play/over_sockets.py",
+        "2 * runs * connections(",
+        "runs * connections(",
+        "tests/emulator/play/test_connections.py",
+    ),
 ]
 
 
