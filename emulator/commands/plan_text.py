@@ -217,7 +217,7 @@ def _kinds(parts: Mapping[str, float], unit: str) -> str:
 def _break_even(plan: Forecast, width: int) -> str:
     lines = list(plan.sentences.values())
     if plan.failing:
-        lines.append(f"no round of {', '.join(plan.failing)} succeeds, so nothing is said of it")
+        lines.append(f"no round of {', '.join(plan.failing)} succeeds, so there is nothing to compare")
     elif len(plan.prices) == 1:
         lines.append("this is one algorithm; name others to compare it with")
     if plan.ratios:
@@ -292,7 +292,7 @@ def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) 
 
 
 def _evenly(names: Sequence[str], count: int) -> list[str]:
-    """At most so many, spread over all."""
+    """At most `count` of them, evenly spread."""
     step = max(1.0, len(names) / count)
     return [names[int(k * step)] for k in range(min(count, len(names)))]
 

@@ -10,9 +10,9 @@ from emulator.forecast.price import Parts, Price
 from emulator.results.units import rounded_up
 
 FATES = ("late", "lost", "refused")  # of a reply that is not counted
-ALIKE = 0.005  # two rounds whose seconds differ by less are told as equal
+ALIKE = 0.005  # two rounds whose seconds differ by less count as equal
 SAME = 0.05  # bytes and work that differ by less are no reason for rounds to take longer
-FEWER = 0.1  # of the replies: rounds that count so many fewer cannot be compared by their seconds
+FEWER = 0.1  # share of the replies: rounds that count fewer by more than this cannot be compared by their seconds
 
 
 @dataclass(frozen=True)

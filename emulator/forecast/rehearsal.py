@@ -1,7 +1,7 @@
 """What rounds cost, found by playing some of them: the real conversation, with next to no training.
 
 Fleet, links, presence, cohorts, deadlines, encodings and declared work are those of the run, and so is the
-engine.  Only the jobs are cut: a device trains on two examples, once for all devices of whom the same is asked.
+engine.  Only the jobs are cut: a device trains on two examples, once for all devices that get the same request.
 So times and bytes are those of the run itself, for any algorithm, as long as none depends on a trained value.
 """
 
@@ -38,7 +38,7 @@ from scenarios.build.roster import Made
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
 REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
 FEW = 2  # examples that a job sees
-STILL = 1e-12  # learning rate: so many trainings on two examples must not diverge
+STILL = 1e-12  # learning rate: many trainings on two examples must not diverge
 MOST = 1 << 28  # bytes of replies that one real combine is given; the server is charged for all of them
 
 Sizes = frozenset[tuple[str, int]]  # bytes by kind
@@ -71,7 +71,7 @@ def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str,
 
 
 def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
-    """Plays at most so many rounds.  Raises Faulty for an algorithm's own mistake."""
+    """Plays at most `rounds` rounds.  Raises Faulty for an algorithm's own mistake."""
     short = replace(
         conduct, rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)), schedule=Schedule(0, 0), stop_at=None
     )
@@ -106,7 +106,7 @@ class Understudy(Inline):
     def _train(
         self, study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, _: bool
     ) -> Trained:
-        """The result for the first device of whom the same was asked, with this one's number of examples."""
+        """The result of the first device that got the same request, with this one's number of examples."""
         if round != self.round:  # what belongs to earlier rounds is never asked for again
             self.round = round
             self.known.clear()

@@ -55,7 +55,7 @@ class Times:
 
 
 def time_to(replayed: Replayed, target: Target, rounds: int) -> float | None:
-    """When a run of so many rounds reached it; see Times."""
+    """When a run of the given number of rounds reached it; see Times."""
     ended = replayed.failure is not None or len(replayed.rows) < rounds
     found = to_target(replayed.rows[: replayed.unknown], target)
     if found is not None:
@@ -64,8 +64,9 @@ def time_to(replayed: Replayed, target: Target, rounds: int) -> float | None:
 
 
 def time_of(replayed: Replayed, rounds: int) -> float | None:
-    """When it had played so many rounds; None if it did not come so far."""
-    return float(replayed.rows[rounds - 1]["time_s"]) if 0 < rounds <= len(replayed.rows) else None
+    """When the given number of rounds had been played; None if it ended before, or with the failures of the last."""
+    failed = replayed.failure is not None and len(replayed.rows) <= rounds
+    return float(replayed.rows[rounds - 1]["time_s"]) if 0 < rounds <= len(replayed.rows) and not failed else None
 
 
 def assumed(replayed: Replayed, target: Target | None) -> bool:
@@ -117,7 +118,7 @@ def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
 
 @dataclass(frozen=True)
 class Note:
-    """What is to be said of one replay."""
+    """A remark on one replay."""
 
     label: str
     seed: int

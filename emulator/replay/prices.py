@@ -146,7 +146,7 @@ class Prices:
         return self._sizes("up", name, round)
 
     def _sizes(self, way: str, name: str, round: int) -> Sizes:
-        """As recorded; else those of most others in this round, of whom the same is asked."""
+        """As recorded; else the most frequent ones of this round, in which all others got the same request."""
         written = self.script.rounds[round]
         said = _sent(written.parts.get(name, NO_PART), way)
         if said is not None:

@@ -50,7 +50,7 @@ Down = Annotated[
 Up = Annotated[list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one, or one each.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: told from content."),
+    typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: recognised by content."),
 ]
 Anyway = Annotated[
     bool,

@@ -70,6 +70,13 @@ def test_a_run_that_would_have_gone_on_may_yet_reach_its_target():
     assert time_to(rows, GOAL, 2) == math.inf
 
 
+def test_a_replay_that_ended_with_failed_rounds_has_no_time_for_all_rounds():
+    rows = (3.0, None), (5.0, None), (8.0, None)
+    assert time_of(replayed(*rows, failure="3 rounds in a row failed"), 3) is None
+    assert time_of(replayed(*rows, failure="3 rounds in a row failed"), 2) == 5.0
+    assert time_of(replayed(*rows), 3) == 8.0
+
+
 def test_a_time_is_assumed_if_the_target_is_reached_after_the_parting():
     """Of a time before it, --anyway assumes nothing."""
     assert not result_of(replayed((3.0, 0.6), (7.0, 0.7), parting=Parting(1, "")), [GOAL], 2).guesses
