@@ -11,10 +11,11 @@ from typing import Any
 from devices.device import Device
 from devices.presence import Presence
 from emulator.forecast.price import Kind, price, weights
-from emulator.forecast.rehearsal import Rehearsal, enough, rehearse
+from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.play.conduct import Conduct
 from emulator.record.record import Line
 from emulator.study.build import study_of
+from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run
 from scenarios.build import plugins
 from scenarios.build.roster import Made
@@ -67,7 +68,8 @@ def catalogue(scenario: Scenario) -> list[Known]:
     taken = {name: _taken(name, kind, scenario) for name, kind in kinds.items()}
     refused = {name: _refusal(Entry(key=name, options=said, name=name), scenario) for name, said in taken.items()}
     entries = tuple(Entry(key=n, options=said, name=n) for n, said in taken.items() if not refused[n])
-    costs = _costs(entries, BASELINE, scenario)
+    costs, failing = _costs(entries, BASELINE, scenario)
+    refused |= failing
     return [
         Known(name, name, about(kind), options(kind), taken[name], costs.get(name), refused[name])
         for name, kind in kinds.items()
@@ -84,7 +86,7 @@ def chosen(scenario: Scenario) -> list[Known]:
             name = f"plain-{name}"
         plain = Entry(key=BASELINE, options={}, name=name)
         entries = (plain, *entries)
-    costs = _costs(entries, plain.name, scenario)
+    costs, failing = _costs(entries, plain.name, scenario)
     kinds = {entry.key: plugins.kind(entry.key) for entry in entries}
     return [
         Known(
@@ -93,27 +95,33 @@ def chosen(scenario: Scenario) -> list[Known]:
             about(kinds[entry.key]),
             options(kinds[entry.key]),
             entry.options,
-            costs[entry.name],
-            "",
+            costs.get(entry.name),
+            failing.get(entry.name, ""),
         )
         for entry in entries
     ]
 
 
-def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> dict[str, Cost]:
-    """By label: rounds in which all who are asked answer."""
+def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
+    """By label: rounds in which all who are asked answer; and why there is no cost, if its own code fails."""
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
+    study, failing = sound(study, seed)
     study = replace(study, fleet=Made(study.fleet, partial(_on_line, study.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
     kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
     rounds, _ = enough(kinds, conduct.rules)
-    found = {label: rehearse(study, Run(label, seed), conduct, rounds) for label in study.algorithms}
+    found = {}
+    for label in study.algorithms:
+        try:
+            found[label] = rehearse(study, Run(label, seed), conduct, rounds)
+        except Faulty as fault:
+            failing[label] = str(fault)
     means = {label: _Mean.of(rehearsal, conduct.rules.max, kinds[label]) for label, rehearsal in found.items()}
-    sums = {label: algorithm.sums_only for label, algorithm in study.algorithms.items()}
-    return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}
+    sums = {label: study.algorithms[label].sums_only for label in means}
+    return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}, failing
 
 
 def _on_line(fleet: Mapping[str, Device], name: str) -> Device:

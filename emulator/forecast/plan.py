@@ -15,7 +15,7 @@ from emulator.forecast.groups import Group, absent, groups_of, too_large, too_sh
 from emulator.forecast.host import measured
 from emulator.forecast.memory import largest
 from emulator.forecast.price import Price, margin, price, weights, work
-from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse
+from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
@@ -23,7 +23,7 @@ from emulator.pricing.memory import Footprint
 from emulator.results.caveats import unmetered
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run, message_sizes
+from emulator.study.jobs import Run
 from emulator.study.study import Study
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import by_group
@@ -70,7 +70,7 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
     check_deadline(study, scenario)
-    study, broken = _sound(study, seed)
+    study, broken = sound(study, seed)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
     kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
     rounds, unseen = enough(kinds, conduct.rules)
@@ -119,24 +119,6 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
             *too_short(groups, study.placed(seed).loops.most(span)),
         ],
     )
-
-
-def _sound(study: Study, seed: int) -> tuple[Study, dict[str, str]]:
-    """The study without the algorithms whose own code fails before any round, and why each of these does.
-
-    Raises BadScenario if all do.
-    """
-    failing = {}
-    for label, algorithm in study.algorithms.items():
-        try:
-            algorithm.round_kind(0)
-            message_sizes(study, Run(label, seed))
-        except Faulty as fault:
-            failing[label] = str(fault)
-    left = {label: algorithm for label, algorithm in study.algorithms.items() if label not in failing}
-    if not left:
-        raise BadScenario(next(iter(failing.values())))
-    return replace(study, algorithms=left), failing
 
 
 def _rehearsed(study: Study, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:

@@ -27,13 +27,14 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.record import Line, read_lines
-from emulator.study.guarded import Guarded
-from emulator.study.jobs import Run, Trained, combine, request, train
+from emulator.study.guarded import Faulty, Guarded
+from emulator.study.jobs import Run, Trained, combine, message_sizes, request, train
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
 from network.wire import payload
 from network.wire.payload import NOTHING
 from scenarios.build.roster import Made
+from scenarios.text.faults import BadScenario
 
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
 REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
@@ -83,6 +84,24 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
         raise outcome.fault
     down, up, kept = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))
     return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
+
+
+def sound(study: Study, seed: int) -> tuple[Study, dict[str, str]]:
+    """The study without the algorithms whose own code fails before any round, and why each of these does.
+
+    Raises BadScenario if all do.
+    """
+    failing = {}
+    for label, algorithm in study.algorithms.items():
+        try:
+            algorithm.round_kind(0)
+            message_sizes(study, Run(label, seed))
+        except Faulty as fault:
+            failing[label] = str(fault)
+    left = {label: algorithm for label, algorithm in study.algorithms.items() if label not in failing}
+    if not left:
+        raise BadScenario(next(iter(failing.values())))
+    return replace(study, algorithms=left), failing
 
 
 class Understudy(Inline):

@@ -251,3 +251,9 @@ def test_one_that_fails_before_any_round_takes_no_other_with_it(fedlapse, tmp_pa
     assert (checked.returncode, checked.stderr.count("\n")) == (2, 1)
     plan = json.loads(checked.stdout)
     assert (list(plan["failing"]), list(plan["prices"])) == (["mine"], ["fedavg"])
+    listed = fedlapse("algorithms", "small.yaml", "--format", "json")
+    assert listed.returncode == 0
+    known = {one["name"]: one for one in json.loads(listed.stdout)}
+    assert known["fedavg"]["cost"]["down"] == 1
+    assert known["mine"]["cost"] is None
+    assert known["mine"]["why_not"].startswith("mine")
