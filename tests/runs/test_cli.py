@@ -143,7 +143,8 @@ def test_a_truncated_data_file_is_named(fedlapse, tmp_path, shared_data, monkeyp
     monkeypatch.setenv("FEDLAPSE_DATA", str(tmp_path))
     done = fedlapse("check", "fedcl-mnist")
     assert "mnist" in refused(done)
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("fedlapse: fedcl-mnist:")  # with its line
+    assert " data: " in done.stderr.splitlines()[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"- 1\n", b"\xff\xfe\x00", b"a: &a [*a]\n", b"name: [\n", b"\x00"], ids=repr)
