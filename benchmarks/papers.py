@@ -51,7 +51,8 @@ did a ratio of ∞. [low, high] are the extremes of the seeds; with 3 of them th
 small settings' learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so
 the counts favour the algorithms that were easiest to tune. Settings whose small versions are one and the same
 experiment are shown and counted once, beside the numbers of the first of them. Without `--small` the same files are
-the papers' own settings.
+the papers' own settings. The papers say nothing of networks, so all settings have `network: {model: ideal}`
+(latency, then size over rate).
 """
 
 

@@ -101,6 +101,15 @@ def numbers(scenario: Scenario) -> list[tuple[str, float | None, float | None, f
 
 
 @each_file
+def test_a_setting_does_not_depend_on_what_is_the_default(file):
+    """FedCL's text has the identity, which is no default here, and none of the papers has a network."""
+    scenario = load(str(file))
+    assert scenario.network.model == "ideal"
+    options = [entry.options for entry in scenario.algorithms if entry.key == "fedcl"]
+    assert all(option.get("fallback") or option.get("preset", "none") != "none" for option in options)
+
+
+@each_file
 def test_its_comment_says_what_the_text_leaves_open(file):
     first = file.read_text(encoding="utf-8").splitlines()[0]
     assert first == "# yaml-language-server: $schema=../scenario.schema.json"

@@ -78,6 +78,13 @@ def test_rounds_in_which_every_reply_was_refused_are_counted() -> None:
     assert "in 2 of 3 rounds every reply was refused" in warned.text
 
 
+def test_one_reply_that_counts_makes_the_refusals_of_a_round_no_divergence() -> None:
+    rows = run([0.5, 0.5], refused=[2, 2])
+    for row in rows:
+        row["counted"] = 1
+    assert kinds(rows) == []
+
+
 def test_refusals_for_want_of_memory_are_no_divergence() -> None:
     rows = run([0.5, 0.5], refused=[4, 4])
     for row in rows:
