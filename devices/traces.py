@@ -55,7 +55,7 @@ class Log:
 
 
 def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """The phones of a file of either format, which its first entry shows; `needs` as in read_states.
+    """The phones of a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
 
     Raises BadLog.
     """
@@ -69,28 +69,11 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
     return tuple(_behaviour(name, client, entry) for client, entry in table.items())
 
 
-def read_behaviour(path: str | Path) -> tuple[Log, ...]:
-    """FedScale's client_behave_trace, pickle or JSON: {client: {active: [s], inactive: [s], finish_time: s, ...}}.
-
-    A client is online from active[i] to inactive[i], at t modulo finish_time.  Raises BadLog.
-    """
-    name = str(path)
-    return tuple(_behaviour(name, client, entry) for client, entry in _table(name).items())
-
-
-def read_states(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """FLASH's state_traces, JSON or pickle: {phone: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}}.
-
-    A phone is eligible while all that `needs` names is known of it, by default that it is locked, charging and on
-    Wi-Fi (and that it is not off in any case); before the first and after the last event nothing is known.  Seconds
-    count from midnight of the log's first day, and the period is whole days, so that the hour of the day stays what it
-    was.  Raises BadLog.
-    """
-    name = str(path)
-    return tuple(_states(name, phone, entry, needs) for phone, entry in _table(name).items())
-
-
 def _behaviour(name: str, client: str, entry: object) -> Log:
+    """FedScale's client_behave_trace, of one client: {active: [s], inactive: [s], finish_time: s, ...}.
+
+    It is online from active[i] to inactive[i], at t modulo finish_time.
+    """
     who = f"client {_shown(client)}"
     if not isinstance(entry, dict) or not {"active", "inactive", "finish_time"} <= entry.keys():
         raise _bad(name, f"{who} is not a mapping with active, inactive and finish_time")
@@ -111,6 +94,12 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
 
 
 def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log:
+    """FLASH's state_traces, of one phone: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
+
+    It is eligible while all that `needs` names is known of it, by default that it is locked, charging and on Wi-Fi (and
+    that it is not off in any case); before the first and after the last event nothing is known.  Seconds count from
+    midnight of the log's first day, and the period is whole days, so that the hour of the day stays what it was.
+    """
     messages = entry.get("messages") if isinstance(entry, dict) else None
     if not isinstance(messages, str):
         raise _bad(name, f"phone {_shown(phone)} is not a mapping with a text of messages")

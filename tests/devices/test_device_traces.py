@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from devices.traces import BadLog, Log, read_behaviour, read_states
+from devices.traces import BadLog, Log, read
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def states(*events: str):
 
 @pytest.mark.parametrize("pickled", [False, True])
 def test_fedscales_behaviour_is_pairs_of_active_and_inactive(file, pickled) -> None:
-    (log,) = read_behaviour(file(behaviour([0, 50, 60], [20, 50, 70]), pickled))
+    (log,) = read(file(behaviour([0, 50, 60], [20, 50, 70]), pickled))
     assert log == Log("1", ((0, 20), (60, 70)), 100)
 
 
@@ -51,24 +51,24 @@ def test_a_phone_is_eligible_while_locked_charging_and_on_wifi(file, pickled) ->
         "2020-01-03 05:00:00\tbattery_charged_on",
         "2020-01-03 06:00:00\tphone_off",
     )
-    (log,) = read_states(file(events, pickled))
+    (log,) = read(file(events, pickled))
     hours = [(begin / 3600, end / 3600) for begin, end in log.on]  # since midnight of the first day
     assert hours == [(22 + 1 / 3, 25), (25.5, 26), (27, 28), (29, 30)]
     assert log.period == 2 * 86400
 
 
 def test_what_was_not_seen_is_not_eligible(file) -> None:
-    (log,) = read_states(file(states("2020-01-02 10:00:00\tscreen_lock", "2020-01-02 11:00:00\twifi")))
+    (log,) = read(file(states("2020-01-02 10:00:00\tscreen_lock", "2020-01-02 11:00:00\twifi")))
     assert log.on == ()
     events = states(*(f"2020-01-02 10:00:00\t{event}" for event in ("screen_lock", "wifi", "battery_charged_on", "9%")))
-    assert read_states(file(events))[0].on == ()  # the log ends at that instant
+    assert read(file(events))[0].on == ()  # the log ends at that instant
     events = states(*events["681"]["messages"].split("\n"), "2020-01-02 12:00:00\t10%")
-    assert read_states(file(events))[0].on == ((36000, 43200),)
+    assert read(file(events))[0].on == ((36000, 43200),)
 
 
 @pytest.mark.parametrize("offset", [0.0, 33.3, 99.9, 12345.6])
 def test_presence_at_a_time_is_that_of_the_time_modulo_the_period(file, offset) -> None:
-    (log,) = read_behaviour(file(behaviour([3, 60], [20, 70])))
+    (log,) = read(file(behaviour([3, 60], [20, 70])))
     presence = log.presence(offset)
     for t in range(500):
         place = (t + 0.5 + offset) % 100
@@ -76,14 +76,15 @@ def test_presence_at_a_time_is_that_of_the_time_modulo_the_period(file, offset) 
 
 
 def test_a_phone_that_was_never_eligible_is_never_on_line(file) -> None:
-    (log,) = read_states(file(states("2020-01-02 10:00:00\twifi", "2020-01-02 11:00:00\tscreen_on")))
+    (log,) = read(file(states("2020-01-02 10:00:00\twifi", "2020-01-02 11:00:00\tscreen_on")))
     assert log.presence().next_on(0) == math.inf
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"1": 5}, "client '1' is not a mapping with active, inactive and finish_time"),
+        ({"1": 5}, "is neither FedScale's behaviour trace, with `active`, nor FLASH's states, with `messages`"),
+        ({"1": {"active": []}}, "client '1' is not a mapping with active, inactive and finish_time"),
         (behaviour([0], []), "client '1' needs two lists of equal length, active and inactive"),
         (behaviour([5], [4]), "client '1' is active from 5.0 to 4.0 s, after 0.0 and in a period of 100.0"),
         (behaviour([0, 10], [20, 30]), "client '1' is active from 10.0 to 30.0 s, after 20.0 and in a period of 100.0"),
@@ -97,7 +98,7 @@ def test_a_phone_that_was_never_eligible_is_never_on_line(file) -> None:
 def test_a_wrong_behaviour_is_said(file, value, said) -> None:
     path = file(value)
     with pytest.raises(BadLog) as error:
-        read_behaviour(path)
+        read(path)
     assert str(error.value).startswith(f"{path}: {said}")
 
 
@@ -117,5 +118,5 @@ def test_a_wrong_behaviour_is_said(file, value, said) -> None:
 def test_a_wrong_log_is_said(file, value, said) -> None:
     path = file(value)
     with pytest.raises(BadLog) as error:
-        read_states(path)
+        read(path)
     assert str(error.value).startswith(f"{path}: {said}")

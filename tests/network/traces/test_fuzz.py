@@ -42,7 +42,7 @@ def tried(path: Path) -> None:
     asks = [recognise, replayed, lambda p: replayed(p, direction="up"), lambda p: replayed(p, direction="down")]
     asks += [lambda p, name=name: replayed(p, format=name, direction="down") for name in FORMATS]
     asks += [lambda p: fedscale.read(str(p), p.read_bytes()), lambda p: flash.read(str(p), p.read_bytes())]
-    asks += [devices_traces.read_behaviour, devices_traces.read_states]
+    asks += [devices_traces.read]
     for ask in asks:
         said = str(path)
         try:
@@ -269,7 +269,7 @@ def test_a_pickle_runs_nothing(tmp_path, monkeypatch, protocol) -> None:
     with pytest.raises(BadTrace, match="GLOBAL at byte .*; only plain values are read"):
         recognise("x")
     with pytest.raises(devices_traces.BadLog, match="GLOBAL at byte .*; only plain values are read"):
-        devices_traces.read_behaviour("x")
+        devices_traces.read("x")
     assert not Path("touched").exists()
 
 
