@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from emulator.forecast.price import Parts, Price
+from emulator.record.events import Closed, Event, Opened
 from emulator.results.units import rounded_up
 
 FATES = ("late", "lost", "refused")  # of a reply that is not counted
@@ -132,12 +132,12 @@ def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
     )
 
 
-def longest(events: Iterable[Mapping[str, Any]]) -> float | None:
+def longest(events: Iterable[Event]) -> float | None:
     """Seconds from opening to close of the longest round that did not fail, rounded up to two digits."""
     opened, lengths = 0.0, []
-    for line in events:
-        if line["event"] == "open":
-            opened = line["t"]
-        if line["event"] == "close" and line["reason"] != "too_few":
-            lengths.append(line["t"] - opened)
+    for event in events:
+        if isinstance(event, Opened):
+            opened = event.t
+        if isinstance(event, Closed) and not event.failed:
+            lengths.append(event.t - opened)
     return rounded_up(max(lengths)) if any(lengths) else None

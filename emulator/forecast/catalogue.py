@@ -13,7 +13,7 @@ from devices.presence import Presence
 from emulator.forecast.price import Kind, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.play.conduct import Conduct
-from emulator.record.record import Line
+from emulator.record.events import ComputeStarted, Event, ServerStarted
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import Run
@@ -196,13 +196,13 @@ def _cost(of: _Mean, baseline: _Mean, sums_only: bool) -> Cost:
     )
 
 
-def _flops(events: Sequence[Line], shares: Mapping[int, float]) -> tuple[float, float]:
+def _flops(events: Sequence[Event], shares: Mapping[int, float]) -> tuple[float, float]:
     """FLOPs of a mean round, weighed by `shares`: of all its devices, and of the server."""
     device = server = 0.0
-    for line in events:
-        share = shares.get(line["round"], 0.0)
-        if line["event"] == "compute.start":
-            device += share * sum(line["phases"].values())
-        if line["event"] == "server.start":
-            server += share * line["flops"]
+    for event in events:
+        share = shares.get(event.round, 0.0)
+        if isinstance(event, ComputeStarted):
+            device += share * sum(event.phases.values())
+        if isinstance(event, ServerStarted):
+            server += share * event.flops
     return device, server

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from algorithms.algorithm import Phase
 from emulator.forecast.host import TIMERS, Host
@@ -13,6 +12,7 @@ from emulator.forecast.price import Price
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
+from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.study.study import Study
 from scenarios.build.roster import sample
 from scenarios.schema.scenario import Scenario
@@ -79,8 +79,8 @@ def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> 
     All devices that a round asks train at once, spread over the workers.
     """
     in_turn = math.ceil(asked / host.workers)
-    starts = (line for found in rehearsals for line in found.events if line["event"] == "compute.start")
-    jobs = ((sum(line["seconds"].values()), in_turn * _training(host, line)) for line in starts)
+    starts = (event for found in rehearsals for event in found.events if isinstance(event, ComputeStarted))
+    jobs = ((sum(start.seconds.values()), in_turn * _training(host, start)) for start in starts)
     return _keeps(jobs)
 
 
@@ -91,18 +91,18 @@ def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
     """
     jobs = []
     for found in rehearsals:
-        trainings = [_training(host, line) for line in found.events if line["event"] == "compute.start"]
+        trainings = [_training(host, event) for event in found.events if isinstance(event, ComputeStarted)]
         wait = max(trainings, default=0.0) if any(row["late"] for row in found.rows) else 0.0
-        for line in found.events:
-            if line["event"] == "server.start":
-                own = found.combining if line["what"] == "combine" else line["flops"] / host.flops_per_s
-                jobs.append((sum(line["seconds"].values()), own + wait))
+        for event in found.events:
+            if isinstance(event, ServerStarted):
+                own = found.combining if event.what == "combine" else event.flops / host.flops_per_s
+                jobs.append((sum(event.seconds.values()), own + wait))
     return _keeps(jobs)
 
 
-def _training(host: Host, start: Mapping[str, Any]) -> float:
+def _training(host: Host, start: ComputeStarted) -> float:
     """Seconds that it really takes here."""
-    return float(sum(start["phases"].values())) / host.flops_per_s
+    return sum(start.phases.values()) / host.flops_per_s
 
 
 def _keeps(jobs: Iterable[tuple[float, float]]) -> float:

@@ -20,6 +20,7 @@ from emulator.forecast.shared import SharedLink, shared_links
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
+from emulator.record.events import Refused
 from emulator.results.caveats import unmetered
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
@@ -141,7 +142,7 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
     """Why no round of it succeeds, if none does."""
     if not all(row["failed"] for row in found.rows):
         return None
-    refused = [str(line["why"]) for line in found.events if line["event"] == "refused"]
+    refused = [event.why for event in found.events if isinstance(event, Refused)]
     return found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]])
 
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from math import sqrt
 from typing import Any
 
+from emulator.record.events import ComputeStarted, Event
+
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
 Kind = Callable[[int], str]  # of a round, by its number: see Algorithm.round_kind
@@ -181,16 +183,16 @@ def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind
     return STUDENT.get(free, 2.2) * sqrt(variance * spread) / whole
 
 
-def work(events: Iterable[Mapping[str, Any]], shares: Mapping[int, float]) -> Parts:
+def work(events: Iterable[Event], shares: Mapping[int, float]) -> Parts:
     """By device: the compute seconds that are declared for one of its rounds, the mean weighed as `weights` does."""
-    begun: dict[tuple[int, str], Mapping[str, Any]] = {}
-    for line in events:
-        if line["event"] == "compute.start":
-            begun.setdefault((line["round"], line["device"]), line)  # what follows goes on with it
+    begun: dict[tuple[int, str], ComputeStarted] = {}
+    for event in events:
+        if isinstance(event, ComputeStarted):
+            begun.setdefault((event.round, event.device), event)  # what follows goes on with it
     sums: dict[str, list[float]] = {}
-    for (number, device), line in begun.items():
+    for (number, device), start in begun.items():
         share = shares.get(number, 0.0)
         total = sums.setdefault(device, [0.0, 0.0])
-        total[0] += share * sum(line["seconds"].values())
+        total[0] += share * sum(start.seconds.values())
         total[1] += share
     return {device: seconds / share for device, (seconds, share) in sums.items() if share}

@@ -26,7 +26,8 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
-from emulator.record.record import Line, read_lines
+from emulator.record.events import Event, events_of
+from emulator.record.record import read_lines
 from emulator.study.guarded import Faulty, Guarded
 from emulator.study.jobs import Run, Trained, combine, message_sizes, request, train
 from emulator.study.study import Held, Split, Study
@@ -50,7 +51,7 @@ class Rehearsal:
     """The first rounds of a run, as they will be, and what passed through the hands of the devices."""
 
     rows: Sequence[Row]  # as in rounds.jsonl, without metrics
-    events: Sequence[Line]  # as in events.jsonl, but digests mean nothing
+    events: Sequence[Event]  # as in events.jsonl, but digests mean nothing
     failure: str | None  # why it could not go on
     downloaded: Mapping[str, int]  # bytes of tensors by kind in the largest download,
     uploaded: Mapping[str, int]  # in the largest upload,
@@ -79,7 +80,7 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
     understudy = Understudy(study, run)
     with tempfile.TemporaryDirectory(prefix="fedlapse-") as folder:
         outcome = asyncio.run(run_virtual(study, run, short, understudy, Path(folder)))
-        events = list(read_lines(Path(folder) / "events.jsonl"))
+        events = list(events_of(read_lines(Path(folder) / "events.jsonl")))
     if outcome.fault:
         raise outcome.fault
     down, up, kept = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))

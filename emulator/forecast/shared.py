@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.record.events import TransferStarted
 from emulator.study.links import LinksAtOffsets
 from emulator.study.study import Study
 from network.links.rate import mean
@@ -72,12 +73,11 @@ def _loads(
     nbytes: defaultdict[tuple[Direction, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[Direction, str], float] = defaultdict(float)
     links = _links(placed)
-    ways: dict[str, Direction] = {"down.start": "down", "up.start": "up"}
-    for line in found.events:
-        way, share = ways.get(line["event"]), shares.get(line["round"], 0.0)
-        if way is None or not share:
+    for event in found.events:
+        share = shares.get(event.round, 0.0)
+        if not isinstance(event, TransferStarted) or not share:
             continue
-        size, link = share * (sum(line["bytes"].values()) - line.get("from", 0)), placed.links[line["device"]]
+        way, size, link = event.way, share * event.nbytes, placed.links[event.device]
         for name in _path(links[way], link.via):
             shared = links[way][name]
             nbytes[way, name] += size

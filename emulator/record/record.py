@@ -31,6 +31,23 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from emulator.record.call import Call
+from emulator.record.events import (
+    CameBack,
+    Closed,
+    ComputeCut,
+    ComputeEnded,
+    ComputeStarted,
+    Event,
+    Opened,
+    Refused,
+    ServerEnded,
+    ServerStarted,
+    TransferCut,
+    TransferEnded,
+    TransferStarted,
+    Way,
+    WentOff,
+)
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import named
@@ -73,14 +90,14 @@ class Record:
 
     def open(self, round: int, asked: Sequence[str], model: str) -> float:
         self.trips.update({Call(device, round): Trip() for device in asked})
-        return self._write("open", round=round, asked=list(asked), model=model)
+        return self._write(Opened(self.now(), round, list(asked), model))
 
     def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
-        return self._write("close", round=round, reason=reason, counted=list(counted))
+        return self._write(Closed(self.now(), round, reason, list(counted)))
 
     def start(
         self,
-        direction: str,
+        direction: Way,
         call: Call,
         sizes: Mapping[str, int],
         reply_to: int | None,
@@ -89,29 +106,26 @@ class Record:
         since: int = 0,
     ) -> None:
         """`setup`: seconds of round trips beyond the way itself; `since`: the byte with which it goes on."""
-        further: dict[str, Any] = {"setup": setup} if setup > 0 else {}
-        if headers:
-            further["wire"] = sum(sizes.values()) - since + headers
-        if since:
-            further["from"] = since
-        t = self._device(f"{direction}.start", call, bytes=dict(sizes), reply_to=reply_to, **further)
+        wire = sum(sizes.values()) - since + headers if headers else None
+        started = self.now(), call.round, call.device, direction, sizes, reply_to, setup, wire, since
+        t = self._write(TransferStarted(*started))
         trip = self.trips[call]
         if before := getattr(trip, direction):
             trip.earlier.append((direction, before))
         setattr(trip, direction, Transfer(t, sizes, t, setup=setup, since=since))
         trip.busy = True
 
-    def end(self, direction: str, call: Call) -> None:
-        t = self._device(f"{direction}.end", call)
+    def end(self, direction: Way, call: Call) -> None:
+        t = self._write(TransferEnded(self.now(), call.round, call.device, direction))
         trip = self.trips[call]
         transfer: Transfer = getattr(trip, direction)
         trip.busy = direction == "down"
         transfer.stop, transfer.whole = t, True
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
-    def cut(self, direction: str, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
+    def cut(self, direction: Way, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
         """`then`: it will `resume` or `restart`."""
-        t = self._device(f"{direction}.cut", call, bytes=nbytes, why=why, **_then(then))
+        t = self._write(TransferCut(self.now(), call.round, call.device, direction, nbytes, why, then))
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
         transfer.kept, transfer.vain = then == "resume", then == "restart"
@@ -123,17 +137,15 @@ class Record:
             self._say(self.works, self.ledger.device(call.device, call.round, duty))
 
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
-        further: dict[str, Any] = {"jitter": bill.jitter} if bill.jitter else {}
-        if bill.throttled != 1:
-            further["throttled"] = bill.throttled
-        t = self._device("compute.start", call, phases=bill.flops, seconds=bill.seconds, rate=rate, **further)
+        charged = bill.flops, bill.seconds, rate, bill.jitter, bill.throttled
+        t = self._write(ComputeStarted(self.now(), call.round, call.device, *charged))
         self.trips[call].work.append(Stint(bill, t, t))
 
     def compute_end(self, call: Call, update: str) -> None:
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.share = t, 1.0
         overrun = _overrun(stint.seconds, stint.bill.total_seconds)
-        self._write("compute.end", t, device=call.device, round=call.round, update=update, **overrun)
+        self._write(ComputeEnded(t, call.round, call.device, update, overrun))
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
         """`done`: the share of the work, None for that of its seconds; `then`: it will `pause` or `restart`."""
@@ -143,36 +155,29 @@ class Record:
         planned = stint.bill.total_seconds
         passed = min(1.0, stint.seconds / planned) if planned else 0.0
         stint.share = passed if done is None else done
-        said = {"why": why, **({"done": done} if stint.share != passed else {}), **_then(then)}
-        self._write("compute.cut", t, device=call.device, round=call.round, seconds=stint.seconds, **said)
+        said = done if stint.share != passed else None
+        self._write(ComputeCut(t, call.round, call.device, stint.seconds, why, said, then))
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
         if self.works and bill.pieces:
             self._say(self.works, self.ledger.server(what, round, bill.pieces))
         self.served = bill.total_seconds
-        charged: dict[str, Any] = {
-            "phases": bill.flops,
-            "seconds": bill.seconds,
-            "flops": bill.total_flops,
-            "rate": rate,
-        }
-        self.began = self._write("server.start", round=round, what=what, **charged)
+        charged = bill.flops, bill.seconds, bill.total_flops, rate
+        self.began = self._write(ServerStarted(self.now(), round, what, *charged))
         return self.began
 
     def server_end(self, round: int, what: str, model: str) -> float:
         t = self.now()
-        return self._write(
-            "server.end", t, round=round, what=what, model=model, **_overrun(t - self.began, self.served)
-        )
+        return self._write(ServerEnded(t, round, what, model, _overrun(t - self.began, self.served)))
 
     def refused(self, call: Call, why: str) -> None:
-        self._device("refused", call, why=why)
+        self._write(Refused(self.now(), call.round, call.device, why))
 
     def off(self, call: Call) -> None:
-        self._device("off", call)
+        self._write(WentOff(self.now(), call.round, call.device))
 
     def on(self, call: Call) -> None:
-        self._device("on", call)
+        self._write(CameBack(self.now(), call.round, call.device))
 
     def row(self, row: Mapping[str, Any]) -> None:
         """One round, ended; everything before it is now safe from a crash of this process."""
@@ -188,15 +193,11 @@ class Record:
             if file and not file.closed:
                 self._attempt(file, partial(_close, file))
 
-    def _device(self, event: str, call: Call, **details: Any) -> float:
-        return self._write(event, device=call.device, round=call.round, **details)
-
-    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
+    def _write(self, event: Event) -> float:
         """Writes a line; its time.  Whoever counts seconds counts from these: a real clock has moved on since."""
-        t = self.now() if t is None else t
         if self.events:
-            self._say(self.events, ({"t": t, "event": event, **details},))
-        return t
+            self._say(self.events, (event.plain,))
+        return event.t
 
     def _say(self, to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
         if not to.closed and not self.unwritten:  # after a second Ctrl-C tasks still unwind
@@ -228,15 +229,10 @@ def _close(file: TextIO) -> None:
         os.fsync(file.fileno())
 
 
-def _then(then: str | None) -> dict[str, Any]:
-    """How something that was cut goes on; nothing where it does not."""
-    return {"then": then} if then else {}
-
-
-def _overrun(passed: float, charged: float) -> dict[str, Any]:
-    """By how many seconds work outlasted its charge; nothing where that is rounding."""
+def _overrun(passed: float, charged: float) -> float:
+    """By how many seconds work outlasted its charge; 0 where that is rounding."""
     late = passed - charged
-    return {"overrun": late} if late > 1e-6 * charged + 1e-9 else {}
+    return late if late > 1e-6 * charged + 1e-9 else 0.0
 
 
 def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:

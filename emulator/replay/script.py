@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from emulator.record.events import (
+    Closed,
+    ComputeEnded,
+    ComputeStarted,
+    Event,
+    OfDevice,
+    Opened,
+    Refused,
+    ServerEnded,
+    ServerStarted,
+    TransferStarted,
+    event_of,
+)
 from emulator.record.record import Line, read_lines
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces, Works
@@ -151,60 +164,50 @@ class _Reader:
     def read(self, lines: Iterable[Line]) -> list[Written]:
         for number, line in enumerate(lines, 1):
             try:
-                self._take(line)
+                self._take(event_of(line))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError):
                 raise ValueError(
                     f"{self.folder / 'events.jsonl'}:{number} is not as `fedlapse run` writes it"
                 ) from None
         return self.rounds
 
-    def _take(self, line: Line) -> None:
-        event, number = line["event"], int(line["round"])
-        if event == "open":
-            if number != len(self.rounds):
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Opened):
+            if event.round != len(self.rounds):
                 raise ValueError("rounds follow one another")
-            asked = tuple(line["asked"])
-            self.rounds.append(Written(number, asked, line["model"], parts={name: Part() for name in asked}))
+            asked = tuple(event.asked)
+            self.rounds.append(Written(event.round, asked, event.model, parts={name: Part() for name in asked}))
             return
-        written = self.rounds[number]
-        if event == "close":
-            written.counted, written.closed = tuple(line["counted"]), True
-        elif event.startswith("server"):
-            self._server(written, line)
-        else:
-            self._device(written, written.parts[line["device"]], line)
+        written = self.rounds[event.round]
+        match event:
+            case Closed():
+                written.counted, written.closed = tuple(event.counted), True
+            case ServerStarted():
+                written.server[event.what] = Served(_bill(event, self.works.server(event.what, written.number)))
+            case ServerEnded():
+                written.server[event.what].model = event.model
+            case _:
+                self._device(written, written.parts[event.device], event)
 
-    def _server(self, written: Written, line: Line) -> None:
-        what = line["what"]
-        if line["event"] == "server.start":
-            written.server[what] = Served(_bill(line, self.works.server(what, written.number)))
-        else:
-            written.server[what].model = line["model"]
-
-    def _device(self, written: Written, part: Part, line: Line) -> None:
-        match line["event"]:
-            case "down.start":
-                part.down = line["bytes"]
-                part.duty = self.works.device(line["device"], written.number)
-            case "up.start":
-                part.up = line["bytes"]
-            case "compute.start" if part.bill is None:  # else it goes on with what it began
-                part.bill = _bill(line, part.duty.pieces if part.duty else ())
-            case "compute.end":
-                part.update = line["update"]
-            case "refused":
-                part.refused = line["why"]
+    def _device(self, written: Written, part: Part, event: OfDevice) -> None:
+        match event:
+            case TransferStarted(way="down"):
+                part.down = event.sizes
+                part.duty = self.works.device(event.device, written.number)
+            case TransferStarted():
+                part.up = event.sizes
+            case ComputeStarted() if part.bill is None:  # else it goes on with what it began
+                bill = _bill(event, part.duty.pieces if part.duty else ())
+                part.bill = replace(bill, jitter=dict(event.jitter), throttled=event.throttled)
+            case ComputeEnded():
+                part.update = event.update
+            case Refused():
+                part.refused = event.why
 
 
-def _bill(line: Line, pieces: Pieces) -> Bill:
+def _bill(start: ComputeStarted | ServerStarted, pieces: Pieces) -> Bill:
     """Its phases in the order in which they were added up, so that their sum is the same to the last bit."""
     order = dict.fromkeys(piece.phase for piece in pieces)
-    if order.keys() != line["seconds"].keys():  # the work of another round: in this one there was none to tell
-        order, pieces = dict.fromkeys(line["seconds"]), ()
-    return Bill(
-        {name: line["phases"][name] for name in order},
-        {name: line["seconds"][name] for name in order},
-        pieces,
-        jitter=line.get("jitter", {}),
-        throttled=line.get("throttled", 1.0),
-    )
+    if order.keys() != start.seconds.keys():  # the work of another round: in this one there was none to tell
+        order, pieces = dict.fromkeys(start.seconds), ()
+    return Bill({name: start.phases[name] for name in order}, {name: start.seconds[name] for name in order}, pieces)

@@ -9,6 +9,7 @@ from typing import Any
 
 import altair as alt
 
+from emulator.record.events import Refused
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
@@ -63,8 +64,8 @@ def _whys(runs: Runs, events: Events) -> Iterator[str]:
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
             if any(row["refused"] for row in rows):
-                said = (line for line in events(label, seed) if line["event"] == "refused")
-                yield from (str(line["why"]).removeprefix(f"{line['device']} refuses: ") for line in said)
+                said = (Refused.of(line) for line in events(label, seed) if line["event"] == "refused")
+                yield from (each.why.removeprefix(f"{each.device} refuses: ") for each in said)
 
 
 def usage(runs: Runs) -> Figure | None:

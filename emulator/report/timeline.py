@@ -8,6 +8,22 @@ from typing import Any
 
 import altair as alt
 
+from emulator.record.events import (
+    CameBack,
+    Closed,
+    ComputeCut,
+    ComputeEnded,
+    ComputeStarted,
+    Event,
+    Opened,
+    ServerEnded,
+    ServerStarted,
+    TransferCut,
+    TransferEnded,
+    TransferStarted,
+    WentOff,
+    event_of,
+)
 from emulator.report import palette, rounds
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, natural, table
@@ -59,33 +75,38 @@ def scenes(events: Iterable[Mapping[str, Any]], wanted: set[int]) -> dict[int, S
     for line in events:
         t = line["t"]
         if line["round"] in wanted:
-            _read(found, line)
+            _read(found, event_of(line))
     for scene in found.values():
         for device, what in list(scene.under_way):
             scene.end(device, what, t, False)
     return found
 
 
-def _read(found: dict[int, Scene], line: Mapping[str, Any]) -> None:
-    event, t = line["event"], line["t"]
-    if event == "open":
-        found[line["round"]] = Scene(t, line["asked"])
-        return
-    scene = found.get(line["round"])
+def _read(found: dict[int, Scene], event: Event) -> None:
+    if isinstance(event, Opened):
+        found[event.round] = Scene(event.t, event.asked)
+    scene = found.get(event.round)
     if scene is None:
         return
-    device = line.get("device", SERVER)
-    kind, _, step = event.partition(".")
-    if event == "close":
-        scene.close, scene.closer = t - scene.opened, (line["counted"] or [None])[-1]
-    elif event == "off":
-        scene.begin(device, "off", t)
-    elif event == "on":
-        scene.end(device, "off", t, True)
-    elif step == "start":
-        scene.begin(device, FAMILIES[kind], t)
-    elif step in ("end", "cut"):
-        scene.end(device, FAMILIES[kind], t, step == "end")
+    match event:
+        case Closed():
+            scene.close, scene.closer = event.t - scene.opened, event.counted[-1] if event.counted else None
+        case WentOff():
+            scene.begin(event.device, "off", event.t)
+        case CameBack():
+            scene.end(event.device, "off", event.t, True)
+        case TransferStarted():
+            scene.begin(event.device, FAMILIES[event.way], event.t)
+        case TransferEnded() | TransferCut():
+            scene.end(event.device, FAMILIES[event.way], event.t, isinstance(event, TransferEnded))
+        case ComputeStarted():
+            scene.begin(event.device, FAMILIES["compute"], event.t)
+        case ComputeEnded() | ComputeCut():
+            scene.end(event.device, FAMILIES["compute"], event.t, isinstance(event, ComputeEnded))
+        case ServerStarted():
+            scene.begin(SERVER, FAMILIES["server"], event.t)
+        case ServerEnded():
+            scene.end(SERVER, FAMILIES["server"], event.t, True)
 
 
 def chosen(scene: Scene) -> list[str]:

@@ -5,6 +5,7 @@ import pytest
 from emulator.forecast.breakeven import fewer, longest, sentence, shortage, too_late
 from emulator.forecast.breakeven import ratio as over
 from emulator.forecast.price import first_of_each, margin, price, weights, work
+from emulator.record.events import Closed, ComputeStarted, Opened
 
 
 def row(time, down=4.0, compute=2.0, up=3.0, server=None, wait=1.0, moved=100, **fates):
@@ -114,7 +115,7 @@ def test_a_little_more_is_told_as_more():
 
 
 def started(device, round, **seconds):
-    return {"event": "compute.start", "device": device, "round": round, "seconds": seconds}
+    return ComputeStarted(0.0, round, device, {}, seconds, 1e9, {})
 
 
 def every(n):
@@ -184,7 +185,7 @@ def test_three_times_the_bytes_are_a_cost_however_links_vary():
 
 
 def test_work_is_the_mean_of_what_is_declared_in_the_rounds_that_weigh():
-    lines = [started("a", 0, train=1.0), started("a", 1, train=2.0, fisher=1.0), {"event": "open", "t": 0.0}]
+    lines = [started("a", 0, train=1.0), started("a", 1, train=2.0, fisher=1.0), Opened(0.0, 1, ["a"], "m0")]
     further = [started("a", 2, train=4.0, fisher=1.0), started("b", 1, train=8.0)]
     assert work([*lines, *further], weights(3, 3)) == {"a": 4.0, "b": 8.0}
     assert work([*lines, *further], {1: 0.75, 2: 0.25}) == {"a": 3.5, "b": 8.0}
@@ -229,7 +230,7 @@ def test_a_shortage_says_how_many_come_and_what_would_do():
 
 def test_the_longest_round_is_rounded_up_and_one_that_failed_is_not_asked():
     def played(opened, closed, reason="first"):
-        return [{"event": "open", "t": opened}, {"event": "close", "t": closed, "reason": reason}]
+        return [Opened(opened, 0, ["a"], "m0"), Closed(closed, 0, reason, ["a"])]
 
     assert longest([*played(0.0, 8.0), *played(10.0, 19.21), *played(20.0, 60.0, "too_few")]) == 9.3
     assert longest(played(0.0, 120.0)) == 120.0

@@ -11,6 +11,7 @@ from emulator.forecast.groups import Span
 from emulator.forecast.host import Host
 from emulator.forecast.plan import forecast_of
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.study.build import study_of
 from emulator.study.jobs import Run, message_sizes
 from scenarios.load import build, load
@@ -177,7 +178,7 @@ def test_evaluations_take_time_too(planned):
 
 
 def started(seconds, flops):
-    return {"event": "compute.start", "seconds": {"train": seconds}, "phases": {"train": flops}}
+    return ComputeStarted(0.0, 0, "a", {"train": flops}, {"train": seconds}, 1e9, {})
 
 
 def test_the_speed_up_is_what_the_last_of_those_in_turn_can_keep():
@@ -194,7 +195,7 @@ def test_jobs_that_are_over_at_once_limit_no_speed_up():
 
 def test_a_server_waits_for_one_that_is_late():
     """A combine of 0.1 s here, modelled as 0.01 s; beside a late device's 0.4 s of training it takes 0.5 s."""
-    combine = {"event": "server.start", "what": "combine", "seconds": {"combine": 0.01}, "flops": 1e6}
+    combine = ServerStarted(0.0, 0, "combine", {"combine": 1e6}, {"combine": 0.01}, 1e6, 1e8)
     events = (started(1.0, 4e8), combine)
     quiet, busy = (Rehearsal(({"late": late},), events, None, {}, {}, {}, combining=0.1) for late in (0, 1))
     assert server_speedup(HOST, [quiet]) == pytest.approx(0.01 / 0.1)
@@ -202,7 +203,7 @@ def test_a_server_waits_for_one_that_is_late():
 
 
 def test_a_server_that_computes_before_a_round_takes_its_flops_here():
-    request = {"event": "server.start", "what": "request", "seconds": {"omega": 3.0}, "flops": 2e9}
+    request = ServerStarted(0.0, 0, "request", {"omega": 2e9}, {"omega": 3.0}, 2e9, 1e9)
     assert server_speedup(HOST, [Rehearsal((), (request,), None, {}, {}, {})]) == pytest.approx(3 / 2)
 
 

@@ -64,9 +64,16 @@ def events(line, names):
     t, length, number = line["time_s"] - 4.0, 4.0, line["round"]
     yield {"t": t, "event": "open", "round": number, "asked": names, "model": "m"}
     for name in names:
-        for share, event in ((0, "down.start"), (0.25, "down.end"), (0.25, "compute.start"), (0.5, "compute.end")):
-            yield {"t": t + share * length, "event": event, "round": number, "device": name}
-        yield {"t": t + 0.5 * length, "event": "up.start", "round": number, "device": name}
+        message = {"bytes": {"weights": 90, "frame": 10}, "reply_to": None}
+        work = {"phases": {"train": 1e6}, "seconds": {"train": length / 4}, "rate": 1e6}
+        for share, event, more in (
+            (0, "down.start", message),
+            (0.25, "down.end", {}),
+            (0.25, "compute.start", work),
+            (0.5, "compute.end", {"update": "u"}),
+            (0.5, "up.start", message),
+        ):
+            yield {"t": t + share * length, "event": event, "round": number, "device": name, **more}
         if name != names[0]:
             yield {"t": t + 0.75 * length, "event": "up.end", "round": number, "device": name}
     yield {"t": t + length, "event": "close", "round": number, "reason": "first", "counted": names[1:]}
@@ -219,7 +226,10 @@ def test_a_timeline_has_a_bar_for_each_thing_done_and_says_what_was_cut():
 
 
 def test_what_is_under_way_when_the_record_ends_is_cut_there():
-    told = [*list(events(row(0, 0.5), ["a", "b"]))[:2], {"t": 0.75, "event": "open", "round": 1, "asked": []}]
+    told = [
+        *list(events(row(0, 0.5), ["a", "b"]))[:2],
+        {"t": 0.75, "event": "open", "round": 1, "asked": [], "model": "m"},
+    ]
     assert timeline.scenes(told, {0})[0].bars == [timeline.Bar("a", "download", 0.0, 0.75, False)]
 
 

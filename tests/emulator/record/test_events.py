@@ -1,0 +1,44 @@
+"""What a class reads from a line it writes again, in all forms that records have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator.audit.format import EVENTS
+from emulator.record.events import READERS, event_of
+from emulator.record.record import read_lines
+
+GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_line_that_is_read_is_written_as_it_was(path: Path) -> None:
+    digests = {"model": "m", "update": "u"}  # which golden files leave out
+    for line in read_lines(path):
+        whole = {**line, **{key: digest for key, digest in digests.items() if key in EVENTS[line["event"]]}}
+        assert event_of(whole).plain == whole
+
+
+SELDOM = [
+    {"t": 1.5, "event": "compute.end", "round": 0, "device": "a", "update": "u", "overrun": 0.25},
+    {"t": 1.5, "event": "server.end", "round": 0, "what": "request", "model": "m", "overrun": 0.25},
+    {"t": 1.5, "event": "refused", "round": 0, "device": "a", "why": "weights are not finite"},
+    {"t": 1.5, "event": "compute.cut", "round": 0, "device": "a", "seconds": 1.0, "why": "off", "done": 0.0},
+]
+
+
+@pytest.mark.parametrize("line", SELDOM, ids=lambda line: line["event"])
+def test_what_stands_in_few_lines_is_kept_too(line: dict[str, object]) -> None:
+    assert event_of(line).plain == line
+
+
+def test_each_event_that_the_audit_knows_has_a_class() -> None:
+    assert READERS.keys() == EVENTS.keys()
+
+
+@pytest.mark.parametrize("line", [{}, {"event": "close", "round": 0, "t": 1.0}, {"event": "party"}, {"event": None}])
+def test_what_no_run_writes_is_refused(line: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="is not as `fedlapse run` writes it"):
+        event_of(line)
