@@ -1,12 +1,14 @@
 """Does a record obey the laws?  It judges from the files in a run's folder and beside it, and computes each sum.
 
+    seal      the files are those that were sealed, and a sealed record is whole; seal_laws.py
     form      every line has its keys, of the right type, and finite numbers; format.py
     rounds    0, 1, 2, ... each opened, closed and combined before the next
     I1-I8     as in docs/design/record.md §1; event_laws.py, whole_record.py, stragglers.py
     rows      rounds.jsonl says what the events say
     scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; scenario_laws.py
 
-A record may end anywhere, because a run may be stopped; up to there it must obey.  Pure but for reading.
+A record without a seal may end anywhere, because a run may be stopped; up to there it must obey.  A folder of results
+has laws of its own: results_laws.py.  Pure but for reading.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from emulator.audit.event_laws import Timeline, near
 from emulator.audit.format import PARTS, USES, Row, malformed, misformed
 from emulator.audit.seal_laws import ends, of_run
-from emulator.audit.timeline import Line, Round, Stretch, Visit
+from emulator.audit.timeline import Event, Round, Stretch, Visit
 from emulator.audit.whole_record import slack
 from emulator.record.record import read_lines
 
@@ -58,7 +60,7 @@ def audit(folder: Path) -> Audit:
         wrong = list(malformed(body))
         faults += (f"form: line {number}: {what}" for what in wrong)
         if not wrong:
-            timeline.read(Line(number, body["event"], body["round"], body["t"], body))
+            timeline.read(Event(number, body["event"], body["round"], body["t"], body))
     timeline.finish(known.finish if known else None)
     rows = _objects(folder / "rounds.jsonl")
     faults += [*_work(folder), *timeline.faults, *_judge(rows, timeline), *ends(folder, sealed, timeline, rows)]

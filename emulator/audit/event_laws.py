@@ -9,7 +9,7 @@ from itertools import chain
 
 from emulator.audit import whole_record
 from emulator.audit.stragglers import faults as after_the_close
-from emulator.audit.timeline import Line, Round, Stretch, Visit, losses
+from emulator.audit.timeline import Event, Round, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
 
 AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
@@ -32,17 +32,17 @@ class Timeline:
     def __init__(self) -> None:
         self.rounds: dict[int, Round] = {}
         self.faults: list[str] = []
-        self.latest: Line | None = None
+        self.latest: Event | None = None
         self.serving: Stretch | None = None  # what the server is doing
         self.rates: dict[str, float] = {}  # of each device, and of the server under ""
-        self.back: list[tuple[Line, Round, Visit, Line | None]] = []  # at this instant; and what was cut before
+        self.back: list[tuple[Event, Round, Visit, Event | None]] = []  # at this instant; and what was cut before
         self.acknowledged: dict[str, int] = {}  # device -> its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
-    def fault(self, law: str, line: Line, what: str) -> None:
+    def fault(self, law: str, line: Event, what: str) -> None:
         self.faults.append(f"{law}: {line.where}: {what}")
 
-    def read(self, line: Line) -> None:
+    def read(self, line: Event) -> None:
         if self.latest and line.t < self.latest.t:
             self.fault("I7", line, f"time goes back from {self.latest.t} to {line.t}")
         if self.latest and line.t > self.latest.t:
@@ -64,7 +64,7 @@ class Timeline:
         else:
             self._work(line, round, round.visits[line.device])
 
-    def _open(self, line: Line) -> None:
+    def _open(self, line: Event) -> None:
         asked, due = line.body["asked"], max(self.rounds, default=-1) + 1
         if line.round != due:
             self.fault("rounds", line, f"opens where round {due} is due")
@@ -79,7 +79,7 @@ class Timeline:
             self.rounds[line.round] = Round(line, {name: Visit() for name in asked})
             self.model = line.body["model"]
 
-    def _close(self, line: Line, round: Round) -> None:
+    def _close(self, line: Event, round: Round) -> None:
         if round.close:
             self.fault("rounds", line, f"closes again; line {round.close.number} closed it")
             return
@@ -91,7 +91,7 @@ class Timeline:
         round.lost = losses(round)
         self._reason(line, round)
 
-    def _counted(self, line: Line, name: str, visit: Visit | None) -> None:
+    def _counted(self, line: Event, name: str, visit: Visit | None) -> None:
         if visit is None:
             self.fault("I1", line, f"counts {name!r}, which was not asked")
         elif visit.refused:
@@ -102,7 +102,7 @@ class Timeline:
         elif "compute" not in visit.did:
             self.fault("I2", line, f"counts {name!r}, which has computed nothing")
 
-    def _reason(self, line: Line, round: Round) -> None:
+    def _reason(self, line: Event, round: Round) -> None:
         reason, asked = line.body["reason"], len(round.visits)
         heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
         if reason == "all" and heard + round.lost[1] < asked:
@@ -121,7 +121,7 @@ class Timeline:
             if cut and cut.number < arrived:
                 self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
 
-    def _server(self, line: Line, round: Round) -> None:
+    def _server(self, line: Event, round: Round) -> None:
         what, starts = line.body["what"], line.event == "server.start"
         if not starts:
             self._served(line, round, what)
@@ -147,7 +147,7 @@ class Timeline:
         self._roofline(line)
         self.serving = round.server[what] = Stretch(line)
 
-    def _served(self, line: Line, round: Round, what: str) -> None:
+    def _served(self, line: Event, round: Round, what: str) -> None:
         stretch, model = self.serving, line.body["model"]
         if stretch is None or (stretch.start.round, stretch.start.body["what"]) != (line.round, what):
             self.fault("I6", line, f"the server ends a {what} that it was not doing")
@@ -160,7 +160,7 @@ class Timeline:
         elif model != self.model:
             self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
 
-    def _presence(self, line: Line, round: Round, visit: Visit) -> None:
+    def _presence(self, line: Event, round: Round, visit: Visit) -> None:
         if round.close and visit.over:
             self.fault("I7", line, f"{line.event} after the close, of a device that had nothing more to do")
         if visit.off == (line.event == "off"):
@@ -183,7 +183,7 @@ class Timeline:
                 self.fault("I7", line, f"is back, but does not go on with what line {before.number} has put off")
         self.back.clear()
 
-    def _work(self, line: Line, round: Round, visit: Visit) -> None:
+    def _work(self, line: Event, round: Round, visit: Visit) -> None:
         before = visit.last.event if visit.last else None
         phase, _, step = line.event.partition(".")
         cut = visit.did.get(phase)
@@ -206,7 +206,7 @@ class Timeline:
             visit.did[phase].stop = line
             self._stops(line, visit, visit.did[phase])
 
-    def _goes_on(self, line: Line, before: Stretch) -> None:
+    def _goes_on(self, line: Event, before: Stretch) -> None:
         """What an absence has cut goes on with exactly what was left, or starts again from the beginning."""
         if "seconds" in line.body:
             self._roofline(line)
@@ -218,7 +218,7 @@ class Timeline:
         if any(line.body[key] != before.start.body[key] for key in ("bytes", "reply_to")):
             self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
 
-    def _rest_of_work(self, line: Line, before: Stretch) -> None:
+    def _rest_of_work(self, line: Event, before: Stretch) -> None:
         """In seconds of a machine that is cold: it may have cooled down meanwhile."""
         left = 1 - before.share if before.then == "pause" else 1.0
         for what in ("phases", "seconds"):
@@ -233,7 +233,7 @@ class Timeline:
         if line.body.get("jitter") != before.start.body.get("jitter"):
             self.fault("I6", line, f"goes on with another jitter than that of line {before.start.number}")
 
-    def _starts(self, line: Line, round: Round, phase: str) -> None:
+    def _starts(self, line: Event, round: Round, phase: str) -> None:
         if line.body.get("from"):
             self.fault("I5", line, f"begins with byte {line.body['from']}, but nothing of it was sent before")
         reply = line.body.get("reply_to")
@@ -255,7 +255,7 @@ class Timeline:
                     f"a download that starts before the server's work of line {self.serving.start.number} has ended",
                 )
 
-    def _stops(self, line: Line, visit: Visit, stretch: Stretch) -> None:
+    def _stops(self, line: Event, visit: Visit, stretch: Stretch) -> None:
         if line.body.get("why") == "off" and not visit.off:
             self.fault("I7", line, f"{line.event} because it is off, but no line says that it went off")
         if line.body.get("why") == "closed" and line.body.get("then"):
@@ -269,7 +269,7 @@ class Timeline:
             announced = stretch.announced - stretch.since
             self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
 
-    def _done(self, line: Line, stretch: Stretch) -> None:
+    def _done(self, line: Event, stretch: Stretch) -> None:
         """A device heats up as it computes: of the work the first seconds do no less than the others, nor than cold."""
         if stretch.whole or not stretch.charged:
             return
@@ -278,7 +278,7 @@ class Timeline:
             said = f"{stretch.share} of the work is done in {stretch.seconds} of {stretch.charged} s"
             self.fault("I6", line, f"{said}; it must be {share} at least, and {min(1.0, share * heat)} at most")
 
-    def _roofline(self, line: Line) -> None:
+    def _roofline(self, line: Event) -> None:
         phases, seconds, rate = line.body["phases"], line.body["seconds"], line.body["rate"]
         if self.rates.setdefault(line.body.get("device", ""), rate) != rate:
             self.fault("I6", line, f"the rate is {rate} FLOP/s; it was another before, and no machine changes its own")
@@ -316,7 +316,7 @@ class Timeline:
         self.faults += whole_record.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
 
 
-def _declines(line: Line) -> bool:
+def _declines(line: Event) -> bool:
     """Whether it is the start of a reply without a tensor: a device says that it cannot take part."""
     return line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from emulator.audit.timeline import Line, Round, Visit
+from emulator.audit.timeline import Event, Round, Visit
 from emulator.audit.whole_record import Fault
 
 
@@ -49,7 +49,7 @@ def _asked_before_it_is_over(rounds: Mapping[int, Round]) -> Iterator[Fault]:
             before[device] = visit
 
 
-def over(visit: Visit, by: Line) -> bool:
+def over(visit: Visit, by: Event) -> bool:
     """Whether it had nothing more to do then.  Who went off when it had been told may have lost the request."""
     if visit.last is None or visit.last.number > by.number:
         return visit.last is None
@@ -68,7 +68,7 @@ def _ends_before_the_run(rounds: Mapping[int, Round]) -> Iterator[Fault]:
                 yield "I7", cut, f"cut as the run ends, but it goes on with {last.event} in line {last.number}"
 
 
-def _stopped(round: Round) -> Iterator[Line]:
+def _stopped(round: Round) -> Iterator[Event]:
     """Where the close has cut a device."""
     for visit in round.visits.values():
         cut = visit.cut("closed")
@@ -76,19 +76,19 @@ def _stopped(round: Round) -> Iterator[Line]:
             yield cut
 
 
-def _late(round: Round) -> list[Line]:
+def _late(round: Round) -> list[Event]:
     """Lines of its devices after the close."""
     return sorted(chain.from_iterable(_after(round, visit) for visit in round.visits.values()), key=_number)
 
 
-def _after(round: Round, visit: Visit) -> list[Line]:
+def _after(round: Round, visit: Visit) -> list[Event]:
     """What it did last, and its comings and goings, if they are after the close."""
     ends = [stop for away in visit.away if (stop := away.stop)]
     lines = [*([visit.last] if visit.last else []), *(away.start for away in visit.away), *ends]
     return [line for line in lines if round.close and line.number > round.close.number]
 
 
-def _of_server(round: Round) -> Iterator[Line]:
+def _of_server(round: Round) -> Iterator[Event]:
     yield round.open
     if round.close:
         yield round.close
@@ -96,5 +96,5 @@ def _of_server(round: Round) -> Iterator[Line]:
         yield from (line for line in (stretch.start, stretch.stop) if line)
 
 
-def _number(line: Line) -> int:
+def _number(line: Event) -> int:
     return line.number

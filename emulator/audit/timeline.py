@@ -13,8 +13,8 @@ PHASES = ("down", "compute", "up")
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of events.jsonl that has the right form."""
+class Event:
+    """A line of events.jsonl that has the right form, as the audit reads it: by itself, not by the writer's classes."""
 
     number: int  # from 1
     event: str
@@ -37,8 +37,8 @@ class Line:
 class Stretch:
     """Something from one instant to another: a transfer, computing, being off."""
 
-    start: Line
-    stop: Line | None = None  # None: the record ends before it
+    start: Event
+    stop: Event | None = None  # None: the record ends before it
 
     @property
     def phase(self) -> str:
@@ -118,7 +118,7 @@ class Visit:
 
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)
-    last: Line | None = None  # of what it did
+    last: Event | None = None  # of what it did
     refused: bool = False
     earlier: list[Stretch] = field(default_factory=list)  # what was cut as it went off, and gone on with
 
@@ -168,7 +168,7 @@ class Visit:
         """What it did last was cut as it went off, and goes on when it is back."""
         return self.last is not None and self.last.body.get("then") is not None
 
-    def cut(self, why: str) -> Line | None:
+    def cut(self, why: str) -> Event | None:
         """Where what it did was cut for good."""
         stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
@@ -178,9 +178,9 @@ class Visit:
 class Round:
     """One round, as its lines tell it."""
 
-    open: Line
+    open: Event
     visits: dict[str, Visit]
-    close: Line | None = None
+    close: Event | None = None
     server: dict[str, Stretch] = field(default_factory=dict)  # request, combine
     lost: tuple[int, int] = (0, 0)  # at least, at most; two numbers, see `losses`
 
@@ -203,7 +203,7 @@ class Round:
         return {name: visit.spent(self.open.t, closed, name in self.useful) for name, visit in self.visits.items()}
 
     @property
-    def stamp(self) -> Line | None:
+    def stamp(self) -> Event | None:
         """The line at whose time the round was over; None if it was not."""
         return self.close if self.failed else self.server["combine"].stop if "combine" in self.server else None
 

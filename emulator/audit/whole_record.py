@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from emulator.audit.timeline import PHASES, Line, Round, Visit
+from emulator.audit.timeline import PHASES, Event, Round, Visit
 
 TOUCH = 1e-6  # s; stretches that overlap by no more touch: they are sums of floats
 WORK = {"down": "a download", "compute": "computing", "up": "an upload", "off": "being off"}
-Fault = tuple[str, Line, str]  # the law, where, what
+Fault = tuple[str, Event, str]  # the law, where, what
 Span = tuple[float, int, float, str]  # start, its line, end, what it is
 
 
@@ -20,7 +20,7 @@ def slack(t: float) -> float:
 
 def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
     """What becomes of work that an absence cuts, and of transfers: one rule each holds for a whole run."""
-    rules: dict[bool, tuple[str, Line]] = {}
+    rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
     cuts = chain.from_iterable(map(_cuts, visits))
     for cut, rule in sorted(cuts, key=lambda each: each[0].number):
@@ -29,7 +29,7 @@ def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
             yield "I7", cut, f"what is cut here is to {rule}, but what line {where.number} cuts is to {first}"
 
 
-def _cuts(visit: Visit) -> Iterator[tuple[Line, str]]:
+def _cuts(visit: Visit) -> Iterator[tuple[Event, str]]:
     """What absences have cut, and what is to become of it.  Who never comes back loses all by any rule."""
     back = {away.start.t for away in visit.away if away.stop}  # of the absences that ended: when they began
     for stretch in visit.all(*PHASES):

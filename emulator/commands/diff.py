@@ -52,11 +52,11 @@ def _run(run: Pair) -> Iterator[str]:
         yield f"✓ {run.name}: identical"
         return
     yield f"✗ {run.name}: final model {run.model}"
-    for parting in run.partings:
-        when = "" if parting.time_s is None else f", from {parting.time_s:.9g} s simulated on"
-        yield f"    {parting.file} parts at line {parting.line}{when}"
-        yield f"      A: {parting.a}"
-        yield f"      B: {parting.b}"
+    for first_difference in run.differences:
+        when = "" if first_difference.time_s is None else f", from {first_difference.time_s:.9g} s simulated on"
+        yield f"    {first_difference.file} parts at line {first_difference.line}{when}"
+        yield f"      A: {first_difference.a}"
+        yield f"      B: {first_difference.b}"
 
 
 def _json(found: Difference) -> str:

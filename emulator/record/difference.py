@@ -1,4 +1,4 @@
-"""From where two records differ.  It reads their files and nothing else."""
+"""Where two records first differ.  It reads their files and nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Parting:
+class FirstDifference:
     """The first line in which two files differ."""
 
     file: str
@@ -48,12 +48,12 @@ class Pair:
     """One run, played twice."""
 
     name: str
-    partings: tuple[Parting, ...]
+    differences: tuple[FirstDifference, ...]
     model: str  # equal | different | only in A | only in B | in neither
 
     @property
     def identical(self) -> bool:
-        return not self.partings and self.model in ("equal", "in neither")
+        return not self.differences and self.model in ("equal", "in neither")
 
 
 @dataclass(frozen=True)
@@ -92,18 +92,18 @@ def difference(a: Path, b: Path) -> Difference:
 
 def pair(name: str, a: Path, b: Path) -> Pair:
     """Two folders of one run, compared byte by byte."""
-    found = (parting(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
+    found = (first_difference(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
     return Pair(name, tuple(each for each in found if each), _models(a, b))
 
 
-def parting(a: Path, b: Path) -> Parting | None:
+def first_difference(a: Path, b: Path) -> FirstDifference | None:
     """Where two files of JSON lines part; None if all their whole lines are equal."""
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
             lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
             times = [t for line in lines if line and (t := _time(line)) is not None]
             said = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
-            return Parting(a.name, number, min(times, default=None), *said)
+            return FirstDifference(a.name, number, min(times, default=None), *said)
     return None
 
 

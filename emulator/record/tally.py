@@ -58,12 +58,12 @@ class Bill:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
     def jittered(self, factors: Mapping[str, float]) -> Bill:
-        """The same where each phase takes so many times its seconds."""
+        """This bill with the seconds of each phase times its factor."""
         seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
         return replace(self, seconds=seconds, jitter=dict(factors))
 
     def on_hot(self, throttled: float) -> Bill:
-        """The same on a machine that takes so many times the seconds of a cold one."""
+        """This bill on a hot machine, which takes `throttled` times the seconds of a cold one."""
         more = throttled / self.throttled
         return replace(self, seconds={phase: more * s for phase, s in self.seconds.items()}, throttled=throttled)
 
@@ -98,7 +98,7 @@ class Stint:
 
     @property
     def seconds(self) -> float:
-        """As they passed."""
+        """How long it took."""
         return self.stop - self.start
 
     @property
@@ -106,7 +106,7 @@ class Stint:
         return self.share * self.bill.total_flops
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """Its seconds in proportion to those charged (they differ by an overrun only)."""
+        """The time it took, by phase, in proportion to the seconds charged; only an overrun makes them differ."""
         charged = self.bill.total_seconds
         return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
 
@@ -153,7 +153,7 @@ class Trip:
 
     @property
     def vain_bytes(self) -> int:
-        """Those that were sent once more."""
+        """Bytes of transfers that were cut and sent again from the beginning."""
         return sum(transfer.moved for _, transfer in self.transfers() if transfer.vain)
 
     @property
@@ -174,7 +174,7 @@ class Trip:
         return _sum_of(piece.seconds_by_kind() for piece in pieces)
 
     def compute_by_phase(self) -> dict[str, float]:
-        """The seconds of its work."""
+        """Seconds of computing, by phase."""
         return _sum_of(stint.seconds_by_phase() for stint in self.work)
 
     def usage(self, counts: bool, opened: float, closed: float) -> Usage:

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from emulator.commands.diff import diff
-from emulator.record.difference import ABSENT, Change, Parting, changes, difference, parting
+from emulator.record.difference import ABSENT, Change, FirstDifference, changes, difference, first_difference
 from emulator.record.record import encode
 
 app = typer.Typer()
@@ -113,11 +113,11 @@ def test_the_same_written_otherwise_is_no_change(two: tuple[Path, Path]) -> None
     assert changes(a, b) == ()
 
 
-# --- partings ---------------------------------------------------------------------------------------------------
+# --- differences ---------------------------------------------------------------------------------------------------
 
 
 def test_equal_files_do_not_part(tmp_path: Path) -> None:
-    assert parting(write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS)) is None
+    assert first_difference(write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS)) is None
 
 
 @pytest.mark.parametrize(
@@ -143,23 +143,23 @@ def test_records_part_at_their_first_unequal_line(
 ) -> None:
     one = write(tmp_path / "a" / "events.jsonl", EVENTS)
     other = write(tmp_path / "b" / "events.jsonl", [*changed(line, **fields)[: line + 1], {"later": "does not count"}])
-    assert parting(one, other) == Parting("events.jsonl", line + 1, time, about + a, about + b)
-    assert parting(other, one) == Parting("events.jsonl", line + 1, time, about + b, about + a)
+    assert first_difference(one, other) == FirstDifference("events.jsonl", line + 1, time, about + a, about + b)
+    assert first_difference(other, one) == FirstDifference("events.jsonl", line + 1, time, about + b, about + a)
 
 
 def test_a_record_that_goes_on_parts_after_the_end_of_the_other(tmp_path: Path) -> None:
     whole, short = write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS[:3])
-    found = parting(whole, short)
-    assert found == Parting("a", 4, 4.25, "compute.end pi-4-0 round 0, at 4.25 s", "the end")
+    found = first_difference(whole, short)
+    assert found == FirstDifference("a", 4, 4.25, "compute.end pi-4-0 round 0, at 4.25 s", "the end")
     with short.open("a") as file:
         file.write('{"t": 4')  # was being written
-    assert parting(whole, short) == found
+    assert first_difference(whole, short) == found
 
 
 def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
-    found = parting(write(tmp_path / "a", EVENTS), tmp_path / "gone")
-    assert found == Parting("a", 1, 0.0, "open round 0, at 0 s", "the end")
-    assert parting(tmp_path / "gone", tmp_path / "gone") is None
+    found = first_difference(write(tmp_path / "a", EVENTS), tmp_path / "gone")
+    assert found == FirstDifference("a", 1, 0.0, "open round 0, at 0 s", "the end")
+    assert first_difference(tmp_path / "gone", tmp_path / "gone") is None
 
 
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     for text in ("rubbish", "[1]"):
         other.write_text(encode(EVENTS[0]) + f"\n{text}\n")
         with pytest.raises(ValueError, match="b:2 is not"):
-            parting(one, other)
+            first_difference(one, other)
 
 
 # --- the command ------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ def test_json_says_the_same(two: tuple[Path, Path]) -> None:
     assert code == 1
     assert said["identical"] is False
     assert said["scenario"] == [{"key": "rounds.max", "a": 5, "b": "Infinity"}]
-    assert said["runs"][0] == {"name": "fedavg-s1", "partings": [], "model": "equal"}
-    assert said["runs"][1]["partings"][0] == {
+    assert said["runs"][0] == {"name": "fedavg-s1", "differences": [], "model": "equal"}
+    assert said["runs"][1]["differences"][0] == {
         "file": "events.jsonl",
         "line": 3,
         "time_s": 1.25,
