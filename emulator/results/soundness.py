@@ -10,6 +10,7 @@ from emulator.record.seal import state
 from emulator.results.results import Results
 
 SHOWN = 5  # damaged files
+MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,15 @@ class Soundness:
 def soundness(folder: Path) -> Soundness:
     """Of a folder of results, or of a run."""
     found = state(folder)
-    files = list(found.damaged[:SHOWN])
-    if len(found.damaged) > SHOWN:
-        files.append(f"and {len(found.damaged) - SHOWN} more")
+    damaged = [fault for fault in found.damaged if not fault.startswith(MADE_AGAIN)]
+    files = damaged[:SHOWN]
+    if len(damaged) > SHOWN:
+        files.append(f"and {len(damaged) - SHOWN} more")
     notes = [f"This record is damaged: {', '.join(files)}."] if files else []
     holds_any = any((folder / name).is_file() for name in ("scenario.yaml", "events.jsonl"))
     if holds_any and folder.resolve().name in found.unsealed:
         notes.append("This record has no seal: it was interrupted, or made by an older version.")
-    return Soundness(bool(found.damaged), tuple(notes))
+    return Soundness(bool(damaged), tuple(notes))
 
 
 def missing(found: Results) -> Iterator[str]:

@@ -52,6 +52,11 @@ def test_of_a_sealed_record_there_is_nothing_to_say(fedlapse: Callable[..., Any]
         assert "This record" not in done.stdout
 
 
+def test_a_page_that_is_gone_is_made_again_and_is_no_damage(fedlapse: Callable[..., Any], out: Path) -> None:
+    (out / "report.html").unlink()
+    assert fedlapse("report", out, "--format", "markdown").returncode == 0
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a timeline cut in half": (lambda out: cut(out / "fedprox-s1" / "events.jsonl", 9), "fedprox-s1/events.jsonl"),
     "rows that are gone": (lambda out: (out / "fedavg-s1" / "rounds.jsonl").unlink(), "fedavg-s1/rounds.jsonl"),
