@@ -244,10 +244,9 @@ def test_a_file_is_replaced_by_one_that_is_on_the_disk_whole(
     assert (order, synced) == (["renamed after 1"], [b"{}"])
 
 
-def test_bytes_of_a_transfer_that_goes_on_are_counted_once(tmp_path: Path) -> None:
+def test_bytes_of_a_transfer_that_goes_on_are_counted_once() -> None:
     """100 bytes: 40, an absence, and the other 60."""
-    clock = Clock()
-    record = Record(tmp_path, clock)
+    record = Record(None, Clock())
     record.open(0, ["a"], "m")
     record.start("down", A, {"weights": 90, "frame": 10}, None)
     record.cut("down", A, "off", 40, "resume")
