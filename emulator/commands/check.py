@@ -57,6 +57,6 @@ def check_scenario(scenario: Scenario, format: Format = Format.text, workers: in
         typer.echo(text(plan))
         for warning in plan.warnings:
             say(f"fedlapse: {warning}", err=True)
-    for label, why in plan.failing.items():
-        say(f"fedlapse: {why if label in why else f'{label}: {why}'}", err=True)
+    for why in plan.failing.values():
+        say(f"fedlapse: {why}", err=True)
     return BAD_INPUT if plan.failing else 0

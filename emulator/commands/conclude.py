@@ -24,7 +24,7 @@ from emulator.results.caveats import caveats
 from emulator.results.conclusion import summed_up
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
-from emulator.results.tables import unmetered, warnings
+from emulator.results.tables import failures, unmetered, warnings
 from emulator.results.units import counted
 
 UNMET = 3
@@ -136,8 +136,9 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
 
 def _warn(summary: Any, ending: Ending) -> None:
     for label, warning in warnings(summary):
-        named = warning if warning.startswith(label) else f"{label}: {warning}"
-        say(f"fedlapse: {named}", err=True)
+        say(f"fedlapse: {label}: {warning}", err=True)
+    for _, failure in failures(summary):
+        say(f"fedlapse: {failure}", err=True)
     for outcome in ending.outcomes:
         if outcome.overruns:
             say(

@@ -34,7 +34,7 @@ def markdown(results: Sequence[Results]) -> str:
         parts += _table(shown) if shown.rows else []
     remarked = [*remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
     parts += ["\n".join(f"- {_text(said)}" for said in (*critical.sentences(all_.runs), *remarked))]
-    warnings = tables.warnings(all_.summary)
+    warnings = [*tables.failures(all_.summary), *tables.warnings(all_.summary)]
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [
         f"{_text(name)}: digest {_text(str(one.summary.get('digest') or 'not recorded'))}"

@@ -84,7 +84,7 @@ def render(all_: Comparison) -> str:
         of_devices=tables.of_devices(all_.summary),
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
-        warnings=tables.warnings(all_.summary),
+        warnings=[*tables.failures(all_.summary), *tables.warnings(all_.summary)],
         sections=_sections(drawn),
         headline=_trusted(_headline(all_)),
         commands={name: command(one) for name, one in all_.sources.items()},

@@ -156,13 +156,14 @@ def _percent(fates: Mapping[str, int], fate: str) -> str:
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of penalties that are not what they seem, of divergence, of runs that ended early, and of links."""
-    failures = summary.get("failures", {})
-    found = []
-    for label, said in summary["labels"].items():
-        texts = [each["text"] for each in said["warnings"]]
-        found += [(label, text) for text in (*texts, *failures.get(label, ()))]
+    """(label, text) of penalties that are not what they seem, of divergence, and of links."""
+    found = [(label, each["text"]) for label, said in summary["labels"].items() for each in said["warnings"]]
     return [*found, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
+
+
+def failures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) of runs that ended early; the text names the run."""
+    return [(label, text) for label, texts in summary.get("failures", {}).items() for text in texts]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
