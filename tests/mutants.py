@@ -158,7 +158,7 @@ MUTANTS = [
     ),
     Mutant(
         "a name may come twice in a message",
-        "network/wire/payload.py",
+        "network/wire/form.py",
         "name <= last",
         "name < last",
         "tests/network/wire/test_payload.py",

@@ -17,7 +17,7 @@ from emulator.study import jobs
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
-from network.wire import payload
+from network.wire import envelope, payload
 from scenarios.load import load
 
 PORT = 4478
@@ -37,14 +37,14 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
             connection.close()
             return told
         came = time.monotonic()
-        header, body = payload.unpack(data)
+        header, body = envelope.unpack(data)
         round, counted = header["round"], header["counted"]
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         home.settle(counted)
         done = jobs.train(study, run, name, round, body, home.memory, False)
         home.keep(round, done)
-        answer = payload.pack({"round": round, "examples": done.examples}, done.upload.data)
+        answer = envelope.pack({"round": round, "examples": done.examples}, done.upload.data)
         trained = time.monotonic()
         connection.request("POST", f"/reply?device={name}", body=answer)
         connection.getresponse().read()

@@ -20,7 +20,7 @@ from emulator.study import jobs
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
-from network.wire import payload
+from network.wire import envelope
 from scenarios.load import load
 
 LARGEST = 1 << 28  # bytes of an upload
@@ -51,7 +51,7 @@ def application(desks: dict[str, Desk]) -> web.Application:
         desk = desks[request.query["device"]]
         data = await request.read()
         desk.arrived = time.monotonic()
-        header, body = payload.unpack(data)
+        header, body = envelope.unpack(data)
         assert isinstance(header["examples"], int)
         desk.back.put_nowait((body, header["examples"]))
         return web.Response(status=204)
@@ -70,7 +70,7 @@ async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk])
         asked = time.monotonic()
         for name, desk in desks.items():
             body = opening.extra.get(name, opening.download)
-            desk.out.put_nowait(payload.pack({"round": number, "counted": counted}, body))
+            desk.out.put_nowait(envelope.pack({"round": number, "counted": counted}, body))
         replies = {name: await desk.back.get() for name, desk in desks.items()}
         heard = time.monotonic()
         # Its answer to the last reply goes out meanwhile.

@@ -10,7 +10,8 @@ from emulator.pricing.costs import Charges
 from emulator.record.call import Call
 from emulator.study.jobs import Run, Trained, train
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
-from network.wire import payload
+from network.wire import envelope, payload
+from network.wire.form import FRAME
 from network.wire.payload import EMPTY, NOTHING
 
 
@@ -148,7 +149,7 @@ class Attendant:
         await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
 
     @staticmethod
-    async def _send(channel: DeviceEnd, header: payload.Header, message: payload.Inspected) -> None:
+    async def _send(channel: DeviceEnd, header: envelope.Header, message: payload.Inspected) -> None:
         try:
             await channel.send(Parcel.of(header, message))
         except Lost:
@@ -173,4 +174,4 @@ class Attendant:
 
 
 def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
-    return {kind: size for kind, size in sizes.items() if kind != payload.FRAME}
+    return {kind: size for kind, size in sizes.items() if kind != FRAME}

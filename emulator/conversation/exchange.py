@@ -12,7 +12,7 @@ from emulator.record.record import Record
 from emulator.study.jobs import Run
 from emulator.study.study import Study
 from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
-from network.wire import payload
+from network.wire.form import NotFinite, Refused
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Soundness:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:
             reply.message.check(play.shapes)
-        except payload.NotFinite as fault:
+        except NotFinite as fault:
             return Refusal("values", str(fault))
-        except payload.Refused as fault:
+        except Refused as fault:
             return Refusal("form", str(fault))
         return None
 

@@ -27,7 +27,8 @@ from emulator.conversation.channel import LOST, Line
 from emulator.conversation.device import Attendant
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
-from network.wire import payload
+from network.wire import envelope, payload
+from network.wire.form import Refused
 
 TICK = 0.01  # s of real time between two looks at how many bytes the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
@@ -124,7 +125,7 @@ class Reception:
         if item is LOST:
             return _hang_up(request)
         parcel, flight = item
-        data = payload.pack(parcel.header, parcel.body)
+        data = envelope.pack(parcel.header, parcel.body)
         response = web.StreamResponse(headers={"Content-Length": str(len(data))})
         await response.prepare(request)
         try:
@@ -141,7 +142,7 @@ class Reception:
             raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
         try:
             parcel = _parcel(await request.read(), ("round", "examples"))
-        except payload.Refused as refused:
+        except Refused as refused:
             raise web.HTTPBadRequest(text=str(refused)[:200]) from None
         except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
             return _hang_up(request)
@@ -175,11 +176,11 @@ class WebEnd:
                 if response.status != 200 or length is None or length > self.largest + HEADER:
                     raise Lost(f"the server answered {response.status} with {length} bytes")
                 return _parcel(await response.read(), ("round", "counted"))
-        except (aiohttp.ClientError, payload.Refused) as error:
+        except (aiohttp.ClientError, Refused) as error:
             raise Lost(str(error)) from None
 
     async def send(self, parcel: Parcel) -> None:
-        data = payload.pack(parcel.header, parcel.body)
+        data = envelope.pack(parcel.header, parcel.body)
         flight = self.line.launch("up", parcel)
         headers = {**self.headers, "Content-Length": str(len(data))}
         query = {"device": self.line.name}
@@ -216,13 +217,13 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
 
 def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
     """A message with these two numbers; a reply may say beside them why it is a refusal."""
-    header, body = payload.unpack(data)
+    header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
     if type(why) is not str or not why.isprintable():  # it will be shown on a terminal
-        raise payload.Refused("the header's refusal must be printable text")
+        raise Refused("the header's refusal must be printable text")
     numbers = header.keys() - {"refusal"} if why else header.keys()
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
-        raise payload.Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
+        raise Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
     return Parcel.of(header, payload.view(body))
 
 

@@ -33,6 +33,7 @@ from emulator.study.jobs import Run, Trained, combine, message_sizes, request, t
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
 from network.wire import payload
+from network.wire.form import FRAME
 from network.wire.payload import NOTHING
 from scenarios.build.roster import Made
 from scenarios.text.faults import BadScenario
@@ -182,7 +183,7 @@ class Understudy(Inline):
 
 
 def _tensors(message: bytes) -> dict[str, int]:
-    return {kind: size for kind, size in payload.trusted(message).sizes.items() if kind != payload.FRAME}
+    return {kind: size for kind, size in payload.trusted(message).sizes.items() if kind != FRAME}
 
 
 def _with_few(study: Study, seed: int) -> Study:

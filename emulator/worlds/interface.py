@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from network.wire import payload
+from network.wire import envelope, payload
 
 Work = Coroutine[Any, Any, Any]
 Cancelled = CancelledError  # in virtual time too, so that one `except` serves both worlds
@@ -38,22 +38,22 @@ class Message(Protocol):
         """Bytes per kind and "frame"; together the length of `data`."""
 
     def check(self, shapes: payload.Shapes) -> None:
-        """Raises payload.Refused unless it holds arrays of these shapes, and finite values."""
+        """Raises Refused unless it holds arrays of these shapes, and finite values."""
 
 
 @dataclass(frozen=True)
 class Parcel:
     """What a channel carries: a small header and the encoded tensors."""
 
-    header: payload.Header  # round, and counted (down) or examples (up)
+    header: envelope.Header  # round, and counted (down) or examples (up)
     message: Message
     sizes: Mapping[str, int]  # bytes per kind and "frame"; together the length of what is sent
 
     @classmethod
-    def of(cls, header: payload.Header, message: Message) -> Parcel:
+    def of(cls, header: envelope.Header, message: Message) -> Parcel:
         """A parcel with its sizes; the header's bytes are charged to the frame."""
         sizes = message.sizes
-        return cls(header, message, {**sizes, "frame": sizes["frame"] + payload.envelope_bytes(header)})
+        return cls(header, message, {**sizes, "frame": sizes["frame"] + envelope.envelope_bytes(header)})
 
     @property
     def body(self) -> bytes:

@@ -21,12 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.wire.encoding import CODINGS, Coded, draws, encodable, parse
+from network.wire.form import (
+    FRAME,
+    KEYS,
+    LARGEST_HEADER,
+    NotFinite,
+    Refused,
+    check_name,
+    in_order,
+    packed,
+    parsed,
+    quoted,
+)
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
 Shapes = Mapping[str, Mapping[str, Shape]]  # kind -> name -> its dtype and shape
-Header = Mapping[str, int | str | None]
 Entry = dict[str, Any]  # what an array is on the wire
 
 DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
@@ -39,23 +50,9 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
     "bool": np.dtype("?"),
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
-KEYS = ["data", "dtype", "shape"]  # of an entry
-FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
-LONGEST_NAME = 256  # bytes of UTF-8
-MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
-MOST_DIMENSIONS = 64  # numpy's own limit
-LARGEST_HEADER = 4096  # bytes
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
-
-
-class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
-    """The message is not one that fedlapse would send; the reason is one sentence."""
-
-
-class NotFinite(Refused):
-    """The message has the right form, but a value in it is NaN or infinite."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +142,10 @@ def encode(
     names that `decode` would not accept.
     """
     how = encodings or {}
-    return _pack(
+    return packed(
         {
-            kind: _coded(kind, dict(_in_order(arrays)), how.get(kind), seed)
-            for kind, arrays in _in_order(message, reserved=FRAME)
+            kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed)
+            for kind, arrays in in_order(message, reserved=FRAME)
         }
     )
 
@@ -211,48 +208,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def pack(header: Header, body: bytes) -> bytes:
-    """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
-
-    Raises Refused for a header that `unpack` would not accept.
-    """
-    return b"".join((*_packed_header(header), body))
-
-
-def envelope_bytes(header: Header) -> int:
-    """How many bytes `pack` adds to the body."""
-    return sum(map(len, _packed_header(header)))
-
-
-def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
-    """The header and the body of an envelope.  Raises Refused, and nothing else, if it is not an envelope."""
-    length = int.from_bytes(data[:4], "big")
-    if not length <= min(LARGEST_HEADER, len(data) - 4):
-        raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
-    header = _parse(data[4 : 4 + length])
-    if type(header) is not dict:
-        raise Refused("the header is not a map")
-    for name, value in header.items():
-        _scalar(name, value)
-    return header, data[4 + length :]
-
-
 # --- to bytes ---------------------------------------------------------------------------------------------
-
-
-def _pack(tree: object) -> bytes:
-    try:
-        return bytes(msgpack.packb(tree, use_bin_type=True))
-    except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
-        raise Refused(f"msgpack cannot carry it: {error}") from None
-
-
-def _in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tuple[str, Any]]:
-    if len(entries) > MOST_ENTRIES:
-        raise Refused(f"{len(entries)} entries in one map; at most {MOST_ENTRIES} are sent")
-    for name in entries:
-        _named(name, reserved)
-    return sorted(entries.items())
 
 
 def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, dict[str, object]]:
@@ -285,15 +241,6 @@ def _entry(coded: Coded, shape: tuple[int, ...]) -> dict[str, object]:
     return {"data": coded[1], "dtype": coded[0], "shape": list(shape)}
 
 
-def _packed_header(header: Header) -> tuple[bytes, bytes]:
-    for name, value in header.items():
-        _scalar(name, value)
-    packed = _pack(dict(_in_order(header)))
-    if len(packed) > LARGEST_HEADER:
-        raise Refused(f"a header of {len(packed)} bytes; the limit is {LARGEST_HEADER}")
-    return len(packed).to_bytes(4, "big"), packed
-
-
 # --- from bytes -------------------------------------------------------------------------------------------
 
 
@@ -303,13 +250,13 @@ def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
     if data == NOTHING:  # what most devices keep: it is looked at in each round
         return {}
-    tree = _parse(data)
+    tree = parsed(data)
     if type(tree) is not dict:
         raise Refused("the message is not a map of kinds")
     for kind, entries in tree.items():
-        _named(kind, reserved=FRAME)
+        check_name(kind, reserved=FRAME)
         if type(entries) is not dict:
-            raise Refused(f"kind {_quoted(kind)} is not a map of arrays")
+            raise Refused(f"kind {quoted(kind)} is not a map of arrays")
         for name, entry in entries.items():
             _examine(entry, kind, name)
     return tree
@@ -371,65 +318,7 @@ def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
     return array.reshape(shape)
 
 
-def _parse(data: bytes) -> Any:
-    """The one msgpack object that is `data`, in the form that `_pack` gives it."""
-    try:
-        tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
-            data,
-            raw=False,
-            strict_map_key=True,
-            use_list=True,
-            max_str_len=LARGEST_HEADER,
-            max_bin_len=len(data),
-            max_array_len=MOST_DIMENSIONS,
-            max_map_len=MOST_ENTRIES,
-            max_ext_len=0,
-            ext_hook=_no_extension,
-            object_pairs_hook=_ordered,
-        )
-        canonical = msgpack.packb(tree, use_bin_type=True) == data
-    except Refused:
-        raise
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise Refused(f"not one msgpack object: {type(error).__name__}") from None
-    if not canonical:
-        raise Refused("not in msgpack's shortest form")
-    return tree
-
-
-def _no_extension(code: int, _: bytes) -> object:
-    raise Refused(f"msgpack extension {code} is not part of a message")
-
-
-def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """A map whose names rise strictly: none twice, and only one way to write it."""
-    if [name for name, _ in pairs] == KEYS:  # most are entries
-        return dict(pairs)
-    last = None
-    for name, _ in pairs:
-        _named(name)
-        if last is not None and name <= last:
-            raise Refused(f"the name {_quoted(name)} comes twice or out of order")
-        last = name
-    return dict(pairs)
-
-
 # --- both ways --------------------------------------------------------------------------------------------
-
-
-def _named(name: object, reserved: str | None = None) -> None:
-    if type(name) is not str:
-        raise Refused(f"a name is a {type(name).__name__}; it must be a str")
-    if name == reserved:
-        raise Refused(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
-    length = len(name) if name.isascii() else len(name.encode(errors="replace"))
-    if not 0 < length <= LONGEST_NAME:
-        raise Refused(f"the name {_quoted(name)} must have 1 to {LONGEST_NAME} bytes")
-
-
-def _scalar(name: object, value: object) -> None:
-    if value is not None and type(value) is not int and type(value) is not str:
-        raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
 
 
 def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
@@ -438,16 +327,11 @@ def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[s
         return
     name = min(found.keys() ^ wanted.keys())
     has = "has an unexpected" if name in found else "lacks"
-    raise Refused(f"{'the message' if kind is None else f'kind {_quoted(kind)}'} {has} {_quoted(name)}")
+    raise Refused(f"{'the message' if kind is None else f'kind {quoted(kind)}'} {has} {quoted(name)}")
 
 
 def _where(kind: str, name: str) -> str:
-    return f"{_quoted(kind)} {_quoted(name)}"
-
-
-def _quoted(name: str) -> str:
-    """`name` as it can stand in a line of text: printable ASCII, and short."""
-    return ascii(name if len(name) <= 40 else name[:40] + "...")
+    return f"{quoted(kind)} {quoted(name)}"
 
 
 NOTHING = encode({})

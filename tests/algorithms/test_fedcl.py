@@ -18,7 +18,8 @@ from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
 from algorithms.importance import CHUNK
 from algorithms.local import seeded
-from network.wire.payload import FRAME, sizes
+from network.wire.form import FRAME
+from network.wire.payload import sizes
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

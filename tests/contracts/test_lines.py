@@ -33,7 +33,7 @@ from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from emulator.worlds.sockets import RealSignal, SocketWorld
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
-from network.wire import payload
+from network.wire import envelope, payload
 
 SPEEDUP = 100.0
 PATIENCE = 3000.0  # modelled seconds until nothing is expected any more: half a minute on a busy machine
@@ -54,7 +54,7 @@ def up(round: int, body: bytes = OTHER) -> Parcel:
 
 def seconds(parcel: Parcel) -> float:
     """How long its bytes take on the way: they are those of the envelope, and no others."""
-    return len(payload.pack(parcel.header, parcel.body)) / RATE
+    return len(envelope.pack(parcel.header, parcel.body)) / RATE
 
 
 DOWN, UP = seconds(down(0)), seconds(up(0))
@@ -280,7 +280,7 @@ def test_several_rounds_go_over_one_line(play: Stage) -> None:
 
 def test_what_is_charged_is_the_length_of_what_is_sent() -> None:
     for parcel in (down(3), up(12)):
-        assert sum(parcel.sizes.values()) == len(payload.pack(parcel.header, parcel.body))
+        assert sum(parcel.sizes.values()) == len(envelope.pack(parcel.header, parcel.body))
 
 
 # --- stop -------------------------------------------------------------------------------------------------------
@@ -507,7 +507,7 @@ def test_who_is_stopped_while_it_waits_for_a_reply_stops_the_device() -> None:
 
 # --- over HTTP: strangers ---------------------------------------------------------------------------------------
 
-GOOD = payload.pack(up(0).header, OTHER)
+GOOD = envelope.pack(up(0).header, OTHER)
 
 
 async def whole_round(way: Way, round: int = 0) -> bool:
@@ -527,8 +527,8 @@ async def whole_round(way: Way, round: int = 0) -> bool:
         (400, b"garbage", {}),
         (400, b"\xff" * 100, {}),
         (400, GOOD[:-1], {}),
-        (400, payload.pack({"round": 0, "counted": 1}, OTHER), {}),
-        (400, payload.pack({"round": "0", "examples": 3}, OTHER), {}),
+        (400, envelope.pack({"round": 0, "counted": 1}, OTHER), {}),
+        (400, envelope.pack({"round": "0", "examples": 3}, OTHER), {}),
     ],
 )
 def test_a_reply_that_is_no_reply_is_refused_and_disturbs_nobody(
@@ -725,7 +725,7 @@ def test_a_stray_reply_does_not_pass_for_rest(over_http: Stage) -> None:
         way.open(0)
         way.world.start(way.line.send(down(0)))
         await way.after("compute.start", 0.0)
-        stray = payload.pack(up(7).header, OTHER)
+        stray = envelope.pack(up(7).header, OTHER)
         async with way.session.post(f"{way.url}/reply?device=a", data=stray, headers=way.end.headers) as response:
             status = response.status
         await way.line.stop()

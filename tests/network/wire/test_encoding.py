@@ -17,7 +17,8 @@ from hypothesis.extra import numpy as some
 from numpy.typing import NDArray
 
 from network.wire.encoding import ENCODINGS, parse
-from network.wire.payload import Message, Refused, check, decode, decoded, encode, manifest, sizes, view
+from network.wire.form import Refused
+from network.wire.payload import Message, check, decode, decoded, encode, manifest, sizes, view
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 NAMES = (*ENCODINGS, "top-0.3")

@@ -14,23 +14,20 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 from msgpack.fallback import Unpacker
 
+from network.wire.envelope import envelope_bytes, pack, unpack
+from network.wire.form import NotFinite, Refused
 from network.wire.payload import (
     DTYPES,
     Inspected,
     Message,
-    NotFinite,
-    Refused,
     check,
     decode,
     digest,
     encode,
-    envelope_bytes,
     manifest,
     own,
-    pack,
     sizes,
     trusted,
-    unpack,
     view,
 )
 

@@ -1,0 +1,49 @@
+"""A message with its header: the few numbers and words that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from network.wire.form import LARGEST_HEADER, Refused, in_order, packed, parsed
+
+Header = Mapping[str, int | str | None]
+
+
+def pack(header: Header, body: bytes) -> bytes:
+    """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
+
+    Raises Refused for a header that `unpack` would not accept.
+    """
+    return b"".join((*_packed_header(header), body))
+
+
+def envelope_bytes(header: Header) -> int:
+    """How many bytes `pack` adds to the body."""
+    return sum(map(len, _packed_header(header)))
+
+
+def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
+    """The header and the body of an envelope.  Raises Refused, and nothing else, if it is not an envelope."""
+    length = int.from_bytes(data[:4], "big")
+    if not length <= min(LARGEST_HEADER, len(data) - 4):
+        raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
+    header = parsed(data[4 : 4 + length])
+    if type(header) is not dict:
+        raise Refused("the header is not a map")
+    for name, value in header.items():
+        _scalar(name, value)
+    return header, data[4 + length :]
+
+
+def _packed_header(header: Header) -> tuple[bytes, bytes]:
+    for name, value in header.items():
+        _scalar(name, value)
+    body = packed(dict(in_order(header)))
+    if len(body) > LARGEST_HEADER:
+        raise Refused(f"a header of {len(body)} bytes; the limit is {LARGEST_HEADER}")
+    return len(body).to_bytes(4, "big"), body
+
+
+def _scalar(name: object, value: object) -> None:
+    if value is not None and type(value) is not int and type(value) is not str:
+        raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
