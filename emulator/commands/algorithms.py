@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def algorithms(what: What = None, format: FormatOption = Format.text) -> None:
-    """Lists algorithms with their options, and what a round costs beside FedAvg: those of a scenario, if one is given,
-    on its model and fleet; else all that have a name, with default options, on the quickstart's."""
+    """Lists algorithms with their options, and what a round of each costs beside FedAvg.
+
+    With a scenario: its algorithms, on its model and fleet. Without one: all algorithms with their default options, on
+    the quickstart's model and fleet.
+    """
     with told_in_one_line():
         code = list_algorithms(scenario_of(what), format, own=what is not None and "=" not in "".join(what[:1]))
     raise typer.Exit(code)
@@ -68,7 +71,7 @@ def _costs(known: list[Known], where: str, how: str) -> Table:
 
     from emulator.commands.plan_text import grid
 
-    title = f"A round beside a FedAvg round ({where}), when all answer who are asked{how}"
+    title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
     headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:

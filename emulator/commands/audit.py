@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def audit(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of runs (LABEL-sSEED), or folders that hold several."),
+        typer.Argument(metavar="RUN", help="Folders of runs (LABEL-sSEED), or folders that hold several."),
     ],
     format: FormatOption = Format.text,
 ) -> None:
-    """Checks records against their seals, the laws of all runs, and their scenario; exit code 1 if one is broken."""
+    """Checks whether records are whole and obey the laws of all runs and of their scenario; exit code 1 if not."""
     with told_in_one_line(ValueError):
         audited = {folder: each for path in runs for folder, each in _audited(path)}
     _reservations(audited)

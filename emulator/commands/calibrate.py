@@ -23,14 +23,14 @@ class Form(StrEnum):
 
 
 def calibrate(
-    name: Annotated[str, typer.Option(help="Of the profile that is printed.")] = "host",
-    seconds: Annotated[float, typer.Option(help="How long to measure, about.", min=0.1, max=600)] = 10.0,
-    threads: Annotated[int, typer.Option(help="That training uses.", min=1)] = 1,
+    name: Annotated[str, typer.Option(help="Name of the profile that is printed.")] = "host",
+    seconds: Annotated[float, typer.Option(help="How long to measure, about, in s.", min=0.1, max=600)] = 10.0,
+    threads: Annotated[int, typer.Option(help="Threads that training uses.", min=1)] = 1,
     format: Annotated[Form, typer.Option(help="For a profiles file, or for `profiles:` of a scenario.")] = Form.csv,
 ) -> None:
-    """Measures this computer, and prints a profile of it: speeds by class of operator, bandwidth, overhead, memory."""
+    """Measures this computer, and prints a profile of it: speed by kind of layer, bandwidth, overheads, memory."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
-        raise typer.BadParameter(f"{name!r} names a profile; it must be of letters, digits, dots and hyphens")
+        raise typer.BadParameter(f"{name!r} cannot name a profile; use letters, digits, dots and hyphens")
     if threads > (cores := os.cpu_count() or 1):  # torch dies of thousands
         raise typer.BadParameter(f"{threads} threads on {cores} cores; it must be {cores} at most")
     found = measure(seconds, threads)

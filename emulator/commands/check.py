@@ -32,8 +32,11 @@ def check(
     small: SmallOption = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Says what a scenario will take, without training: devices, what a round of each algorithm costs, below which
-    share of the baseline's rounds it wins, memory, time on this computer, and who holds which labels."""
+    """Says what a scenario will cost, without training.
+
+    It prints the devices, what a round of each algorithm costs, the break-even (below which share of the baseline's
+    rounds it wins), memory, time on this computer, and which device holds which labels.
+    """
     from scenarios.text.faults import placed
 
     with told_in_one_line():

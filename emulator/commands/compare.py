@@ -33,8 +33,8 @@ def compare(
 ) -> None:
     """Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.
 
-    Without a scenario: the quickstart, about a minute. Leaves records, summary.json and report.html in a folder.
-    Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
+    Without a scenario it plays the quickstart, in one to two minutes. It leaves records, summary.json and report.html
+    in a folder. Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
     """
     from scenarios.text.faults import placed
 

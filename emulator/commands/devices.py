@@ -37,22 +37,24 @@ FURTHER = (
 
 
 def devices(
-    file: Annotated[Path | None, typer.Argument(help="Profiles of your own, as `fedlapse calibrate` prints.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="A file of your own profiles, as `fedlapse calibrate` prints it.")
+    ] = None,
     score: Annotated[
         Path | None,
-        typer.Option(help="Prints profiles of the phones in a file of AI-Benchmark's scores or FedScale's capacities."),
+        typer.Option(help="Print profiles of the phones in a file of AI-Benchmark's scores or FedScale's capacities."),
     ] = None,
-    only: Annotated[str, typer.Option(help="--score: phones whose name this glob matches.")] = "*",
+    only: Annotated[str, typer.Option(help="With --score: only phones whose name this glob matches.")] = "*",
     mflop: Annotated[
-        float | None, typer.Option(min=1e-6, help="--score: of the forward pass that FedScale's milliseconds are of.")
+        float | None, typer.Option(min=1e-6, help="With --score: MFLOP of the forward pass that FedScale measured.")
     ] = None,
     format: FormatOption = Format.text,
 ) -> None:
     """Lists the device profiles, and for each number whether somebody measured it."""
     if score is None and (only != "*" or mflop is not None):
-        raise typer.BadParameter("--only and --mflop are for --score FILE, which is not there")
+        raise typer.BadParameter("--only and --mflop need --score FILE")
     if score is not None and (file is not None or format is not Format.text):
-        raise typer.BadParameter("--score prints a profiles file; it must go without another FILE and without --format")
+        raise typer.BadParameter("--score prints a profiles file; leave out FILE and --format")
     with told_in_one_line():
         if score is not None:
             from emulator.commands.scores import lines
@@ -91,9 +93,9 @@ def _text(known: Table) -> str:
 
     width = columns()
     legend = (
-        "~ assumed: nobody measured it; - not given: a speed of its own is then the one of all, and the rest has no "
-        "effect.  A scenario may say otherwise: speed_gflop_s, memory_bandwidth_gb_s, ..., or `profiles:`.  Jitter, "
-        "wake-up and throttling act where it asks for them; joules are always counted."
+        "~: assumed, nobody measured it. -: not given; a kind of layer then has the speed of the first column, and "
+        "other effects are left out. A scenario may set its own numbers (speed_gflop_s, memory_bandwidth_gb_s, ..., or "
+        "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
     sources = [filled(f"{name}: {_sources(quantities)}", width, "  ") for name, quantities in known.items()]

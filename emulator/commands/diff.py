@@ -22,7 +22,7 @@ def diff(
     b: Annotated[Path, typer.Argument(metavar="OTHER", help="Another folder or run to compare it with.")],
     format: FormatOption = Format.text,
 ) -> None:
-    """Says which key of the scenario changed, and from which simulated second the runs part.
+    """Says which keys of the scenario differ, and from which simulated second on the runs differ.
 
     Exit code 0 if the records are identical, 1 if they differ, 2 if they cannot be read.
     """

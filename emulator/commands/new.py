@@ -14,12 +14,12 @@ SCHEMA = "scenario.schema.json"
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Of the scenario: campus writes campus.yaml.")],
+    name: Annotated[str, typer.Argument(help="Name of the scenario: campus writes campus.yaml.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
 ) -> None:
     """Writes a scenario with comments that runs at once: change the fleet to yours.
 
-    Beside it goes scenario.schema.json, by which editors complete keys and check values as you type.
+    It also writes scenario.schema.json, with which editors complete keys and check values as you type.
     """
     from importlib import resources
 
@@ -27,10 +27,10 @@ def new(
 
     stem = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", stem):
-        _refuse(f"{name!r} cannot name a scenario; use letters, digits, dots, hyphens and underscores, as campus")
+        _refuse(f"{name!r} cannot name a scenario; use letters, digits, dots, hyphens and underscores, such as campus")
     file = Path(f"{stem}.yaml")
     if file.exists() and not force:
-        _refuse(f"{file} is there already; choose another name, or --force to replace it")
+        _refuse(f"{file} exists already; choose another name, or replace it with --force")
     shelf = resources.files("scenarios")
     template = shelf.joinpath("template.yaml.txt").read_text(encoding="utf-8")
     with told_in_one_line():

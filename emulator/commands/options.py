@@ -39,7 +39,7 @@ What = Annotated[
     typer.Argument(
         metavar="[SCENARIO] [PATH=VALUE]...",
         help="A scenario file, or the name of one that comes with fedlapse (default: quickstart); then single values "
-        "to change, as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30 algorithms.fedcurv.strength=1.",
+        "to change, such as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30 algorithms.fedcurv.strength=1.",
         autocompletion=_scenarios,
         show_default=False,
     ),
@@ -48,19 +48,19 @@ Workers = Annotated[
     int | None,
     typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="This seed instead of the scenario's.")]
-RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="At most so many rounds.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Use only this seed, instead of the scenario's.")]
+RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="Play at most this many rounds.")]
 SmallOption = Annotated[
-    bool, typer.Option("--small", help="The quick version that the scenario gives of itself, under `small:`.")
+    bool, typer.Option("--small", help="Play the quick version that the scenario describes under `small:`.")
 ]
 Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the results that --out holds.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress lines.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the results that are in --out.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 
 def workers_of(count: int | None) -> int:
-    """Worker processes: as many as there are cores, if nothing else is asked for.  Warns of more."""
+    """Worker processes: as many as there are cores, if nothing else is asked for.  Warns if there are more."""
     cores = os.cpu_count() or 1
     if count is not None and count > cores:
         message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
@@ -89,7 +89,7 @@ def scenario_of(
     for word in said:
         if "=" not in word:
             raise BadScenario(
-                f"{word}: a scenario comes first, and one is enough; after it come changes, as rounds.max=3"
+                f"{word}: a scenario comes first, and one is enough; after it come changes, such as rounds.max=3"
             )
     if path is None:
         raise BadScenario("give a scenario file, or the name of one that `fedlapse scenarios` lists")

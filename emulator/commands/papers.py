@@ -12,8 +12,7 @@ from emulator.commands.options import Format, FormatOption
 def papers(format: FormatOption = Format.text) -> None:
     """Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.
 
-    Run one in full with `fedlapse compare papers/NAME`, or in under a minute with `--small`; what was found so far is
-    in docs/papers.md.
+    `fedlapse compare papers/NAME` runs one in full; with `--small` it takes about a minute.
     """
     import json
 

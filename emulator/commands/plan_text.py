@@ -76,7 +76,10 @@ def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
 
 
 def filled(line: str, width: int, indent: str = "") -> str:
-    return textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent + "  " * bool(indent))
+    """Wrapped at the width; a number and its % stay on one line."""
+    inner = indent + "  " * bool(indent)
+    kept = line.replace(" %", "\N{NO-BREAK SPACE}%")
+    return textwrap.fill(kept, width, initial_indent=indent, subsequent_indent=inner).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _deadline(plan: Forecast, width: int) -> Iterator[str]:
@@ -84,7 +87,7 @@ def _deadline(plan: Forecast, width: int) -> Iterator[str]:
     for label, enough in plan.too_short.items():
         advice = f"; {enough:g} s would do" if enough is not None else ""
         cost = plan.prices[label]
-        said = f"of {short(cost.asked)} devices asked {cost.late:.1f} are late in a mean round"
+        said = f"in a mean round {cost.late:.1f} of {short(cost.asked)} devices asked are late"
         yield filled(f"rounds.deadline_s is too short for {label}: {said}{advice}", width)
 
 
@@ -104,9 +107,9 @@ def _opening(plan: Forecast) -> str:
 
 def _devices(plan: Forecast) -> Table:
     baseline = next(iter(plan.prices))
-    title = f"Devices, and the seconds of a {baseline} round when one is alone on all links of its way"
+    title = f"Devices, and the seconds of a {baseline} round for a device that is alone on its links"
     if any(group.repeats is not None for group in plan.groups):
-        title += ", at the best of times; ~ is the mean of rates that vary"
+        title += " while these carry the most; ~ marks the mean of rates that vary"
     table = grid(
         title, "devices", numbers=("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms", "down", "compute", "up", "round")
     )
@@ -126,7 +129,7 @@ def _devices(plan: Forecast) -> Table:
 
 def _shared(plan: Forecast) -> Table:
     """What each shared link carries in a round, beside how long that keeps it busy."""
-    title = "Shared links: what they carry in a round, and how long that takes if nothing else holds it up"
+    title = "Shared links: what they carry in a round, and how long that takes if nothing else limits it"
     table = grid(title, "link", "algorithm", numbers=("Mbit/s\ndown / up", "MB\ndown", "s", "MB\nup", "s"))
     for link in plan.shared:
         name, rates = escape(link.name), _shared_rates(link)
@@ -222,14 +225,14 @@ def _break_even(plan: Forecast, width: int) -> str:
         lines.append("this is one algorithm; name others to compare it with")
     if plan.ratios:
         lines.append(
-            "(down and up are bytes, compute is seconds, of the same devices; a round is as long as the path of the "
-            "last device that counts)"
+            "(down and up compare bytes, compute compares seconds on the same devices; a round is as long as the path "
+            "of the last device that counts)"
         )
     return "\n".join(["Break-even", *(filled(line, width, "  ") for line in lines)])
 
 
 def _memory(plan: Forecast) -> Table:
-    title = "Memory of a device that trains, MB (its runtime and its data come on top)"
+    title = "Memory of a device that trains, MB (without its runtime and its data)"
     table = grid(title, "", numbers=list(plan.memory))
     parts = {label: {**asdict(found), "all": found.total} for label, found in plan.memory.items()}
     for part in next(iter(parts.values())):
@@ -265,16 +268,18 @@ def _between(effort: Effort) -> str:
 
 def _keeps(effort: Effort) -> str:
     training, everything = effort.speedup, min(effort.speedup, effort.server_speedup)
-    said = f"all work ends in its modelled time up to --speedup {short(everything, 2)} or so"
+    said = f"up to --speedup {short(everything, 2)} or so, all work ends within its modelled time"
     if everything < training:
-        said = f"{said}, devices' training alone up to {short(training, 2)}"
-    return f"{said}; above that it lasts as long as it takes here. Each message takes a few ms more, at any speed-up"
+        said = f"{said}, and devices' training alone up to {short(training, 2)}"
+    return (
+        f"{said}; above that it takes as long as this computer needs. At any speed-up, each message takes a few ms more"
+    )
 
 
 def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:
     """Who holds which classes: a row per device, a column per class, darker for more examples.
 
-    `devices` are those of the fleet, if `labels` has but some.
+    `devices` is the size of the fleet, if `labels` has only a part of it.
     """
     names = list(labels)
     shown = _evenly(names, ROWS)

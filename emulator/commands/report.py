@@ -25,17 +25,21 @@ class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
 def report(
     outs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders that `compare` or `run` wrote; several are compared."),
+        typer.Argument(metavar="RUN", help="Folders that `compare` or `run` wrote; several are compared."),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="File or folder to write. Default: OUT/report.html, or ./report.html of several."),
+        typer.Option(help="File or folder to write. Default: RUN/report.html, or ./report.html for several."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="markdown and json go to the screen, unless --out.")] = Format.html,
-    png: Annotated[bool, typer.Option("--png", help="Also charts/NAME.svg and charts/NAME.png beside it.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no report of ours.")] = False,
+    format: Annotated[
+        Format, typer.Option(help="markdown and json are printed, unless --out names a file.")
+    ] = Format.html,
+    png: Annotated[
+        bool, typer.Option("--png", help="Also write charts/NAME.svg and charts/NAME.png beside it.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that fedlapse did not write.")] = False,
 ) -> None:
-    """Makes the report of one folder of results, or of several side by side (the first is the baseline)."""
+    """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
     from emulator.commands.reliance import soundness_told
 
     with soundness_told(outs), told_in_one_line(ValueError):

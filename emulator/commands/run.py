@@ -32,14 +32,17 @@ class WorldName(StrEnum):
 
 
 def run(
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Its label in the scenario, as `fedcl`.")],
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", "-a", help="The algorithm's label in the scenario, such as `fedcl`.")
+    ],
     what: What = None,
     world: Annotated[
         WorldName,
-        typer.Option(help="virtual: time is computed. sockets: real bytes on loopback, at the links' pace."),
+        typer.Option(help="virtual: time is computed. sockets: real bytes over loopback, at the pace of the links."),
     ] = WorldName.virtual,
     speedup: Annotated[
-        float, typer.Option(min=0.001, max=1000, help="sockets: modelled seconds that pass in one real second.")
+        float,
+        typer.Option(min=0.001, max=1000, help="With sockets: how many modelled seconds pass in one real second."),
     ] = 1.0,
     workers: Workers = None,
     seed: SeedOption = None,
@@ -50,7 +53,7 @@ def run(
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Runs one algorithm of a scenario with each of its seeds; else as `compare`."""
+    """Runs one algorithm of a scenario with all its seeds, in virtual time or over real sockets; else as `compare`."""
     from scenarios.text.faults import placed
 
     with told_in_one_line():

@@ -10,7 +10,7 @@ from emulator.commands.options import Format, FormatOption
 
 
 def scenarios(format: FormatOption = Format.text) -> None:
-    """Lists the scenarios that come with fedlapse, what each teaches, and how to run it."""
+    """Lists the scenarios that come with fedlapse, what each one shows, and how to run it."""
     import json
 
     known = read()

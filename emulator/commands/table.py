@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.plan_text import columns
+from emulator.commands.plan_text import columns, filled
 from emulator.results import tables
 from emulator.results.units import counted
 from scenarios.schema.scenario import Scenario
@@ -32,14 +32,20 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]
-        console.print(_fitting(f"{title}; until a target was reached", shown, console))
+        _print(f"{title}; until a target was reached", _fitting(shown, console), console)
         console.print()
         title = "At the end"
-    console.print(_fitting(title, [tables.at_the_end(ordered, energy) for energy in (True, False)], console))
+    _print(title, _fitting([tables.at_the_end(ordered, energy) for energy in (True, False)], console), console)
     if (stated := tables.published(ordered)).rows:
         console.print()
-        console.print(_grid("Beside what is published", stated))
+        _print("Beside what is published", _grid(stated), console)
     return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _print(title: str, grid: Table, console: Console) -> None:
+    """A title of the table's own would be broken where the table ends."""
+    console.print(filled(title, console.width), soft_wrap=True)
+    console.print(grid)
 
 
 def _narrow(shown: tables.Table) -> tables.Table:
@@ -49,11 +55,11 @@ def _narrow(shown: tables.Table) -> tables.Table:
     return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
 
 
-def _fitting(title: str, shown: Sequence[tables.Table], console: Console) -> Table:
+def _fitting(shown: Sequence[tables.Table], console: Console) -> Table:
     """The first of these tables that the terminal holds, with ranges beside or else below medians; or the last."""
     unbounded = console.options.update(width=1000)
     for each in (version for whole in shown for version in (whole, _folded(whole))):
-        grid = _grid(title, each)
+        grid = _grid(each)
         if console.measure(grid, options=unbounded).maximum <= console.width:
             break
     return grid
@@ -63,9 +69,8 @@ def _folded(shown: tables.Table) -> tables.Table:
     return replace(shown, rows=[[cell.replace(" [", "\n[") for cell in row] for row in shown.rows])
 
 
-def _grid(title: str, shown: tables.Table) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title_style="")
-    grid.title, grid.title_justify = title, "left"
+def _grid(shown: tables.Table) -> Table:
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for number, heading in enumerate(shown.headings):
         grid.add_column(heading, justify="left" if number < shown.words else "right")
     above = ""

@@ -65,15 +65,15 @@ class Condition:
         """What is assumed where it takes the place of a setting's links."""
         said = list(self.assumptions)
         if any(trace.kind == "achieved" for trace in self._traces):
-            said.append("achieved throughput: an upper bound of what others would get")
+            said.append("the rates are a download's throughput, an upper bound for other transfers")
         said += dict.fromkeys(trace.remark for trace in self._traces if trace.remark)
         if self.latency is None and any(trace.latency is not None for trace in self._traces):
-            said.append("the trace's latencies win over the link's")
+            said.append("latencies are those of the trace instead of the link's")
         if self._traces and any(base.topology.values()):
             stations = sorted({via for name in sample(base.links) if (via := base.links[name].via)})
             if stations:
                 said.append(
-                    f"a recorded link has its share of a cell inside, so it is not behind {', '.join(stations)}"
+                    f"a recorded link already contains its share of a cell, so it is not behind {', '.join(stations)}"
                 )
         return tuple(said)
 
@@ -131,7 +131,7 @@ def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
     assert down.down is not None
     share = uplink.share
     if above is not None:
-        return Condition(down.name, down.down, above.up, assumptions=(f"uplink from {above.name}",))
+        return Condition(down.name, down.down, above.up, assumptions=(f"the uplink is {above.name}",))
     if down.up is not None:
         option = "--symmetric" if uplink.symmetric else "--up-ratio"
         unused = () if share is None else (f"the uplink is the recorded one, and {option} is not used",)

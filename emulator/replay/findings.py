@@ -17,8 +17,8 @@ ALL = "all rounds"  # beside the targets: what a run takes for as many rounds as
 UNKNOWN = "not known"
 GUESS = "~"
 ASSUMPTION = (
-    "after a decision that differs, the model is taken to be as good as the recorded one after equally many rounds "
-    "with enough replies"
+    "from the first decision that differs on, a model is taken to be as accurate as the recorded one after as many "
+    "rounds with enough replies"
 )
 TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
 TIED = "tie"
@@ -204,8 +204,12 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
             target: {label: Times(seeds, (target, label) in guessed) for label, seeds in of.items()}
             for target, of in times.items()
         },
-        [Note(r.label, r.seed, f"from round {r.parting.round} on: {r.parting.why}") for r in replays if r.parting],
-        [Note(r.label, r.seed, f"ends: {r.failure}") for r in replays if r.failure],
+        [
+            Note(r.label, r.seed, f"is not exact from round {r.parting.round} on: {r.parting.why}")
+            for r in replays
+            if r.parting
+        ],
+        [Note(r.label, r.seed, f"ends early: {r.failure}") for r in replays if r.failure],
         sum(each.assumed for each in replays),
         max((each.loops for each in replays), default=0),
     )

@@ -41,6 +41,10 @@ from emulator.worlds.virtual import VirtualWorld
 from network.wire.payload import EMPTY, NOTHING
 from scenarios.schema.scenario import Scenario
 
+# What a device does, where that differs from the record: of one device, and of several.
+ASKED = ("is {} asked", "are {} asked")
+COUNTED = ("{} counts", "{} count")
+TRAINED = ("{} ends its training", "{} end their training")
 LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
 NO_STATE = State(b"", b"")
 KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}  # the same each time
@@ -153,7 +157,7 @@ class Check:
     def asked(self, number: int, names: Sequence[str]) -> None:
         self.number, said = number, self.script.rounds[number].asked
         if tuple(names) != said:
-            self.part(number, f"asks {_others(names, said)}: other devices are online and idle")
+            self.part(number, f"{_moved(names, said, ASKED)}, because other devices are online and idle")
 
     @property
     def model(self) -> int:
@@ -165,7 +169,7 @@ class Check:
         written = self.script.rounds[round.number]
         self.steps.append(self.model + (not round.failed))
         if set(round.counted) != set(written.counted):
-            self.part(written.number, f"counts {_others(round.counted, written.counted)}")
+            self.part(written.number, _moved(round.counted, written.counted, COUNTED))
 
     def row(self, made: Row) -> Row:
         """Looks at a round whose last straggler has ended; its row, with the accuracies of the record."""
@@ -182,7 +186,7 @@ class Check:
         parts = self.script.rounds[number].parts
         said = {name for name, part in parts.items() if part.update is not None}
         if self.keeps and self.trained[number] != said:
-            self.part(number, f"trains {_others(self.trained[number], said)}, and devices keep what they trained")
+            self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
 
     def _like(self, number: int) -> Written | None:
         """The recorded round after which the model was the one after this round, or is taken to have been."""
@@ -194,11 +198,12 @@ class Check:
         return found
 
 
-def _others(now: Collection[str], before: Collection[str]) -> str:
-    """`a and b, not c`"""
+def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str]) -> str:
+    """`a and b now count and c no longer counts`; the verb is given for one device and for several."""
     more, less = sorted(set(now) - set(before)), sorted(set(before) - set(now))
-    said = [_some(more)] if more else []
-    return ", ".join([*said, *([f"not {_some(less)}"] if less else [])]) or "the same devices in another order"
+    said = [(more, "now"), (less, "no longer")]
+    parts = [f"{_some(names)} {verb[len(names) > 1].format(adverb)}" for names, adverb in said if names]
+    return " and ".join(parts) or "the same devices are asked in another order"
 
 
 def _some(names: Sequence[str]) -> str:

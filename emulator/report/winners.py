@@ -19,7 +19,7 @@ from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.results.units import duration
 
-NOBODY, UNPLAYED = "nobody gets there", "not played"
+NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # of what is white
 STRONG = 2.0  # so many times as fast, and a cell has its full colour

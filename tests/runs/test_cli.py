@@ -46,7 +46,7 @@ def test_an_own_scenario_from_new_to_report(fedlapse, tmp_path):
     assert (tmp_path / "campus.yaml").read_text().startswith("# yaml-language-server: $schema=scenario.schema.json\n")
     assert json.loads((tmp_path / "scenario.schema.json").read_text())["$schema"].startswith("http://json-schema.org")
     again = refused(fedlapse("new", "campus"))
-    assert "is there already" in again
+    assert "exists already" in again
     checked = fedlapse("check", "campus.yaml")
     assert checked.returncode == 0, checked.stderr
     assert "a fedcurv round costs" in checked.stdout

@@ -47,10 +47,16 @@ Down = Annotated[
     list[str] | None,
     typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
 ]
-Up = Annotated[list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one, or one each.")]
+Up = Annotated[
+    list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink.")
+]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="FORMAT", help="The traces' format, as `oboe`. Default: recognised by content."),
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="The format of the traces, such as `oboe`. Default: recognised from the content.",
+    ),
 ]
 Anyway = Annotated[
     bool,
@@ -61,17 +67,22 @@ Anyway = Annotated[
     ),
 ]
 ServerRate = Annotated[
-    str | None, typer.Option(metavar="RATE", help="The server's link, both ways, as 100Mbit/s. Default: as it was.")
+    str | None,
+    typer.Option(
+        metavar="RATE", help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run."
+    ),
 ]
 Fleet = Annotated[
     str | None,
-    typer.Option(metavar="SCENARIO", help="Devices, links and server of another scenario."),
+    typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--algorithm", "-a", help="Only this one, by its label; may be said several times.")
+    list[str] | None,
+    typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core if that pays.")
+    int | None,
+    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."),
 ]
 
 
@@ -79,15 +90,21 @@ def replay(
     run: Run,
     down: Down = None,
     up: Up = None,
-    up_ratio: Annotated[float | None, typer.Option(min=1e-6, max=1e6, help="Uplink = so much of the downlink.")] = None,
-    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplink = downlink.")] = False,
+    up_ratio: Annotated[
+        float | None, typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate.")
+    ] = None,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")] = False,
     source: From = None,
-    latency: Annotated[str | None, typer.Option(metavar="TIME", help="Of all devices, one way, as 40ms.")] = None,
+    latency: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms.")
+    ] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
     algorithm: Only = None,
     anyway: Anyway = False,
-    events: Annotated[bool, typer.Option("--events", help="Timelines also where there are several settings.")] = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Write timelines even if there are several settings.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")] = None,
     force: Force = False,
     workers: Workers = None,
@@ -97,8 +114,8 @@ def replay(
     """Plays finished runs again, without training, on other links or another fleet.
 
     Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
-    until a decision comes out otherwise, and stops there. Exit codes: 0; 1 a worker was killed; 2 bad input; 130
-    Ctrl-C.
+    until a decision differs (who is asked, whose reply counts); it stops there. Exit codes: 0; 1 a worker was killed;
+    2 bad input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
 
@@ -154,7 +171,7 @@ def _rates(
     if len(said) > 1:
         raise ValueError(f"{' and '.join(said)} are given; an uplink comes from one of them")
     if said and not ups and not downs:
-        raise ValueError(f"{said[0]} is said of a downlink; add --down TRACE")
+        raise ValueError(f"{said[0]} needs a downlink; add --down TRACE")
     yield from links_from(downs, Uplink(ups, ratio, symmetric), format, passed.append)
 
 

@@ -108,7 +108,7 @@ def _accuracies(finding: Finding) -> str:
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:
     """Where its replays stop being exact, or ended."""
-    yield from (f"seed {note.seed} is not exact {note.text}" for note in finding.partings if note.label == label)
+    yield from (f"seed {note.seed} {note.text}" for note in finding.partings if note.label == label)
     yield from (f"seed {note.seed} {note.text}" for note in finding.failures if note.label == label)
 
 

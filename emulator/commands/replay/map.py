@@ -26,17 +26,27 @@ REASONS = 3  # for which cells are not exact, that are told
 
 def map_(
     run: Run,
-    uplink: Annotated[str | None, typer.Option(metavar="RANGE", help="As 0.1..100Mbit/s, or one value.")] = None,
-    latency: Annotated[str | None, typer.Option(metavar="RANGE", help="One way, as 5..500ms, or one value.")] = None,
+    uplink: Annotated[
+        str | None, typer.Option(metavar="RANGE", help="Rates of uplinks, such as 0.1..100Mbit/s, or one value.")
+    ] = None,
+    latency: Annotated[
+        str | None, typer.Option(metavar="RANGE", help="Latency one way, such as 5..500ms, or one value.")
+    ] = None,
     speed: Annotated[
         str | None,
-        typer.Option(metavar="RANGE", help="Of all devices and kinds of layers, as 0.1..100GFLOP/s, or one value."),
+        typer.Option(
+            metavar="RANGE", help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value."
+        ),
     ] = None,
     points: Annotated[int, typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale.")] = 7,
-    symmetric: Annotated[bool, typer.Option("--symmetric", help="Downlink = uplink. Default: as it was.")] = False,
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run.")
+    ] = False,
     target: Annotated[
         str | None,
-        typer.Option(help="As 'accuracy 0.9', or 'all rounds'. Default: the first that is reached, else all rounds."),
+        typer.Option(
+            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the first that was reached, else all rounds."
+        ),
     ] = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
@@ -47,7 +57,7 @@ def map_(
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Replays finished runs over a grid of links, and draws who reaches a target first, and by how much.
+    """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
 
     Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
     """
@@ -86,7 +96,7 @@ def _axes(uplink: str | None, latency: str | None, speed: str | None, points: in
     axes = [Axis.over(name, of.span(text), points) for name, text, of in said if text is not None]
     sizes = [len(axis.values) for axis in axes]
     if not any(size > 1 for size in sizes):
-        raise ValueError("a map needs a range, as --uplink 0.1..100Mbit/s --latency 5..500ms")
+        raise ValueError("a map needs a range, such as --uplink 0.1..100Mbit/s --latency 5..500ms")
     total = 1
     for size in sizes:
         total *= size
@@ -209,20 +219,23 @@ def _draw(
 
 def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: str, fallen: Sequence[str]) -> str:
     played = f"{total} cells" if len(cells) == total else f"the {len(cells)} of {total} cells that were played"
-    lines = [f"{batch.scenario.name}: first to {_called(batch, target)}, of {played}", *(f"  {why}" for why in fallen)]
+    lines = [
+        f"{batch.scenario.name}: which algorithm is first to {_called(batch, target)}, in {played}",
+        *(f"  {why}" for why in fallen),
+    ]
     for label in batch.labels:
         won = [each for each in cells if each.first == label]
         ratios = [each.ratio for each in won if each.ratio is not None]
         most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
-        lines.append(f"  {label}: {len(won)}{most}")
+        lines.append(f"  {label} in {len(won)}{most}")
     split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.known for each in cells)
     nobody, ties = sum(each.winner is None and each.known for each in cells), sum(each.tie for each in cells)
     assumed = sum(each.assumed for each in cells)
     if ties:
-        lines.append(f"  tie: {ties}, the first two less than 1 % apart")
+        lines.append(f"  tie in {ties}: the first two are less than 1 % apart")
     for number, what in (
         (split, "the seeds disagree"),
-        (nobody, "nobody gets there"),
+        (nobody, "no algorithm gets there"),
         (open_, "it is not known"),
         (assumed, "accuracies are assumed"),
     ):
@@ -245,7 +258,7 @@ def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
     if reasons and not anyway:
-        yield f"    --anyway goes on where a decision differs; {ASSUMPTION}"
+        yield f"    --anyway goes on: {ASSUMPTION}"
 
 
 def _end(played: Played, done: int, total: int) -> None:

@@ -50,7 +50,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         grid.add_column("first")
     turned = flips(findings, target)
     for each, in_ in zip(findings, own, strict=True):
-        first = [f"{each.first(target) or units.NONE}{' (order turns)' * (each.name in turned)}"] if several else []
+        first = [f"{each.first(target) or units.NONE}{' (order changes)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *([] if unit else [in_.name]), *cells(each, target, in_), *first)
     shown = io.StringIO(
         f"{batch.scenario.name}: {unit.name if unit else 'time'} {_until(batch, target)}, "
@@ -68,21 +68,29 @@ def _until(batch: Batch, target: str) -> str:
 def _missed(record: Finding) -> Iterator[str]:
     for target in record.times:
         if target != ALL and missed(record, target):
-            yield f"{target}: no run of the record gets there"
+            yield f"{target}: no run of the record reaches it"
 
 
 def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     turned, first = flips(findings, target), findings[0]
     called = batch.every if target == ALL else target
     if first.order(target) is None:
-        return f"{called}: the record itself does not say in which order the algorithms get there"
+        return f"{called}: the record does not say in which order the algorithms come"
     order = ranked(first, target)
     if turned:
-        return f"{called}: {order} in the record; the order turns on {', '.join(turned)}"
+        return f"{called}: {order} in the record; the order changes on {', '.join(turned)}"
     others = [each.name for each in findings[1:] if each.order(target) and ranked(each, target) != order]
     if others:
-        return f"{called}: {order} in the record; it turns nowhere, but ties differ on {', '.join(others)}"
-    return f"{called}: {order} in the record, and in every setting that is known"
+        return f"{called}: {order} in the record; no setting changes it, but ties differ on {', '.join(others)}"
+    return f"{called}: {order} in the record{_elsewhere(findings, target)}"
+
+
+def _elsewhere(findings: Sequence[Finding], target: str) -> str:
+    """The end of a sentence on settings that all have the record's order, as far as they are known."""
+    known = [each.order(target) is not None for each in findings[1:]]
+    if not any(known):
+        return "; no other setting is known"
+    return ", and in every setting" if all(known) else ", and in every setting that is known"
 
 
 def ranked(found: Finding, target: str) -> str:
@@ -114,7 +122,7 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     """Where replays stop being exact, where they end, and what --anyway does or did."""
-    said = [f"{each.name}: not exact: {parting}" for each in findings for parting in each.partings]
+    said = [f"{each.name}: {parting}" for each in findings for parting in each.partings]
     said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
     yield from said[:TOLD]
     if len(said) > TOLD:
@@ -124,4 +132,4 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
         if anyway:
             yield f"{GUESS} assumed: {ASSUMPTION}"
         else:
-            yield f"replays stop where they are no longer exact; --anyway goes on: {ASSUMPTION}"
+            yield f"a replay stops where it is no longer exact; --anyway goes on: {ASSUMPTION}"

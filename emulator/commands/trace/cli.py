@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from emulator.commands.trace.facts import Facts
 
 trace = typer.Typer(
-    help="Traces of links: what is in a file, other formats, synthetic links, and how long a payload takes.",
+    help="Inspects, converts and generates traces of links, and says how long a payload takes on one.",
     cls=Commands,
 )
 
@@ -46,33 +46,34 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="FORMAT",
-        help="The format of what is read: csv, mahimahi, pensieve, sigcomm21, oboe, ucc. Default: told from content.",
+        help="Format of the input: csv, mahimahi, pensieve, sigcomm21, oboe, ucc. Default: recognised by its content.",
     ),
 ]
 Direction = Annotated[
-    Way | None, typer.Option("--direction", help="Only this one. Needed for a Mahimahi file without a suffix.")
+    Way | None, typer.Option("--direction", help="Only this direction. Needed for a Mahimahi file without a suffix.")
 ]
-Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw it as well: a .png or .svg.")]
+Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Also draw it, as .png or .svg.")]
 To = Annotated[
-    str | None, typer.Option("--to", metavar="FORMAT", help="csv or mahimahi. Default: told from the file's suffix.")
+    str | None,
+    typer.Option("--to", metavar="FORMAT", help="csv or mahimahi. Default: recognised from the file's suffix."),
 ]
 
 
-Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
-STEM = "for a Mahimahi pair its stem."
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+STEM = "for a pair of Mahimahi files, the name without .down and .up."
 
 
 @trace.command()
 def info(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=f"Trace files; {STEM}", readable=False)],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help=f"Trace files; {STEM}", readable=False)],
     direction: Direction = None,
     from_: From = None,
     plot: Plot = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """What traces hold: format, direction, kind, duration, mean, quantiles, outages, and a sparkline.
+    """Says what traces hold: format, direction, kind, duration, mean, quantiles, outages, and a sparkline.
 
-    Files that cannot be read are told in one line each, the others are shown; exit code 2 if there was one.
+    A file that cannot be read is reported in one line, and the others are shown; the exit code is then 2.
 
     Example: fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
     """
@@ -120,7 +121,7 @@ def convert(
     to: To = None,
     force: Replace = False,
 ) -> None:
-    """Writes a trace as our own CSV or for Mahimahi, and says what is lost.
+    """Writes a trace as fedlapse's own CSV or for Mahimahi, and says what is lost.
 
     With --to mahimahi and both directions, OUT.down and OUT.up are written.
 
@@ -142,11 +143,13 @@ def convert(
 
 @trace.command()
 def synth(
-    preset: Annotated[str | None, typer.Argument(metavar="[PRESET]", help="Default: a list of all.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long, s.")] = 600.0,
+    preset: Annotated[
+        str | None, typer.Argument(metavar="[PRESET]", help="Name of a preset. Default: list them.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Length of the trace, s.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same link.")] = 1,
-    step: Annotated[float, typer.Option(help="Between changes of the rate, s.")] = 1.0,
-    direction: Annotated[Way | None, typer.Option("--direction", help="Only this one. Default: both.")] = None,
+    step: Annotated[float, typer.Option(help="Seconds between changes of the rate.")] = 1.0,
+    direction: Annotated[Way | None, typer.Option("--direction", help="Only this direction. Default: both.")] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
     ] = STDOUT,
@@ -154,9 +157,7 @@ def synth(
     force: Replace = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Draws a link from a preset: a Markov-modulated rate with outages. Without a preset, lists them.
-
-    How near the presets come to real traces is in docs/traces.md.
+    """Generates a link from a preset: a Markov-modulated rate with outages. Without a preset, lists them.
 
     Example: fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
     """
@@ -201,7 +202,7 @@ def _listed(format: Format) -> str:
             f"{rate}{one.out:.1%}",
             f"{latency}{one.latency * 1e3:g}",
         )
-    legend = "~ assumed: nobody measured it. Each number's source is in --format json; the fit is in docs/traces.md."
+    legend = "~ assumed: nobody measured it. Each number's source is in --format json."
     return printed([table, filled(legend, columns())], columns())
 
 
@@ -224,23 +225,23 @@ def _plain(name: str) -> dict[str, object]:
 @trace.command()
 def transfer(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"A trace file; {STEM}", readable=False)],
-    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="The payload, as 6.65MB.")],
-    every: Annotated[str, typer.Option(metavar="TIME", help="A start each so often, as 10s.")] = "10s",
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Size of the payload, such as 6.65MB.")],
+    every: Annotated[str, typer.Option(metavar="TIME", help="Time between two starts, such as 10s.")] = "10s",
     model: Annotated[
         Model,
-        typer.Option(help="tcp: hand-shakes, slow start and headers; ideal: latency, then bytes at the rate."),
+        typer.Option(help="tcp: handshakes, slow start and headers; ideal: latency, then bytes at the rate."),
     ] = Model.tcp,
     latency: Annotated[
-        str | None, typer.Option(metavar="TIME", help="One way, as 50ms. Default: the file's, or 0.")
+        str | None, typer.Option(metavar="TIME", help="One way, such as 50ms. Default: the file's, or 0.")
     ] = None,
     direction: Direction = None,
     from_: From = None,
     plot: Plot = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """How long a payload takes over a trace from each start, alone and over a new connection.
+    """Says how long a payload takes over a trace from each start, alone and over a new connection.
 
-    On a trace of achieved goodput, tcp adds round trips only: slow start and headers are in it already.
+    If the trace is of measured downloads, tcp adds only round trips: slow start and headers are in it already.
 
     Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
     """
@@ -267,5 +268,5 @@ def transfer(
 
 
 def _modelled(model: Model, latency: str | None) -> str:
-    one_way = "the file's latency, or none" if latency is None else f"{latency} one way"
-    return f"Model {model}, with {one_way}; the link is used by nobody else."
+    one_way = "the file's latency, or 0 if it has none" if latency is None else f"{latency} one way"
+    return f"Model {model}, with {one_way}; nobody else uses the link."

@@ -116,7 +116,7 @@ def text(every: Sequence[Transfers], title: str, notes: Sequence[str]) -> str:
         shown = (_shown(value, unit) for value in (*spread, one.mean, one.by_mean))
         never = len(one.taken) - len(one.ended)
         table.add_row(one.trace.direction, str(len(one.starts)), *shown, str(never))
-    return printed([table, *(filled(line, width) for line in ("  ".join(_findings(every)), *notes) if line)], width)
+    return printed([table, *(filled(line, width) for line in (" ".join(_findings(every)), *notes) if line)], width)
 
 
 def _unit(every: Sequence[Transfers]) -> units.Unit:
@@ -136,11 +136,13 @@ def _findings(every: Sequence[Transfers]) -> list[str]:
     for one in every:
         way = one.trace.direction
         if one.looped:
-            lines.append(f"{way}: {one.looped} of {len(one.starts)} ran over the trace's end and on from its start.")
+            lines.append(
+                f"{way}: {one.looped} of {len(one.starts)} went past the end of the trace, and on from its start."
+            )
         if one.ended and one.by_mean and one.quantile(0.25):
             apart = one.quantile(0.75) / one.quantile(0.25)
             lines.append(
-                f"{way}: on average {one.mean / one.by_mean:.2f} times what bytes over the mean rate "
-                f"say; the upper quartile is {apart:.2f} times the lower."
+                f"{way}: on average {one.mean / one.by_mean:.2f} times as long as bytes over the "
+                f"mean rate; the upper quartile is {apart:.2f} times the lower."
             )
     return lines

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
 
 import pytest
 
+from emulator.__main__ import COMMANDS
 from emulator.commands.options import workers_of
 
 
@@ -25,7 +27,7 @@ from emulator.commands.options import workers_of
         (["compare", "--format", "xml"], "'xml' is not one of 'text', 'json'"),
         (["calibrate", "--name", "a b"], "'a b'"),
         (["map"], "missing argument 'RUN'"),
-        (["report"], "missing argument 'RUN...'"),
+        (["report"], "missing argument 'RUN'"),
         (["diff"], "missing argument 'RUN'"),
         (["diff", "a"], "missing argument 'OTHER'"),
         (["trace", "nope"], "'nope'"),
@@ -94,3 +96,17 @@ def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp
     )
     done = fedlapse("compare", "three.yaml", "--workers", "40", "--out", "new")
     assert (done.returncode, started) == (130, [6]), done.stderr
+
+
+PAGES = [[], ["trace"], *([command.__name__] for command in COMMANDS)]
+PAGES += [["trace", name] for name in ("info", "convert", "synth", "transfer")]
+
+
+@pytest.mark.parametrize("words", PAGES, ids=str)
+def test_help_names_no_document_that_an_installed_fedlapse_lacks(fedlapse, words) -> None:
+    assert not re.search(r"docs/|\.md\b", fedlapse(*words, "--help").stdout)
+
+
+@pytest.mark.parametrize("words", [["trace", "synth"], ["papers"], ["scenarios"], ["devices"]], ids=str)
+def test_neither_do_lists(fedlapse, words) -> None:
+    assert not re.search(r"docs/|\.md\b|benchmarks", fedlapse(*words).stdout)

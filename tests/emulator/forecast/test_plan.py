@@ -257,7 +257,7 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
 def test_a_deadline_that_is_too_short_stands_on_top(planned):
     page = text(planned(**TIGHT))
     assert page.startswith(
-        "rounds.deadline_s is too short for fedcurv: of 6 devices asked 4.0 are late in a mean round; "
+        "rounds.deadline_s is too short for fedcurv: in a mean round 4.0 of 6 devices asked are late; "
     )
     assert "too short" not in text(planned(**merged(TIGHT, {"rounds": {"deadline_s": 60.0}})))
 

@@ -312,14 +312,14 @@ def test_a_cell_that_is_left_out_is_an_assumption(tmp_path):
     (traced,) = links_from([path], Uplink())
     within, alone = Link(1.0, 1.0, 0.0, via="cell"), Link(1.0, 1.0, 0.0)
     (said,) = traced.about(base(within, alone))
-    assert said == "a recorded link has its share of a cell inside, so it is not behind cell"
+    assert said == "a recorded link already contains its share of a cell, so it is not behind cell"
     assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(within)) == ()
 
 
 def test_recorded_latencies_are_told_unless_another_is_said(tmp_path):
     path = written(tmp_path, "time_s,down_mbit_s,up_mbit_s,latency_ms\n0,8,4,70\n100,,,\n")
     (traced,) = links_from([path], Uplink())
-    assert traced.about(base()) == ("the trace's latencies win over the link's",)
+    assert traced.about(base()) == ("latencies are those of the trace instead of the link's",)
     assert replace(traced, latency=0.04).about(base()) == ()
     assert replace(traced, latency=0.04).link(Link(1.0, 1.0, 0.1)).mean_latency == 0.04
 

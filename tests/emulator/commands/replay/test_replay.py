@@ -110,15 +110,15 @@ def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fed
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert rows["links"].split()[-3:] == ["fedavg", "fedcurv", "first"]
     assert rows["as recorded"].split()[-1] == rows["2Mbit/s"].split()[-1] == "fedavg"
-    assert rows["1Mbit/s"].endswith("fedcurv (order turns)")
-    assert "accuracy 0.5: fedavg < fedcurv in the record; the order turns on 1Mbit/s" in done.stdout
-    assert "uplink from 0.5Mbit/s (2Mbit/s)\nuplink from 900Mbit/s (1Mbit/s)\n" in done.stdout
+    assert rows["1Mbit/s"].endswith("fedcurv (order changes)")
+    assert "accuracy 0.5: fedavg < fedcurv in the record; the order changes on 1Mbit/s" in done.stdout
+    assert "the uplink is 0.5Mbit/s (2Mbit/s)\nthe uplink is 900Mbit/s (1Mbit/s)\n" in done.stdout
 
 
 def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
-    assert "fedavg < fedcurv in the record, and in every setting that is known" in done.stdout
-    assert "order turns" not in done.stdout
+    assert "fedavg < fedcurv in the record, and in every setting" in done.stdout
+    assert "order changes" not in done.stdout
     assert "tie" not in done.stdout
 
 
@@ -127,8 +127,8 @@ def test_a_tie_is_said_to_be_one_and_turns_nothing(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert rows["2Mbit/s"].split()[-1] == "tie"
-    assert "fedavg < fedcurv in the record; it turns nowhere, but ties differ on 2Mbit/s" in done.stdout
-    assert "order turns" not in done.stdout
+    assert "fedavg < fedcurv in the record; no setting changes it, but ties differ on 2Mbit/s" in done.stdout
+    assert "order changes" not in done.stdout
     assert "assumed: the uplink is as fast as the downlink\n" in done.stdout
     said = json.loads((tmp_path / "new" / "replay.json").read_text())
     assert said["settings"][1]["first"]["accuracy 0.5"] == "tie"
@@ -155,7 +155,7 @@ def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, sho
     done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
     assert "for all 3 rounds, network model ideal\n" in done.stdout
     assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
-    assert "accuracy 0.9: no run of the record gets there\n" in done.stdout
+    assert "accuracy 0.9: no run of the record reaches it\n" in done.stdout
     assert "not reached" not in done.stdout
     said = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
     assert said[0]["times_s"]["all rounds"] == {label: {"1": at} for label, at in ends(short).items()}
@@ -204,9 +204,10 @@ def late(fedlapse, record, fleet, tmp_path, *more):
 
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
     done = late(fedlapse, record, fleet, tmp_path)
-    assert "not exact: fedavg-s1 from round 0 on: counts not pi-4-0 and pi-4-1" in done.stdout
+    assert "fedavg-s1 is not exact from round 0 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
     assert "rounds are counted from 0, as in the record and the report\n" in done.stdout
     assert "--anyway goes on" in done.stdout
+    assert "in the record; no other setting is known\n" in done.stdout
     assert done.stdout.count("not known") == 2
     assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
 
@@ -241,14 +242,14 @@ def test_anyway_a_run_without_a_reply_is_not_first(fedlapse, record, tmp_path):
     said = json.loads(done.stdout)["settings"][1]
     assert times(done, 1) == {"fedavg": "not known", "fedcurv": "not known"}
     assert said["first"]["accuracy 0.5"] is None
-    assert [failure.split(":")[0] for failure in said["failures"]] == ["fedavg-s1 ends", "fedcurv-s1 ends"]
+    assert [failure.split(":")[0] for failure in said["failures"]] == ["fedavg-s1 ends early", "fedcurv-s1 ends early"]
 
 
 def test_anyway_it_goes_on_with_the_accuracies_of_the_record(fedlapse, record, fleet, tmp_path):
     """Each round lasts until its deadline."""
     done = late(fedlapse, record, fleet, tmp_path, "--anyway", "--format", "json")
     assert times(done, 1) == pytest.approx({"fedavg": 120.0, "fedcurv": 60.0}, rel=0.01)
-    assert json.loads(done.stdout)["settings"][1]["not_exact"][0].startswith("fedavg-s1 from round 0 on")
+    assert json.loads(done.stdout)["settings"][1]["not_exact"][0].startswith("fedavg-s1 is not exact from round 0 on")
 
 
 def test_a_replay_that_ends_early_is_not_fast(fedlapse, record, fleet, tmp_path):
@@ -261,7 +262,7 @@ def test_a_replay_that_ends_early_is_not_fast(fedlapse, record, fleet, tmp_path)
     done = fedlapse("replay", record, *arguments, "--out", tmp_path / "new")
     assert times(done, 1) == {"fedavg": "not known"}
     (ended,) = json.loads(done.stdout)["settings"][1]["failures"]
-    assert ended.startswith("fedavg-s1 ends: after second")
+    assert ended.startswith("fedavg-s1 ends early: after second")
 
 
 # --- folders
@@ -463,14 +464,14 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
     """On 2 kbit/s the first deadline is missed."""
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "  it is not known in 1\n    in 1: fedavg-s1 from round 0 on: counts not" in done.stdout
+    assert "  it is not known in 1\n    in 1: fedavg-s1 is not exact from round 0 on: " in done.stdout
     assert "--anyway goes on" in done.stdout
     assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
 
 
 def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedlapse, short, tmp_path, undrawn):
     done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--out", tmp_path / "map")
-    assert "first to the end of all 3 rounds, of 2 cells" in done.stdout
+    assert "first to the end of all 3 rounds, in 2 cells" in done.stdout
     why = "o run of the record reaches accuracy 0.9, so this is the time to the end of all 3 rounds"
     assert f"  n{why}\n" in done.stdout
     page = (tmp_path / "map" / "map.html").read_text()
@@ -483,8 +484,8 @@ def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedla
 
 def test_a_target_that_is_named_is_mapped_though_nobody_reaches_it(fedlapse, short, tmp_path, undrawn):
     done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--target", "accuracy 0.9", "--out", tmp_path)
-    assert "first to accuracy 0.9, of 2 cells" in done.stdout
-    assert "nobody gets there in 2" in done.stdout
+    assert "which algorithm is first to accuracy 0.9, in 2 cells" in done.stdout
+    assert "no algorithm gets there in 2" in done.stdout
 
 
 def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, fleet, tmp_path, undrawn):
@@ -493,7 +494,7 @@ def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, fleet, tmp_
     done = fedlapse("map", record, *arguments, "--out", tmp_path)
     assert "--anyway goes on" not in done.stdout
     assert "  accuracies are assumed in 2\n" in done.stdout
-    assert "Assumed in 2 cells: after a decision that differs" in (tmp_path / "map.html").read_text()
+    assert "Assumed in 2 cells: from the first decision that differs" in (tmp_path / "map.html").read_text()
 
 
 def test_a_map_does_not_claim_to_go_on_where_no_round_had_a_reply(fedlapse, record, tmp_path, undrawn):
@@ -503,7 +504,7 @@ def test_a_map_does_not_claim_to_go_on_where_no_round_had_a_reply(fedlapse, reco
     assert [cell["winner"] for cell in said["cells"]] == [None, "fedcurv"]
     assert said["cells"][0]["times"] == {"fedavg": None, "fedcurv": None}
     (note,) = (note for note in said["notes"] if "not known" in note)
-    assert note.startswith("not known in 1 cell (fedavg-s1 ends: 3 rounds in a row had fewer than min_replies")
+    assert note.startswith("not known in 1 cell (fedavg-s1 ends early: 3 rounds in a row had fewer than min_replies")
     assert "ssumed" not in (tmp_path / "map.html").read_text()
 
 
@@ -513,7 +514,7 @@ def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_pa
     assert (done.returncode, done.stderr) == (130, "fedlapse: stopped; the map has 1 of 2 cells\n")
     said = json.loads((tmp_path / "map.json").read_text())
     assert (len(said["cells"]), said["notes"][-2]) == (1, "stopped after 1 of 2 cells")
-    assert "first to accuracy 0.5, of the 1 of 2 cells that were played" in done.stdout
+    assert "which algorithm is first to accuracy 0.5, in the 1 of 2 cells that were played" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.html", "map.json", "map.png"]
 
 

@@ -283,7 +283,7 @@ def test_transfer_is_told_as_a_table(fedlapse, file):
     done = fedlapse("trace", "transfer", file(HALF), "--bytes", "2MB", "--every", "5s", *IDEAL)
     row = next(line for line in done.stdout.splitlines() if line.startswith("up ")).split()
     assert row == ["up", "4", "2.0", "2.0", "4.5", "8.2", "11.2", "12.0", "5.8", "4.0", "0"]
-    assert "2 of 4 ran over the trace's end" in done.stdout
+    assert "2 of 4 went past the end of the trace" in done.stdout
 
 
 def test_short_transfers_are_told_in_ms(fedlapse, file):
