@@ -109,12 +109,12 @@ def too_short(groups: Sequence[Group], shared: TraceRepeats) -> Iterator[str]:
     for group in groups:
         if group.loops > LOOPED:
             yield (
-                f"{group.name}: a recording of {group.repeats:.3g} s starts over {group.loops} times within the "
-                "longest run; it is too short for it"
+                f"{group.name}: a trace of {group.repeats:.3g} s starts over {group.loops} times within the longest "
+                "run; use a longer one"
             )
     times, name = shared
     if times > LOOPED:
-        yield f"{name}, which devices share, starts over {times} times within the longest run; it is too short for it"
+        yield f"{name}, which devices share, starts over {times} times within the longest run; use a longer trace"
 
 
 def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:

@@ -95,12 +95,11 @@ def sentences(runs: Runs) -> Iterator[str]:
         found = mean(seeds)
         carried, computed = _extras(found, ("download", "upload")), _extras(found, ("compute", "server"))
         unit = units.of_time([sum(found.values())])
-        said = [f"{unit.some(seconds)} carried {what} payloads" for what, seconds in carried.items()]
-        said += [f"{unit.some(seconds)} computed {what}" for what, seconds in computed.items()]
+        said = [f"{unit.some(seconds)} {unit.name} carried {what} payloads" for what, seconds in carried.items()]
+        said += [f"{unit.some(seconds)} {unit.name} computed {what}" for what, seconds in computed.items()]
         if said:
             over = f" (mean of {len(seeds)} seeds)" if len(seeds) > 1 else ""
-            listed = " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
-            yield f"Of {label}’s {unit.full(sum(found.values()))}{over}, {listed}."
+            yield f"Of {label}’s {unit.full(sum(found.values()))}{over}, {units.joined(said)}."
 
 
 def _extras(found: Mapping[Part, float], families: Sequence[str]) -> dict[str, float]:

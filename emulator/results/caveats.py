@@ -1,10 +1,12 @@
 """What must be known before seconds and joules of runs are believed: assumptions about links, short recordings, and
-devices whose watts nobody says."""
+devices whose power draw is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from emulator.results.units import counted
 
 LOOPED = 10  # times that a recording may start over before a warning is due
 GROUPS = 5  # without watts, that are named
@@ -31,8 +33,8 @@ def remarks(said: Caveats) -> list[str]:
 
 def repeated(said: Caveats) -> str:
     times = said["loops"]
-    short = "; it is too short for runs like these" if times > LOOPED else ""
-    return f"the recording {said['trace']} starts over {times} time{'s' * (times > 1)} within the longest run{short}"
+    advice = "; use a longer one" if times > LOOPED else ""
+    return f"the trace {said['trace']} starts over {counted(times, 'time')} within the longest run{advice}"
 
 
 def unmetered(groups: Iterable[str]) -> list[str]:
@@ -41,7 +43,7 @@ def unmetered(groups: Iterable[str]) -> list[str]:
     more = [f"{len(names) - GROUPS} more"] if len(names) > GROUPS else []
     named = ", ".join([*names[:GROUPS], *more])
     said = (
-        f"the energy of the fleet is not known, as nobody says the watts of {named}; add power_idle_w, "
+        f"the energy of the fleet is not known, because no power draw is known for {named}; add power_idle_w, "
         "power_compute_w and power_radio_w to their profiles (without _w in a CSV file)"
     )
     return [said] if names else []

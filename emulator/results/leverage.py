@@ -60,7 +60,7 @@ def _typical(rows: Rows) -> float:
 def _idle(idle: Rows, alone: bool) -> str:
     most = max(row["leverage"]["p99"] for row in idle)
     meaning = ": this is FedAvg at a higher cost" if alone else ""
-    return f"the penalty does nothing{meaning} (leverage of the 99th percentile {most:.2g}; below {IDLE:g} no effect)"
+    return f"the penalty does nothing{meaning} (its leverage, 99th percentile: {most:.2g}; below {IDLE:g} no effect)"
 
 
 def _stiff(stiff: Rows, momentum: float, bound: float) -> str:

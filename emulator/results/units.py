@@ -37,6 +37,11 @@ class Unit:
         return f"{self.show(value)} {self.name}"
 
 
+def joined(words: Sequence[str]) -> str:
+    """`a, b and c`"""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+
+
 Choice = Callable[[Iterable[float | None]], Unit]  # a unit for values
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from emulator.results.summary import FEW, Rows
-from emulator.results.units import duration, durations
+from emulator.results.units import counted, duration, durations, joined
 
 Summary = Mapping[str, Any]
 Runs = Mapping[str, Mapping[int, Rows]]
@@ -57,13 +57,13 @@ class Ratio:
 
 
 def sentence(summary: Summary, runs: Runs) -> str:
-    """The verdict on the hardest target that any run reached; below 5 seeds it gives values and ranks nobody.
+    """The verdict on the hardest target that any run reached; below 5 seeds it gives values and no ranking.
 
     From 5 seeds on it names the label with the least median time, and the ratio of the baseline's time (or, if the
     baseline is that label, of the next one's) to its own.  `runs` are the rows that `summary` was made of.
     """
     if not any(rows for seeds in runs.values() for rows in seeds.values()):
-        return "Not a single round was played."
+        return "No round was played."
     labels = summary["labels"]
     names = sorted(labels[summary["baseline"]]["targets"], key=_value)
     if not names:
@@ -159,7 +159,8 @@ def _nobody(summary: Summary, runs: Runs, name: str) -> str:
     """Said of the easiest target: those above it were missed too."""
     ends = [_end(rows) for seeds in runs.values() for rows in seeds.values()]
     total = sum(label["targets"][name]["of"] for label in summary["labels"].values())
-    return f"No run reached {name} within {_span(ends)} (0 of {total} runs)."
+    lasted = "they lasted" if total > 1 else "it lasted"
+    return f"No run reached {name} (0 of {counted(total, 'run')}; {lasted} {_span(ends)})."
 
 
 def _values(entries: Mapping[str, Any], runs: Runs, name: str) -> str:
@@ -167,7 +168,7 @@ def _values(entries: Mapping[str, Any], runs: Runs, name: str) -> str:
     times = [at["time_s"] for entry in entries.values() for at in entry["seeds"].values() if at]
     said = [_time_of(label, entry, runs, durations(times)) for label, entry in entries.items()]
     seeds = max(entry["of"] for entry in entries.values())
-    why = f"fewer than {FEW} seeds" if seeds < FEW else "most seeds never got there"
+    why = f"fewer than {FEW} seeds" if seeds < FEW else "most seeds never reached it"
     no_ranking = f" No ranking: {why}." if len(entries) > 1 else ""
     return f"{name} was reached {', '.join(said)}.{no_ranking}"
 
@@ -176,8 +177,8 @@ def _time_of(label: str, entry: Mapping[str, Any], runs: Runs, show: Callable[[f
     times = sorted(at["time_s"] for at in entry["seeds"].values() if at)
     if not times:
         return f"never by {label} ({_count(label, entry, runs)})"
-    shown = ", ".join(map(show, times)) if len(times) < FEW else _span(times, show)
-    return f"by {label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it {}')})"
+    shown = joined([*map(show, times)]) if len(times) < FEW else _span(times, show)
+    return f"by {label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it was {}')})"
 
 
 def _ranked(summary: Summary, runs: Runs, name: str, order: Sequence[str]) -> str:
@@ -194,9 +195,9 @@ def _against(other: str, best: str, summary: Summary, runs: Runs, name: str) -> 
     ratio = paired(summary, runs, name, other, best)
     named = f"{other} ({_count(other, summary['labels'][other]['targets'][name], runs)})"
     if ratio is None:
-        return f"; against {named} no ratio is known: too few seeds of both got there"
+        return f"; against {named} no ratio is known: too few seeds of both reached it"
     if ratio.above:
-        return f", {str(ratio).replace(' [', 'x [')} sooner than {named}"
+        return f", {str(ratio).replace(' [', 'x [')} as fast as {named}"
     if ratio.below:  # possible, if rare: the medians of unlike seeds say one thing, the pairs another
         return f"; against {named} medians and pairs of seeds disagree: ratio {ratio}"
     return f"; against {named} no difference shown: ratio {ratio}"

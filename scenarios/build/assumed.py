@@ -23,13 +23,13 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
             with recordings.told(called):
                 yield from (f"{called}: {text}" for text in recordings.notes(said))
         if said.radio and not isinstance(said, links.Links):
-            yield f"{called}: its generated rates are those that one phone got, taken for what all share"
+            yield f"{called}: its generated rates are those of one phone, used here as a capacity that devices share"
     yield from _radios([said for _, said in everything])
     yield from _unused(scenario)
     yield from _buffers(scenario)
     models = sorted(_models(scenario))
     if len(models) > 1:
-        yield f"links of the models {' and '.join(models)} meet at the server, and their shares of it do not compare"
+        yield f"links of the models {' and '.join(models)} share the server's link, but their shares cannot be compared"
 
 
 def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
@@ -52,9 +52,9 @@ def _radios(said: Sequence[Said]) -> Iterator[str]:
         if not any(isinstance(each, links.Links) and each.latency_ms is None for each in said if each.radio == radio):
             assumed.discard("latency_ms")
         if "rates_mbit_s" in assumed:
-            yield f"the rates of the radio {radio} are assumed: nobody measured them"
+            yield f"radio {radio}: its rates are assumed, nobody measured them"
         elif assumed:
-            yield f"of the radio {radio} these are assumed: {', '.join(sorted(assumed))}; its rates were measured"
+            yield f"radio {radio}: its rates were measured, other numbers are assumed ({', '.join(sorted(assumed))})"
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:

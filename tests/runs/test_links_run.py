@@ -278,7 +278,7 @@ def test_check_tells_assumptions_means_and_recordings_that_are_too_short(fedlaps
     done = fedlapse("check", "s.yaml", "--workers", "0")
     assert done.returncode == 0, done.stderr
     assert "phone-mid: their uplink is taken to be 0.2 x the recorded downlink" in done.stderr
-    assert "phone-mid: a recording of 1.6 s starts over" in done.stderr
+    assert "phone-mid: a trace of 1.6 s starts over" in done.stderr
     assert "pi-4: a recording" not in done.stderr  # an hour
     # by hand: (12 x 0.4 + 3 x 0.5 + 20 x 0.5) / 1.6 s down, a fifth of it up; latency (20 x .4 + 50 x .7 + 30 x .5)/1.6
     plan = json.loads(fedlapse("check", "s.yaml", "--workers", "0", "--format", "json").stdout)
@@ -304,7 +304,7 @@ def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_l
     assert (said["loops"], said["trace"]) == (int((length + begun) // 1.6), name)
     assert said["loops"] > 0
     page = (traced / "o" / "report.html").read_text()
-    assert f"The recording {name} starts over {said['loops']} time" in page
+    assert f"The trace {name} starts over {said['loops']} time" in page
     assert "taken to be as fast as the recorded downlink" in page
     shown = fedlapse("report", "o", "--format", "markdown").stdout
     assert "taken to be as fast" in shown

@@ -114,4 +114,4 @@ def _ends(finding: Finding, label: str) -> Iterator[str]:
 
 def repeated(finding: Finding) -> Iterator[str]:
     if finding.loops > LOOPED:
-        yield f"the trace starts over {finding.loops} times; it is too short for this run"
+        yield f"the trace starts over {finding.loops} times within this run; use a longer one"

@@ -122,7 +122,9 @@ def test_a_plan_names_those_whose_watts_are_not_known(planned):
     assert plan.prices["fedavg"].joules is None
     assert "of all devices asked" not in text(plan)
     [line] = plan.warnings
-    assert line.startswith("the energy of the fleet is not known, as nobody says the watts of plain; add power_idle_w")
+    assert line.startswith(
+        "the energy of the fleet is not known, because no power draw is known for plain; add power_idle_w"
+    )
 
 
 @pytest.mark.slow

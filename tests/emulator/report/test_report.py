@@ -175,7 +175,7 @@ def test_what_an_algorithm_carries_and_computes_beyond_training_is_told_in_secon
     """Two rounds of 600 s: of each an eighth carried Fisher, a sixteenth computed it: 150 s and 75 s."""
     rows = {"fedcurv": {1: curve(0.1, 0.2, length=600.0)}}
     assert list(critical.sentences(rows)) == [
-        "Of fedcurv’s 20.0 min, 2.5 carried Fisher payloads and 1.2 computed Fisher."
+        "Of fedcurv’s 20.0 min, 2.5 min carried Fisher payloads and 1.2 min computed Fisher."
     ]
     plain_rows = [
         row(0, 0.1, critical={**row(0, 0.1)["critical"], "compute_s": {"train": 1.0}, "down_s": {"weights": 1.0}})

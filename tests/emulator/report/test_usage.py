@@ -123,7 +123,9 @@ def test_a_device_without_watts_is_listed_and_named() -> None:
     assert shown.rows == [("phone-0", "5.00"), ("host-0", "–"), ("host-1", "–")]
     assert tables.at_the_end(found, energy=True).headings[-1] == "accuracy"
     [line] = tables.unmetered({**found, "unmetered": ["host"]})
-    assert line.startswith("the energy of the fleet is not known, as nobody says the watts of host; add power_idle_w, ")
+    assert line.startswith(
+        "the energy of the fleet is not known, because no power draw is known for host; add power_idle_w, "
+    )
 
 
 def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
@@ -132,7 +134,7 @@ def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
 
 def test_of_many_groups_without_watts_five_are_named() -> None:
     [line] = caveats.unmetered(f"g{number}" for number in range(7) for _ in range(3))
-    assert "the watts of g0, g1, g2, g3, g4, 2 more; add" in line
+    assert "no power draw is known for g0, g1, g2, g3, g4, 2 more; add" in line
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------

@@ -66,10 +66,10 @@ def test_a_radio_that_nobody_measured_is_told_once(said):
     """network/presets.csv: of the satellites all is assumed, of wifi the course in time, of 3g-driving nothing."""
     satellite, wifi = {"radio": "satellite-leo"}, {"radio": "wifi"}
     assert said(satellite, satellite, {"radio": "3g-driving"}) == [
-        "the rates of the radio satellite-leo are assumed: nobody measured them"
+        "radio satellite-leo: its rates are assumed, nobody measured them"
     ]
     (line,) = said(wifi, {**wifi, "latency_ms": 3})
-    assert line == "of the radio wifi these are assumed: latency_ms, noise_s, together; its rates were measured"
+    assert line == "radio wifi: its rates were measured, other numbers are assumed (latency_ms, noise_s, together)"
     (line,) = said({**wifi, "latency_ms": 3})
     assert "latency_ms" not in line
 
@@ -82,7 +82,9 @@ def test_a_recording_that_all_share_is_told_with_its_link(said):
     (line,) = said(RATES, server={"link": {"trace": {"down": "walk.csv", "up_ratio": 0.5}}})
     assert line == "server.link: their uplink is taken to be 0.5 x the recorded downlink"
     (line,) = said(behind, topology={"cell": {"radio": "lte-driving"}})
-    assert line == "topology.cell: its generated rates are those that one phone got, taken for what all share"
+    assert (
+        line == "topology.cell: its generated rates are those of one phone, used here as a capacity that devices share"
+    )
 
 
 def test_what_only_tcp_reads_is_told_where_nothing_is_sent_by_tcp(said):
@@ -133,11 +135,11 @@ def test_of_all_that_are_replayed_the_most_repeated_counts():
 def test_the_most_repeated_recording_of_all_runs_is_told_and_above_ten_times_warned_of():
     some = caveats([], [(2, "a"), (5, "b"), (0, "")])
     assert (some["loops"], some["trace"], warnings(some)) == (5, "b", [])
-    assert remarks(some) == ["the recording b starts over 5 times within the longest run."]
+    assert remarks(some) == ["the trace b starts over 5 times within the longest run."]
     many = caveats(["x"], [(11, "a")])
     assert remarks(many) == []
     assert warnings(many)[0] == "x"
-    assert "starts over 11 times within the longest run; it is too short" in warnings(many)[1]
+    assert "starts over 11 times within the longest run; use a longer one" in warnings(many)[1]
     assert remarks(caveats([], [(0, "")])) == warnings(caveats([], [])) == []
 
 
@@ -153,4 +155,4 @@ def test_a_link_of_constants_never_repeats():
 def test_a_group_whose_name_ends_in_a_number_is_named_whole():
     """pi-4 is a group; its devices are pi-4-0, pi-4-1, ..."""
     [line] = unmetered(["pi-4"])
-    assert "nobody says the watts of pi-4; add" in line
+    assert "no power draw is known for pi-4; add" in line

@@ -68,16 +68,16 @@ def test_from_five_seeds_on_the_sooner_is_compared_with_the_baseline() -> None:
     slower = [30.0, 45.0, 64.8, 87.5, 105.0]
     assert said(fedavg=[*map(until, slower)], fedcl=[*map(until, times)]) == (
         "fedcl reached accuracy 0.85 in 40.0 s (median; 5 of 5 seeds), "
-        "1.62x [1.50, 1.75] sooner than fedavg (5 of 5 seeds); 40 % of its time was upload."
+        "1.62x [1.50, 1.75] as fast as fedavg (5 of 5 seeds); 40 % of its time was upload."
     )
 
 
 def test_the_best_of_three_is_compared_with_the_baseline_and_the_baseline_with_the_next() -> None:
     three = {"slow": [until(40)] * 5, "slower": [until(60)] * 5, "quick": [until(10)] * 5}
     assert "quick reached" in said(**three)
-    assert "4.00x [4.00, 4.00] sooner than slow (5 of 5 seeds)" in said(**three)
+    assert "4.00x [4.00, 4.00] as fast as slow (5 of 5 seeds)" in said(**three)
     swapped = {"quick": three["quick"], "slower": three["slower"], "slow": three["slow"]}
-    assert "4.00x [4.00, 4.00] sooner than slow (5 of 5 seeds)" in said(**swapped)
+    assert "4.00x [4.00, 4.00] as fast as slow (5 of 5 seeds)" in said(**swapped)
 
 
 def test_an_interval_around_one_ranks_nobody() -> None:
@@ -91,21 +91,21 @@ def test_an_interval_around_one_ranks_nobody() -> None:
 def test_equal_runs_show_no_difference() -> None:
     text = said(a=[until(10)] * 5, b=[until(10)] * 5)
     assert "no difference shown: ratio 1.00 [1.00, 1.00]" in text
-    assert "sooner" not in text
+    assert "as fast as" not in text
 
 
 def test_below_five_seeds_there_are_values_and_no_ranking() -> None:
     text = said(slow=[until(40), until(44)], quick=[until(12), until(10)])
     assert text == (
-        "accuracy 0.85 was reached by slow in 40.0 s, 44.0 s (2 of 2 seeds; 40 % of it upload), "
-        "by quick in 10.0 s, 12.0 s (2 of 2 seeds; 40 % of it upload). No ranking: fewer than 5 seeds."
+        "accuracy 0.85 was reached by slow in 40.0 s and 44.0 s (2 of 2 seeds; 40 % of it was upload), "
+        "by quick in 10.0 s and 12.0 s (2 of 2 seeds; 40 % of it was upload). No ranking: fewer than 5 seeds."
     )
-    assert not any(word in text for word in ("sooner", "±", "x ["))
+    assert not any(word in text for word in ("as fast as", "±", "x ["))
 
 
 def test_k_of_n_is_said_with_how_long_the_others_were_played() -> None:
     text = said(a=[until(40), never(131)], b=[never(90), never(80)])
-    assert "by a in 40.0 s (1 of 2 seeds within 131 s; 40 % of it upload)" in text
+    assert "by a in 40.0 s (1 of 2 seeds within 131 s; 40 % of it was upload)" in text
     assert "never by b (0 of 2 seeds within 80.0 s to 90.0 s)" in text
 
 
@@ -126,15 +126,15 @@ def test_one_label_is_told_without_a_comparison() -> None:
 def test_nobody_reached_it() -> None:
     targets = (Target("accuracy", 0.99), TARGET)
     assert said(targets, a=[never(131), never(100)], b=[never(90)]) == (
-        "No run reached accuracy 0.85 within 90.0 s to 131 s (0 of 3 runs)."
+        "No run reached accuracy 0.85 (0 of 3 runs; they lasted 90.0 s to 131 s)."
     )
 
 
 def test_a_run_that_was_stopped_before_its_first_round_is_no_obstacle() -> None:
-    assert said(a=[[], []], b=[[]]) == "Not a single round was played."
+    assert said(a=[[], []], b=[[]]) == "No round was played."
     assert "never by b (0 of 1 seed within 0.0 s)" in said(a=[until(10)], b=[[]])
     five = said(a=[until(10)] * 5, b=[[]] * 5)
-    assert "against b (0 of 5 seeds within 0.0 s) no ratio is known: too few seeds of both got there" in five
+    assert "against b (0 of 5 seeds within 0.0 s) no ratio is known: too few seeds of both reached it" in five
 
 
 def test_without_a_target_the_sentence_says_how_to_set_one() -> None:
@@ -143,8 +143,8 @@ def test_without_a_target_the_sentence_says_how_to_set_one() -> None:
 
 def test_a_label_that_most_seeds_of_never_got_there_is_not_ranked() -> None:
     text = said(a=[until(10), until(20), never(50), never(50), never(50)], b=[never(60)] * 5)
-    assert text.startswith("accuracy 0.85 was reached by a in 10.0 s, 20.0 s (2 of 5 seeds within 50.0 s;")
-    assert text.endswith("never by b (0 of 5 seeds within 60.0 s). No ranking: most seeds never got there.")
+    assert text.startswith("accuracy 0.85 was reached by a in 10.0 s and 20.0 s (2 of 5 seeds within 50.0 s;")
+    assert text.endswith("never by b (0 of 5 seeds within 60.0 s). No ranking: most seeds never reached it.")
 
 
 def test_the_share_is_of_the_rounds_up_to_the_target_and_of_the_seeds_that_got_there() -> None:
@@ -152,7 +152,7 @@ def test_the_share_is_of_the_rounds_up_to_the_target_and_of_the_seeds_that_got_t
     computing = {**dict.fromkeys(UPLOAD, 0.0), "compute_s": 0.9, "down_s": 0.1}
     long_after = [*until(2), row(2, 1000, 0.9, 998)]
     text = said(a=[until(10, computing), long_after, never(5000)])
-    assert "80 % of it compute" in text
+    assert "80 % of it was compute" in text
 
 
 def test_medians_and_pairs_may_disagree() -> None:
@@ -165,7 +165,7 @@ def test_medians_and_pairs_may_disagree() -> None:
 
 def test_a_slower_label_that_is_censored_is_slower_by_at_least_so_much() -> None:
     text = said(a=[never(30)] * 5, b=[until(10)] * 5)
-    assert "at least 3.00x [3.00, ∞] sooner than a (0 of 5 seeds within 30.0 s)" in text
+    assert "at least 3.00x [3.00, ∞] as fast as a (0 of 5 seeds within 30.0 s)" in text
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------
