@@ -59,8 +59,9 @@ class Settings:
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
     """Plays a scenario and prints what came of it; the exit code.  Raises BadScenario before anything is written."""
+    workers = workers_of(settings.workers)
     if settings.world == "sockets":
-        _make_room(scenario)
+        _make_room(scenario, workers)
     study = study_of(scenario)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
@@ -68,7 +69,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     began = time.monotonic()
     gc.collect()
     gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
-    with executor(study, min(workers_of(settings.workers), _most_jobs(study))) as pool:
+    with executor(study, min(workers, _most_jobs(study))) as pool:
         session = Session(scenario, study, settings, out, pool)
         try:
             outcomes = asyncio.run(session.play())
@@ -84,13 +85,14 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
         return conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
 
 
-def _make_room(scenario: Scenario) -> None:
+def _make_room(scenario: Scenario, workers: int) -> None:
     """Raises BadScenario if a run over sockets cannot have so many devices: each is a task with a connection."""
     if scenario.devices > MANY:
         raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
     from emulator.play.over_sockets import make_room
 
-    make_room(scenario.devices, Conduct.of(scenario).rules, len(scenario.algorithms) * len(scenario.seeds))
+    runs = len(scenario.algorithms) * len(scenario.seeds)
+    make_room(scenario.devices, Conduct.of(scenario).rules, runs, workers)
 
 
 def _most_jobs(study: Study) -> int:

@@ -26,7 +26,9 @@ from emulator.worlds.sockets import SocketWorld
 from network.wire.payload import NOTHING
 from scenarios.text.faults import BadScenario
 
-SPARE = 128  # open files for all but connections: workers, records, the event loop
+SPARE = 64  # open files of this process itself: its terminal, the event loop, modules that are being imported
+OF_WORKER = 2  # its pipes
+OF_RUN = 4  # the three files of its record, and the socket that listens
 WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
 
 
@@ -35,14 +37,14 @@ def connections(devices: int, rules: RoundRules) -> int:
     return devices + (devices if rules.finish_stragglers else min(rules.ask, devices))
 
 
-def make_room(devices: int, rules: RoundRules, runs: int) -> None:
-    """Lets this process open the files that the connections of `runs` runs at the same time need.
+def make_room(devices: int, rules: RoundRules, runs: int, workers: int = 0) -> None:
+    """Lets this process open the files that `runs` runs at the same time need, with their workers.
 
     Both ends of a connection are in this process, and each is an open file.  The soft limit becomes the hard one.
     Raises BadScenario, with the numbers, if that is not enough.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = SPARE + 2 * runs * connections(devices, rules)
+    needed = SPARE + OF_WORKER * workers + runs * (OF_RUN + 2 * connections(devices, rules))
     unbounded = hard == resource.RLIM_INFINITY
     if needed > hard and not unbounded:
         raise BadScenario(

@@ -32,10 +32,10 @@ def test_the_soft_limit_becomes_the_hard_one(limits):
 
 
 def test_what_just_fits_is_played_and_one_device_more_is_refused_with_the_numbers(limits):
-    """Both ends of a connection: 2 x (n + 10) + the spare ones <= 4096."""
-    most = (4096 - SPARE) // 2 - 10
+    """Both ends of a connection, a record's three files, a listening socket: 2 x (n + 10) + 4 + the spare <= 4096."""
+    most = (4096 - SPARE - 4) // 2 - 10
     make_room(most, TEN, 1)
-    needed = SPARE + 2 * (most + 11)
+    needed = SPARE + 4 + 2 * (most + 11)
     with pytest.raises(
         BadScenario, match=rf"{most + 1} devices in 1 run over sockets need {needed} open files; .* 4096"
     ):
@@ -48,9 +48,18 @@ def test_runs_of_one_command_share_the_files(limits):
         make_room(900, TEN, 3)
 
 
+def test_records_listening_sockets_and_workers_are_files_too(limits):
+    """50 runs of 2 devices, each with 8 ends of connections, 3 files and a listening socket: 600.  2 pipes a worker."""
+    limits["hard"] = SPARE + 600 + 2 * 16
+    two = RoundRules(max=1, needed=2, ask=2)
+    make_room(2, two, 50, workers=16)
+    with pytest.raises(BadScenario, match="2 devices in 50 runs"):
+        make_room(2, two, 50, workers=17)
+
+
 def test_where_nothing_bounds_open_files_no_more_are_asked_for_than_are_needed(limits):
     limits["hard"] = resource.RLIM_INFINITY
     make_room(10, TEN, 1)
     assert limits["soft"] == 1024
     make_room(2000, TEN, 1)
-    assert limits["soft"] == SPARE + 2 * 2010
+    assert limits["soft"] == SPARE + 4 + 2 * 2010
