@@ -243,8 +243,8 @@ MUTANTS = [
     Mutant(
         "one end of a connection is reckoned",
         "emulator/play/over_sockets.py",
-        "2 * runs * connections(",
-        "runs * connections(",
+        "2 * connections(",
+        "connections(",
         "tests/emulator/play/test_connections.py",
     ),
 ]

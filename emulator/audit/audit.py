@@ -41,7 +41,7 @@ class Audit:
 def audit_run(folder: Path) -> list[str]:
     """One sentence for each law that the record in `folder` breaks; none if it obeys them all.
 
-    Raises ValueError if events.jsonl or rounds.jsonl is missing, or is not lines of JSON objects.
+    A file that is missing, or is not lines of JSON objects, breaks the law of form, and no other is then judged.
     """
     return audit(folder).faults
 
@@ -51,18 +51,22 @@ def audit(folder: Path) -> Audit:
     from emulator.audit import expected, scenario_laws
 
     sealed, seal_faults = of_run(folder)
+    sealing = [f"seal: {what}" for what in seal_faults]
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
+    try:
+        lines, rows = _objects(folder / "events.jsonl"), _objects(folder / "rounds.jsonl")
+    except ValueError as error:
+        return Audit([*sealing, f"form: {error}"], None, sealed is not None)
     try:
         known = expected.declared(folder)
     except (OSError, ValueError) as error:
         unjudged = str(error)
-    for number, body in enumerate(_objects(folder / "events.jsonl"), 1):
+    for number, body in enumerate(lines, 1):
         wrong = list(malformed(body))
         faults += (f"form: line {number}: {what}" for what in wrong)
         if not wrong:
             timeline.read(Event(number, body["event"], body["round"], body["t"], body))
     timeline.finish(known.finish if known else None)
-    rows = _objects(folder / "rounds.jsonl")
     faults += [*_work(folder), *timeline.faults, *_judge(rows, timeline), *ends(folder, sealed, timeline, rows)]
     if known and not faults:
         try:
@@ -70,7 +74,7 @@ def audit(folder: Path) -> Audit:
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
         except ValueError as error:  # of a link or a log that is made when it is needed
             unjudged = str(error)
-    return Audit([*(f"seal: {what}" for what in seal_faults), *faults], unjudged, sealed is not None)
+    return Audit([*sealing, *faults], unjudged, sealed is not None)
 
 
 def _work(folder: Path) -> Iterator[str]:

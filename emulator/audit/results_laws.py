@@ -35,6 +35,8 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     faults = [f"seal: {fault}" for fault in _seal(out, runs)]
     if not (out / SEAL).is_file() or (out / REPLAY).is_file():
         return Audit(faults, None, (out / SEAL).is_file())
+    if unreadable := list(_unreadable(out)):
+        return Audit([*faults, *unreadable], None, True)
     try:
         host, scenario = expected.host_of(out), expected.scenario_of(out)
         faults += chain(_host(host), _runs(scenario, runs), _split(out, scenario, runs))
@@ -62,6 +64,17 @@ def _seal(out: Path, runs: Mapping[Path, Audit]) -> Iterator[str]:
     due = [name for name in OF_RESULTS if name in needed or (out / name).is_file()]
     due += [f"{run.name}/{SEAL}" for run in runs]
     yield from (f"{name} is not in the seal" for name in due if name not in sealed.files)
+    folders = [path.parent for name in sealed.files if (path := out / name).name == SEAL]
+    lost = [folder for folder in folders if folder not in runs]  # without events nobody takes a folder for a run
+    yield from (f"{folder.name}/{fault}" for folder in lost for fault in broken(folder))
+
+
+def _unreadable(out: Path) -> Iterator[str]:
+    for name in ("split.json", "summary.json"):
+        try:
+            _object(out / name)
+        except (OSError, ValueError) as error:
+            yield f"form: {error}"
 
 
 def _host(host: Mapping[str, Any]) -> Iterator[str]:

@@ -37,11 +37,18 @@ def audit(
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
-    """The runs that `path` means, and the folder itself if it is one of results."""
+    """The runs that `path` means, and the folder itself if it is one of results; replays may be of several settings."""
     from emulator.audit.audit import audit as laws
     from emulator.audit.results_laws import audit_results
+    from emulator.audit.seal_laws import REPLAY
     from emulator.record.record import run_folders
 
+    settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
+    if settings:
+        yield path, audit_results(path, {})
+        for setting in settings:
+            yield from _audited(setting)
+        return
     folders = run_folders(path)
     audited = {folder: laws(folder) for folder in folders}
     if folders != [path]:

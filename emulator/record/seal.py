@@ -21,6 +21,7 @@ OF_RESULTS = (
     *("scenario.yaml", "split.json", "host.json", "summary.json", "report.html"),
     *("replay.json", "map.json", "map.html", "map.png"),
 )
+MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew
 NO_SEAL = "no seal: interrupted, or made by an older version"
 BLOCK = 1 << 20
 
@@ -57,13 +58,14 @@ def seal_results(folder: Path) -> None:
 
 
 def renew(folder: Path, names: Collection[str]) -> None:
-    """Enters files that were made again, as report.html, into the seal of a folder of results; all else stays."""
+    """Enters pages that were made again into the seal of a folder of results; all else stays, and stays out."""
     try:
         sealed = read_seal(folder)
     except (OSError, ValueError):
         return  # a damaged seal stays as it is, and says so
     if sealed and OF_RESULTS[0] in sealed.files:
-        _write(folder, Seal({**sealed.files, **hashes(folder, names)}, sealed.failure))
+        pages = [name for name in names if name.startswith(MADE_AGAIN)]
+        _write(folder, Seal({**sealed.files, **hashes(folder, pages)}, sealed.failure))
 
 
 def read_seal(folder: Path) -> Seal | None:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.record.seal import state
+from emulator.record.seal import MADE_AGAIN, state
 from emulator.results.results import Results
 
 SHOWN = 5  # damaged files
-MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -687,15 +688,13 @@ def test_an_unknown_event_and_an_unknown_key_are_faults(verdict: Judge) -> None:
     assert names("form", verdict([*events()[:-1], events()[-1] | {"mood": 1}]))
 
 
-def test_a_record_without_its_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"events\.jsonl is missing"):
-        audit_run(tmp_path)
+def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
+    assert re.search(r"events\.jsonl is missing", audit_run(tmp_path)[0])
     (tmp_path / "events.jsonl").touch()
-    with pytest.raises(ValueError, match=r"rounds\.jsonl is missing"):
-        audit_run(tmp_path)
+    assert re.search(r"rounds\.jsonl is missing", audit_run(tmp_path)[0])
 
 
-# --- garbage never raises anything but ValueError
+# --- garbage never raises
 
 ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
 NESTED = ANY | st.lists(ANY, max_size=2) | st.dictionaries(st.sampled_from(["fit", "frame"]), ANY, max_size=2)
@@ -738,19 +737,18 @@ def test_random_values_anywhere_never_raise(verdict: Judge, data: st.DataObject)
 @pytest.mark.slow
 @QUICK
 @given(noise=st.binary(min_size=1, max_size=60))
-def test_random_bytes_are_refused_by_name(verdict: Judge, tmp_path: Path, noise: bytes) -> None:
+def test_random_bytes_are_a_fault_of_the_file_that_holds_them(verdict: Judge, tmp_path: Path, noise: bytes) -> None:
     verdict(events(), rows())
     (tmp_path / "events.jsonl").write_bytes(noise + b"\n")
 
-    with pytest.raises(ValueError, match=r"events\.jsonl"):
-        audit_run(tmp_path)
+    (fault,) = audit_run(tmp_path)
+    assert re.match(r"form: .*events\.jsonl:\d+ is not", fault)
 
 
 def test_deep_nesting_and_long_numbers_are_no_traceback(verdict: Judge, tmp_path: Path) -> None:
     verdict(events(), rows())
     for hostile in ("[" * 100_000, '{"t": ' + "9" * 5000 + "}"):
         (tmp_path / "events.jsonl").write_text(hostile + "\n")
-        with pytest.raises(ValueError, match=r"events\.jsonl"):
-            audit_run(tmp_path)
+        assert re.match(r"form: .*events\.jsonl:1 is not JSON", audit_run(tmp_path)[0])
     (tmp_path / "events.jsonl").write_text('{"t": ' + "9" * 400 + "}\n" + '{"a":' * 300 + "1" + "}" * 300 + "\n")
     assert len(names("form", audit_run(tmp_path))) == 2

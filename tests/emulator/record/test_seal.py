@@ -54,6 +54,15 @@ def test_a_page_that_is_made_again_is_sealed_again_and_nothing_else_is(out: Path
     assert broken(out) == ["summary.json is not as it was sealed"]
 
 
+def test_a_report_in_another_form_is_a_file_of_its_reader(out: Path) -> None:
+    """He may go on writing in report.md; nor does a page vouch for a summary that --force has overwritten."""
+    for name in ("report.md", "summary.json"):
+        (out / name).write_text("made by fedlapse report")
+    renew(out, ["report.md", "summary.json"])
+    (out / "report.md").write_text("with a remark")
+    assert broken(out) == ["summary.json is not as it was sealed"]
+
+
 def test_a_folder_without_a_seal_gets_none_from_a_page(out: Path) -> None:
     (out / SEAL).unlink()
     renew(out, ["report.html"])
