@@ -98,6 +98,8 @@ def _opening(plan: Forecast) -> str:
     mean = f"those of round {first}"
     if last > first:
         mean = f"means of rounds {first} to {last}, each kind of round weighed by how often it occurs in the run"
+        if any(cost.rounds[0] < first for cost in plan.prices.values()):
+            mean += " (round 0 with them where no other round is of its kind)"
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
         f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "
@@ -269,6 +271,8 @@ def _between(effort: Effort) -> str:
 def _keeps(effort: Effort) -> str:
     training, everything = effort.speedup, min(effort.speedup, effort.server_speedup)
     said = f"up to --speedup {short(everything, 2)} or so, all work ends within its modelled time"
+    if not everything:
+        said = "at no --speedup the server's work ends within its modelled time"
     if everything < training:
         said = f"{said}, and devices' training alone up to {short(training, 2)}"
     return (

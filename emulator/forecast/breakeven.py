@@ -12,7 +12,7 @@ from emulator.results.units import rounded_up
 FATES = ("late", "lost", "refused")  # of a reply that is not counted
 ALIKE = 0.005  # two rounds whose seconds differ by less count as equal
 SAME = 0.05  # bytes and work that differ by less are no reason for rounds to take longer
-FEWER = 0.1  # share of the replies: rounds that count fewer by more than this cannot be compared by their seconds
+FEWER = 0.1  # share of the replies: rounds that lack more than this cannot be compared by their seconds
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,18 @@ def too_late(of: Price, needed: int, deadline: float | None) -> bool:
     return deadline is not None and of.late > 0 and of.counted < (1 - FEWER) * wanted(of, needed)
 
 
-def fewer(of: Price, than: Price) -> bool:
-    """Whether its rounds count so few replies that their seconds cannot be compared."""
-    return of.counted < (1 - FEWER) * than.counted
+def fewer(of: Price, than: Price, needed: int) -> bool:
+    """Whether its rounds lack so many of the replies that close them that their seconds cannot be compared.
+
+    An algorithm that asks more devices in some rounds counts more replies there, and the other one lacks none.
+    """
+    return _come(of, needed) < (1 - FEWER) * _come(than, needed)
+
+
+def _come(of: Price, needed: int) -> float:
+    """Which share of the replies that close a mean round is counted."""
+    due = wanted(of, needed)
+    return min(1.0, of.counted / due) if due else 0.0
 
 
 def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:

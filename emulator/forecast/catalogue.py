@@ -107,7 +107,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tup
     seed = scenario.seeds[0]
     study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
     study, failing = sound(study, seed)
-    study = replace(study, fleet=Made(study.fleet, partial(_on_line, study.fleet)), always_on=True)
+    study = replace(study, fleet=Made(study.fleet, partial(_online, study.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
@@ -124,7 +124,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tup
     return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}, failing
 
 
-def _on_line(fleet: Mapping[str, Device], name: str) -> Device:
+def _online(fleet: Mapping[str, Device], name: str) -> Device:
     return replace(fleet[name], presence=Presence())
 
 

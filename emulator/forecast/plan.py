@@ -168,12 +168,12 @@ def _compared(
     """Ratios to the baseline, where replies are about as many, and what is said about each label."""
     rules, baseline = conduct.rules, next(iter(prices))
     theirs = prices[baseline]
-    few = {label for label, cost in prices.items() if label in late or fewer(cost, theirs)}
+    few = {label for label, cost in prices.items() if label in late or fewer(cost, theirs, rules.needed)}
     ratios, said = {}, {}
     for label, cost in prices.items():
         if label in few:
             said[label] = shortage(label, cost, rules.needed, rules.deadline, late.get(label))
-        elif label != baseline and (baseline in few or fewer(theirs, cost)):
+        elif label != baseline and (baseline in few or fewer(theirs, cost, rules.needed)):
             said[label] = no_match(label, cost, baseline, theirs)
         elif label != baseline:
             ratios[label] = _ratio(study, rules.max, label, baseline, rehearsals, prices)

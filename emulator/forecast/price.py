@@ -51,16 +51,14 @@ def alike(_: int) -> str:
 
 
 def strata(played: int, rounds: int, kind: Kind = alike) -> list[tuple[float, list[int]]]:
-    """For each kind of rounds its share of all rounds of a run but round 0, and the rounds of it that were played.
+    """For each kind of rounds its share of all rounds of a run, and the rounds of it that were played.
 
     Round 0 is often special, so it stands only for a kind of which no other round was played.
     """
     if min(played, rounds) < 2:
         return [(1.0, [0])]
-    often = Counter(map(kind, range(1, max(rounds, played))))
-    known = _by_kind(range(1, played), kind)
-    if kind(0) in often:
-        known.setdefault(kind(0), [0])
+    often = Counter(map(kind, range(max(rounds, played))))
+    known = {kind(0): [0]} | _by_kind(range(1, played), kind)
     whole = sum(often[each] for each in known)
     return [(often[each] / whole, numbers) for each, numbers in known.items()]
 

@@ -4,7 +4,7 @@ import pytest
 
 from emulator.forecast.breakeven import fewer, longest, sentence, shortage, too_late
 from emulator.forecast.breakeven import ratio as over
-from emulator.forecast.price import first_of_each, margin, price, weights, work
+from emulator.forecast.price import alike, first_of_each, margin, price, weights, work
 from emulator.record.events import Closed, ComputeStarted, Opened
 
 
@@ -124,8 +124,8 @@ def every(n):
 
 
 def test_rounds_are_weighed_by_how_often_their_kind_occurs_in_the_run():
-    """Of rounds 1 to 100 five are like round 20, and 20 rounds of the other kind were not rehearsed less for it."""
-    shares = weights(21, 101, every(20))
+    """Of 100 rounds five are like round 20, and 19 rounds of the other kind were not rehearsed less for it."""
+    shares = weights(21, 100, every(20))
     assert sum(shares.values()) == pytest.approx(1)
     assert shares[20] == pytest.approx(0.05)
     assert shares[1] == shares[19] == pytest.approx(0.95 / 19)
@@ -134,16 +134,22 @@ def test_rounds_are_weighed_by_how_often_their_kind_occurs_in_the_run():
 
 
 def test_the_first_round_stands_for_its_kind_where_no_other_was_played():
-    assert weights(11, 101, every(20))[0] == pytest.approx(0.05)
-    assert 0 not in weights(11, 20, every(20))  # no other round of the run is like it
+    assert weights(11, 100, every(20))[0] == pytest.approx(0.05)
+
+
+def test_a_first_round_that_is_the_only_one_of_its_kind_is_one_round_of_the_run():
+    """Ω that is sent in one of 20 rounds costs a 20th of itself, whichever round that is."""
+    rows = [row(10.0 * (k + 1), server={"omega": 4.0} if k == 0 else {}) for k in range(20)]
+    assert price(rows, 20, every(20)).server_s == {"omega": pytest.approx(0.2)}
+    assert weights(20, 20, every(20))[0] == pytest.approx(0.05)
 
 
 def test_what_happens_in_every_20th_round_costs_a_20th_of_itself():
     rows = [row(10.0 * (k + 1), server={"omega": 4.0} if k % 20 == 0 else {}) for k in range(21)]
-    assert price(rows, 101, every(20)).server_s == {"omega": pytest.approx(0.2)}
-    longer = price([*rows[:20], row(300.0)], 101, every(20))  # round 20 takes 100 s
+    assert price(rows, 100, every(20)).server_s == {"omega": pytest.approx(0.2)}
+    longer = price([*rows[:20], row(300.0)], 100, every(20))  # round 20 takes 100 s
     assert longer.seconds == pytest.approx(0.95 * 10 + 0.05 * 100)
-    assert longer.span_s == pytest.approx(300 + 76 * 10 + 4 * 100)
+    assert longer.span_s == pytest.approx(300 + 76 * 10 + 3 * 100)
 
 
 def test_the_first_round_of_each_kind_is_found():
@@ -165,7 +171,7 @@ def test_equal_lengths_leave_no_margin_and_kinds_are_no_chance():
 def test_the_margin_is_that_of_the_ratio_estimator():
     """Lengths 9 and 11 beside 10 and 10: the ratio is 1, residuals are -1 and 1, their variance 2, that of their mean
     1; by t = 12.71 of one degree of freedom, over the mean 10."""
-    assert margin(ends(1, 9, 11), ends(1, 10, 10), 3, every(99), every(99)) == pytest.approx(1.271)
+    assert margin(ends(1, 9, 11), ends(1, 10, 10), 3, alike, alike) == pytest.approx(1.271)
 
 
 def test_a_difference_within_the_margin_is_no_cost():
@@ -214,9 +220,17 @@ def test_a_deadline_bites_when_more_than_a_tenth_of_the_replies_are_late():
 
 
 def test_rounds_with_a_tenth_fewer_replies_are_not_compared():
-    assert fewer(of(10.0, counted=8), of(10.0, counted=9))
-    assert not fewer(of(10.0, counted=9), of(10.0, counted=10))
-    assert not fewer(of(10.0, counted=10), of(10.0, counted=8))
+    eight, nine, ten = (of(10.0, asked=12, counted=counted) for counted in (8, 9, 10))
+    assert fewer(eight, ten, needed=10)
+    assert not fewer(nine, ten, needed=10)
+    assert not fewer(ten, eight, needed=10)
+
+
+def test_a_baseline_that_gets_all_it_asks_for_lacks_no_replies_where_the_other_one_asks_more():
+    """Retraining asks all 8 devices in each second round; the baseline asks 4, and all 4 answer."""
+    plain, retrains = of(10.0, asked=4, counted=4), of(10.0, asked=6, counted=6)
+    assert not fewer(plain, retrains, needed=4)
+    assert not fewer(retrains, plain, needed=4)
 
 
 def test_a_shortage_says_how_many_come_and_what_would_do():
