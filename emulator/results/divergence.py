@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import log
 from typing import Any
 
 from emulator.results.leverage import Rows, Warned
@@ -10,6 +11,7 @@ from emulator.results.leverage import Rows, Warned
 GROWTH = 1000.0  # times the first value; no run that learns comes near it
 CHANCE = 1.5  # times 1 / classes: what may be mistaken for chance
 LEARNED = 3.0  # times 1 / classes: what may not
+WORSE = 10.0  # times ln(classes), the cross-entropy of a guess: no model that is merely untrained has a loss above it
 PATIENCE = 5  # evaluated rounds after which an algorithm may be said to have learned nothing
 STEADY = 2.0  # of the server's step over local training's way: see algorithms.uga
 
@@ -19,7 +21,7 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
     runs = [rows for rows in seeds.values() if rows]
     yield from _refused([row for rows in runs for row in rows])
     yield from _overshot([row for rows in runs for row in rows])
-    grown = [said for said in map(_growth, runs) if said]
+    grown = [said for rows in runs if (said := _growth(rows) or _worse_than_a_guess(rows, classes))]
     if grown:
         yield Warned("diverges", f"in {_runs(grown, runs)} training diverges: {grown[0]}")
     said = [word for word in (_at_chance(rows, classes) for rows in runs) if word] if classes else []
@@ -63,6 +65,17 @@ def _growth(rows: Rows) -> str:
         if known and max(known) > GROWTH * known[0] > 0:
             return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
     return ""
+
+
+def _worse_than_a_guess(rows: Rows, classes: int) -> str:
+    """A loss at the end that is far above a guess's, at chance: a run may have diverged before its first evaluation."""
+    known = [row for row in rows if row["accuracy"] is not None and row.get("loss") is not None]
+    if classes < 2 or not known:
+        return ""
+    accuracy, loss, guess = known[-1]["accuracy"], known[-1]["loss"], log(classes)
+    if accuracy > CHANCE / classes or loss <= WORSE * guess:
+        return ""
+    return f"the loss is {loss:.3g}, where a guess among {classes} classes has {guess:.2g}, and accuracy {accuracy:.2f}"
 
 
 def _at_chance(rows: Rows, classes: int) -> str:

@@ -184,7 +184,9 @@ def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
 
 
 def _cells_of(number: int) -> str:
-    return f"{number} cell{'s' * (number > 1)}"
+    from emulator.results.units import counted
+
+    return counted(number, "cell")
 
 
 def _draw(
@@ -247,12 +249,13 @@ def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: st
 def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
     """Why cells are not known, or not exact, the most frequent reasons first."""
     from emulator.replay.findings import ASSUMPTION
+    from emulator.results.units import counted
 
     reasons = Counter(each.why for each in cells if each.why)
     for why, number in reasons.most_common(REASONS):
         yield f"    in {number}: {why}"
     if len(reasons) > REASONS:
-        yield f"    and {len(reasons) - REASONS} other reasons in map.json"
+        yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
     if reasons:
         yield "    rounds are counted from 0, as in the record and the report"
     if any(each.assumed for each in cells):

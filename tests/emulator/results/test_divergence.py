@@ -59,6 +59,18 @@ def test_a_loss_that_is_no_number_any_more_is_divergence() -> None:
     assert warned == ("diverges", "in 1 of 2 seeds training diverges: the loss is no longer finite")
 
 
+def test_a_run_that_diverged_before_its_first_evaluation_is_told_by_a_guess_s_loss() -> None:
+    """A guess among 10 classes has the loss ln 10 = 2.303; ten times that at chance is no lack of training."""
+    (warned,) = warnings({1: run([0.1, 0.1], losses=[160.0, 23.1])}, 10)
+    assert warned.kind == "diverges"
+    assert warned.text.endswith(
+        "training diverges: the loss is 23.1, where a guess among 10 classes has 2.3, and accuracy 0.10"
+    )
+    assert kinds(run([0.1, 0.1], losses=[160.0, 23.0])) == []
+    assert kinds(run([0.1, 0.2], losses=[160.0, 160.0])) == []  # it knows something
+    assert kinds(run([0.1, 0.1], losses=[160.0, 160.0]), classes=0) == []  # not known
+
+
 def test_an_accuracy_that_falls_back_to_chance_is_told() -> None:
     (warned,) = warnings({1: run([0.5, 0.85, 0.1])}, 10)
     assert warned == ("chance", "in this run accuracy fell from 0.85 back to 0.10, which is chance for 10 classes")
