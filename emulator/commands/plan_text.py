@@ -271,8 +271,6 @@ def _between(effort: Effort) -> str:
 def _keeps(effort: Effort) -> str:
     training, everything = effort.speedup, min(effort.speedup, effort.server_speedup)
     said = f"up to --speedup {short(everything, 2)} or so, all work ends within its modelled time"
-    if not everything:
-        said = "at no --speedup the server's work ends within its modelled time"
     if everything < training:
         said = f"{said}, and devices' training alone up to {short(training, 2)}"
     return (

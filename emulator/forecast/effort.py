@@ -94,7 +94,7 @@ def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
         trainings = [_training(host, event) for event in found.events if isinstance(event, ComputeStarted)]
         wait = max(trainings, default=0.0) if any(row["late"] for row in found.rows) else 0.0
         for event in found.events:
-            if isinstance(event, ServerStarted):
+            if isinstance(event, ServerStarted) and any(event.seconds.values()):  # else nothing is combined
                 own = found.combining if event.what == "combine" else event.flops / host.flops_per_s
                 jobs.append((sum(event.seconds.values()), own + wait))
     return _keeps(jobs)

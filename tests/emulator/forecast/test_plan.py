@@ -212,6 +212,12 @@ def test_a_server_waits_for_one_that_is_late():
     assert server_speedup(HOST, [busy]) == pytest.approx(0.01 / 0.5)
 
 
+def test_a_round_that_combines_nothing_limits_no_speed_up():
+    """The longest combine takes 0.1 s here; one without any work is not that one."""
+    nothing = ServerStarted(0.0, 0, "combine", {}, {}, 0.0, 1e8)
+    assert server_speedup(HOST, [Rehearsal(({"late": 0},), (nothing,), None, {}, {}, {}, combining=0.1)]) == 1000
+
+
 def test_a_server_that_computes_before_a_round_takes_its_flops_here():
     request = ServerStarted(0.0, 0, "request", {"omega": 2e9}, {"omega": 3.0}, 2e9, 1e9)
     assert server_speedup(HOST, [Rehearsal((), (request,), None, {}, {}, {})]) == pytest.approx(3 / 2)
