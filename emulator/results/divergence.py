@@ -21,7 +21,7 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
     runs = [rows for rows in seeds.values() if rows]
     yield from _refused([row for rows in runs for row in rows])
     yield from _overshot([row for rows in runs for row in rows])
-    grown = [said for rows in runs if (said := _growth(rows) or _worse_than_a_guess(rows, classes))]
+    grown = [why for rows in runs if (why := _growth(rows) or _worse_than_a_guess(rows, classes))]
     if grown:
         yield Warned("diverges", f"in {_runs(grown, runs)} training diverges: {grown[0]}")
     said = [word for word in (_at_chance(rows, classes) for rows in runs) if word] if classes else []
