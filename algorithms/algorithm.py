@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from math import cos, pi
-from typing import ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args
 
-from torch import Tensor, nn
+if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must not wait for torch
+    from torch import Tensor, nn
 
-Tensors = dict[str, Tensor]  # parameter name -> tensor
+Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, as {"weights": ..., "importance": ...}
-Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, y) -> loss of each example, (n,)
+Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from torch import nn
 
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
+from algorithms.cohort import draw
 from algorithms.cost import sgd_traffic
 from algorithms.local import Penalty, fit, forms
 
@@ -68,10 +68,7 @@ class FedAvg:
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
         """`count` of `names` drawn without replacement, in their order; all if there are no more."""
-        if count >= len(names):
-            return names
-        chosen = np.random.default_rng(seed).choice(len(names), count, replace=False, shuffle=False)
-        return [names[k] for k in np.sort(chosen)]
+        return draw(names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
         """Sends the model to all."""

@@ -32,8 +32,9 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.pricing.costs import Costs
 from emulator.record.record import read_lines
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run, message_sizes
+from emulator.study.jobs import message_sizes
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline
 from network.links.link import IDEAL, Link

@@ -31,8 +31,8 @@ from emulator.forecast.deadline import check_deadline
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Inline, Job
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario

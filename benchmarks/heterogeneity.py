@@ -29,12 +29,12 @@ from emulator.forecast.deadline import check_deadline
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
+from emulator.record.run import Run
 from emulator.results import results, units
 from emulator.results.results import Results
 from emulator.results.summary import Rows, Spread, spread
 from emulator.results.units import Unit
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import executor
 from scenarios.load import dump, load
 from scenarios.schema.hardware import Presence

@@ -25,10 +25,10 @@ from benchmarks.verdict import judge
 from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
+from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from network.links.synth import presets, synth
 from scenarios.load import dump, load
 from scenarios.schema.scenario import Scenario

@@ -35,7 +35,7 @@ from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
-from emulator.study.jobs import Run
+from emulator.record.run import Run
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import executor, keep_memory
 from network.links.link import Link

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,17 +26,29 @@ __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"
 LARGEST = 1_000_000  # bytes of a scenario file
 
 
-def load(path: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False) -> Scenario:
+def load(
+    path: str,
+    changes: Sequence[str] = (),
+    small: bool = False,
+    recordings: bool = False,
+    algorithms: bool = True,
+) -> Scenario:
     """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too.
-    Raises BadScenario, which lists everything that is wrong, and where.
+    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too;
+    `algorithms`: the options of algorithms are checked, which imports torch.  Raises BadScenario, which lists all that
+    is wrong, and where.
     """
-    return parse(text_of(path), path, changes, small, recordings)
+    return parse(text_of(path), path, changes, small, recordings, algorithms)
 
 
 def parse(
-    text: str, where: str, changes: Sequence[str] = (), small: bool = False, recordings: bool = False
+    text: str,
+    where: str,
+    changes: Sequence[str] = (),
+    small: bool = False,
+    recordings: bool = False,
+    algorithms: bool = True,
 ) -> Scenario:
     """The scenario in a text; `where` names it in errors; the rest is as in `load`.  Raises BadScenario."""
     try:
@@ -46,10 +59,37 @@ def parse(
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
     change(source, [*(_small(source) if small else ()), *changes])
-    scenario = _checked(source)
+    scenario = _checked(source, algorithms)
     if recordings and (faults := list(wiring.faults(scenario))):
         raise bad(source, faults)
     vars(scenario)["source"] = source
+    return scenario
+
+
+def recorded(out: Path) -> Scenario:
+    """The scenario that a run has left in OUT, every default written out.
+
+    It is not checked again: that would run the code of plug-ins, and import torch.  Raises ValueError or OSError if it
+    cannot be read.
+    """
+    path = out / "scenario.yaml"
+    if not path.is_file():
+        raise ValueError(f"there is no {path.name} beside the run")
+    return _recorded(path.read_text(encoding="utf-8"), path.name)
+
+
+@lru_cache(maxsize=4)  # all runs of a folder share one
+def _recorded(text: str, name: str) -> Scenario:
+    plain = read(text, name).plain
+    try:
+        scenario = Scenario.model_validate_json(json.dumps(plain, default=str))
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(f"{name} is not as `fedlapse compare` writes it") from None
+    if isinstance(scenario.profiles, str):
+        raise ValueError(f"{name} names a file of profiles; that of a run has them written out")
+    named = {scenario.server.profile, *(group.profile for group in scenario.fleet)}
+    if strange := named - boards.known(scenario).keys():
+        raise ValueError(f"there is no profile {min(strange)!r}")
     return scenario
 
 
@@ -114,7 +154,7 @@ def _near(path: str) -> str:
     return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
 
 
-def _checked(source: Source) -> Scenario:
+def _checked(source: Source, algorithms: bool = True) -> Scenario:
     _write_out_profiles(source)
     unknown = names.faults(source.plain)
     try:
@@ -126,7 +166,7 @@ def _checked(source: Source) -> Scenario:
         raise BadScenario(f"{source.name}: {error}") from None
     if faults := [*unknown, *sense.faults(scenario)]:
         raise bad(source, faults)
-    if faults := _of_algorithms(scenario):
+    if algorithms and (faults := _of_algorithms(scenario)):
         raise bad(source, faults)
     return scenario
 

@@ -18,8 +18,9 @@ from benchmarks.testbed import namespaces, page, quota
 from benchmarks.testbed.star import Moments, Played
 from devices.device import Device, profiles
 from emulator.pricing.costs import Costs
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run, message_sizes
+from emulator.study.jobs import message_sizes
 from scenarios.load import load
 
 WHY_NOT = namespaces.missing() or quota.missing()

@@ -14,6 +14,7 @@ from emulator.audit.format import COUNT
 from emulator.audit.seal_laws import REPLAY
 from emulator.record.difference import Change, unlike
 from emulator.record.record import unique
+from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
 from emulator.results.conclusion import summed_up
@@ -21,6 +22,7 @@ from emulator.results.results import Row, results_of
 from emulator.study.links import LinksAtOffsets, places
 from scenarios.build import wiring
 from scenarios.build.assumed import assumptions
+from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 
 CLOSE = 1e-9  # relative: another machine may add up in another order
@@ -38,7 +40,7 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     if unreadable := list(_unreadable(out)):
         return Audit([*faults, *unreadable], None, True)
     try:
-        host, scenario = expected.host_of(out), expected.scenario_of(out)
+        host, scenario = expected.host_of(out), recorded(out)
         faults += chain(_host(host), _runs(scenario, runs), _split(out, scenario, runs))
         if faults or any(each.faults for each in runs.values()):
             return Audit(faults, None, True)
@@ -85,10 +87,13 @@ def _host(host: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
-    due = {f"{entry.name}-s{seed}" for entry in scenario.algorithms for seed in scenario.seeds}
+    due = {Run(entry.name, seed).name for entry in scenario.algorithms for seed in scenario.seeds}
     there = {run.name for run in runs}
     yield from (f"scenario: the run {name} is missing" for name in sorted(due - there))
     yield from (f"scenario: {name} is no run of the scenario" for name in sorted(there - due))
+    for folder in runs:
+        if (said := read_run(folder).name) != folder.name:
+            yield f"scenario: {folder.name} holds the run {said}"
 
 
 def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
@@ -97,7 +102,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     failures: dict[str, list[str]] = {}
     for label, seeds in results.runs.items():
         for seed in seeds:
-            sealed = read_seal(out / f"{label}-s{seed}")
+            sealed = read_seal(out / Run(label, seed).name)
             if sealed and sealed.failure:
                 failures.setdefault(label, []).append(sealed.failure)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
@@ -114,7 +119,7 @@ def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequen
     looped = []
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
-            declared = expected.declared(out / f"{label}-s{seed}")
+            declared = expected.declared(out / Run(label, seed).name)
             links = LinksAtOffsets(declared.server_link, declared.links, wiring.topology(scenario), places(seed))
             for name in {name for row in rows for name, of in row["seconds"]["devices"].items() if any(of[:2])}:
                 links.links[name]
@@ -132,7 +137,7 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
         yield f"split: split.json has the seeds {', '.join(said['seeds'])}; the scenario has {[*scenario.seeds]}"
         return
     for run in runs:
-        devices = said["seeds"].get(run.name.rpartition("-s")[2], {}).get("devices", {})
+        devices = said["seeds"].get(str(read_run(run).seed), {}).get("devices", {})
         for name, duties in expected.works_of(run).asked.items():
             held, asked = sum(devices.get(name, ())), {duty.examples for _, duty in duties}
             if name in devices and asked != {held}:

@@ -11,6 +11,7 @@ from safetensors.numpy import load
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
 from emulator.record.record import FILES, MODEL
+from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
 from network.wire import payload
 
@@ -39,6 +40,7 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
         yield from cut
         if sealed.failure is None and not cut:
             yield from _missing(folder, timeline, rows)
+    yield from _run(folder)
     yield from _model(folder, timeline, due=sealed is not None and bool(rows))
 
 
@@ -63,6 +65,14 @@ def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[
             yield f"rounds: the run has come to its end, but round {number} was not closed and combined"
     if len(rows) != len(timeline.rounds):
         yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {len(timeline.rounds)} rounds"
+
+
+def _run(folder: Path) -> Iterator[str]:
+    """What says which run this is; an older version has said it by the folder's name only."""
+    try:
+        read_facts(folder)
+    except ValueError as error:
+        yield f"form: {error}"
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:

@@ -30,9 +30,9 @@ from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
 from emulator.record.record import replace_file
+from emulator.record.run import Run
 from emulator.results.results import targets
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor, executor
 from scenarios.build.assumed import assumptions

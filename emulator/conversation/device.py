@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from emulator.conversation.processor import Bench
-from emulator.pricing.costs import Charges
+from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.study.jobs import Run, Trained, train
+from emulator.record.run import Run
+from emulator.study.jobs import Trained, train
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network.wire import envelope, payload
 from network.wire.form import FRAME

@@ -9,10 +9,12 @@ from typing import Literal, Protocol
 from emulator.conversation.underway import Play
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.study.jobs import Run
+from emulator.record.run import Run
+from emulator.study.jobs import upload_shapes
 from emulator.study.study import Study
 from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
 from network.wire.form import NotFinite, Refused
+from network.wire.payload import Shapes
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Refusal:
 class Judge(Protocol):
     """Decides which replies are sound."""
 
+    def shapes(self, round: int) -> Shapes:
+        """What uploads of this round must look like."""
+
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         """Why a reply that the device has not refused itself is not sound; None if it is sound."""
 
@@ -40,6 +45,9 @@ class Soundness:
 
     def __init__(self, study: Study, run: Run) -> None:
         self.study, self.run = study, run
+
+    def shapes(self, round: int) -> Shapes:
+        return upload_shapes(self.study, self.run.label, round)
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")

@@ -18,10 +18,11 @@ from emulator.conversation.exchange import Exchange, Judge, Soundness
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play, RunFailed
-from emulator.pricing.costs import Charges
+from emulator.pricing.charges import Charges
 from emulator.record.record import Record
+from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.study.jobs import Opening, Run, State, combine, request, start, upload_shapes
+from emulator.study.jobs import Opening, State, combine, request, start
 from emulator.study.seeds import seed
 from emulator.study.study import Study
 from emulator.worlds.interface import Late, Parcel, ServerEnd, Task, Ticket, World
@@ -60,7 +61,8 @@ class Server:
         self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
         self.presences = Presences(world, study.fleet, record, line, self.stragglers, patient=rules.deadline is None)
-        self.exchange = Exchange(line, record, judge or Soundness(study, run))
+        self.judge = judge or Soundness(study, run)
+        self.exchange = Exchange(line, record, self.judge)
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
@@ -163,7 +165,7 @@ class Server:
         play.opened = self.record.open(number, cohort, payload.digest(self.state.weights))
         self.presences.follow(play)
         opening = await self._request(play)
-        play.shapes = upload_shapes(self.study, self.run.label, number)
+        play.shapes = self.judge.shapes(number)
         play.download = opening.download if self.study.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
         self.time = play.closed = await self._close(play)

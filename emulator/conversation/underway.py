@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from emulator.conversation.rounds import Round
 from emulator.record.tally import Bill
 from emulator.study.jobs import State
 from emulator.worlds.interface import Signal, Task
-from network.wire import payload
-from network.wire.payload import NOTHING
+from network.wire.payload import NOTHING, Shapes
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -27,7 +25,7 @@ class Play:
     written: Signal  # the close is in the record
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
-    shapes: Mapping[str, Mapping[str, payload.Shape]] = field(default_factory=dict)  # of this round's uploads
+    shapes: Shapes = field(default_factory=dict)  # of this round's uploads
     download: bytes = NOTHING  # what went down, where the server must know it to read the replies
     opened: float = 0.0  # as recorded
     closed: float = 0.0

@@ -14,9 +14,9 @@ from emulator.forecast.price import Kind, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.play.conduct import Conduct
 from emulator.record.events import ComputeStarted, Event, ServerStarted
+from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run
 from scenarios.build import plugins
 from scenarios.build.roster import Made
 from scenarios.load import load

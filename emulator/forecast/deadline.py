@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from devices.jitter import least
 from emulator.pricing.costs import Costs
+from emulator.record.run import Run
 from emulator.results.units import rounded_up
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run, message_sizes, start
+from emulator.study.jobs import message_sizes, start
 from emulator.study.study import Study
 from network.links.link import Link
 from network.links.tcp import Connection, Sender

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from emulator.forecast.deadline import Alone, all_alone
 from emulator.pricing.memory import Footprint
+from emulator.record.run import Run
 from emulator.results.caveats import LOOPED, TraceRepeats
-from emulator.study.jobs import Run, message_sizes
+from emulator.study.jobs import message_sizes
 from emulator.study.loops import Loops
 from emulator.study.study import Study
 from scenarios.build.roster import by_group

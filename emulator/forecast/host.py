@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
 from emulator.pricing.costs import Costs
-from emulator.study.jobs import Run, start, train
+from emulator.record.run import Run
+from emulator.study.jobs import start, train
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import quiet_torch
 from network.wire.payload import NOTHING

@@ -21,10 +21,10 @@ from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
 from emulator.record.events import Refused
+from emulator.record.run import Run
 from emulator.results.caveats import unmetered
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run
 from emulator.study.study import Study
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import by_group

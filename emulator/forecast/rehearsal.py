@@ -28,8 +28,9 @@ from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.events import Event, events_of
 from emulator.record.record import read_lines
+from emulator.record.run import Run
 from emulator.study.guarded import Faulty, Guarded
-from emulator.study.jobs import Run, Trained, combine, message_sizes, request, train
+from emulator.study.jobs import Trained, combine, message_sizes, request, train
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
 from network.wire import payload

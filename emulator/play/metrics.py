@@ -23,7 +23,8 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.conversation.device import Attendant
-from emulator.study.jobs import Hits, Opening, Run, Scores, State, Trained, blocks, evaluate, hits, personalise, request
+from emulator.record.run import Run
+from emulator.study.jobs import Hits, Opening, Scores, State, Trained, blocks, evaluate, hits, personalise, request
 from emulator.study.study import Study, in_cycle
 from emulator.worlds.interface import World
 from network.wire.payload import NOTHING

@@ -18,8 +18,9 @@ from emulator.play.run import play, seal
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
+from emulator.record.run import Run
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run, message_limits, personalise, request, start
+from emulator.study.jobs import message_limits, personalise, request, start
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.sockets import SocketWorld

@@ -17,7 +17,7 @@ from emulator.record.targets import Target
 
 if TYPE_CHECKING:
     from emulator.play.stage import Row
-    from emulator.study.jobs import Run  # imports torch
+    from emulator.record.run import Run
 
 Seen = tuple[float, float]  # (real seconds since the command began, value)
 

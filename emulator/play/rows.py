@@ -11,9 +11,10 @@ from emulator.conversation.underway import Play
 from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
+from emulator.record.run import Run
 from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
 from emulator.record.targets import reached
-from emulator.study.jobs import Run, State, Trained
+from emulator.study.jobs import State, Trained
 
 Progress = Callable[[Run, Row], None]
 GoingOn = Callable[[], bool]

@@ -16,9 +16,10 @@ from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import MODEL, Record, replace_file
+from emulator.record.run import Run
 from emulator.record.seal import seal_run
-from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run, State
+from emulator.study.guarded import Faulty, facts_of
+from emulator.study.jobs import State
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.virtual import VirtualWorld
@@ -34,6 +35,7 @@ async def play(
     """
     diary = Diary(stage, outcome, going_on, progress)
     try:
+        stage.record.about(stage.run, facts_of(stage.study.algorithms[stage.run.label]))
         await serve(diary.after)
     except (RunFailed, Undrawn) as failed:
         outcome.give_up(failed)

@@ -12,11 +12,11 @@ from emulator.conversation.device import Attendant, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.play.conduct import Conduct
-from emulator.pricing.costs import Charges
+from emulator.pricing.charges import Charges
 from emulator.record.record import Record
+from emulator.record.run import Run
 from emulator.results.caveats import TraceRepeats
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run
 from emulator.study.study import Study
 from emulator.worlds.interface import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -22,29 +22,6 @@ from scenarios.build.roster import MANY, sample
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
 CODING = 4
-
-
-class Charges(Protocol):
-    """What work costs, as the conversation asks: of a run's own Costs, or of a record that is played again."""
-
-    @property
-    def study(self) -> Study:
-        """Whose devices it is done on."""
-
-    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
-        """What `round` asks of a device, given bytes by kind; None if nobody knows."""
-
-    def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
-        """Why the device cannot take part in this round; None if its memory is large enough."""
-
-    def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """What a device's half of `round` takes there, given the kinds it received and those it kept."""
-
-    def request(self, round: int) -> Bill:
-        """What opening a round takes on the server."""
-
-    def combine(self, round: int, replies: int) -> Bill:
-        """What closing it with so many replies takes."""
 
 
 class Costs:

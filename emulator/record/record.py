@@ -48,6 +48,7 @@ from emulator.record.events import (
     Way,
     WentOff,
 )
+from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import named
@@ -75,6 +76,14 @@ class Record:
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
+
+    def about(self, run: Run, facts: Facts) -> None:
+        """Which run this is the record of, and what a replay must know of its algorithm."""
+        try:
+            if self.folder:
+                replace_file(self.folder / RUN, text_of(run, facts))
+        except OSError as error:
+            self.unwritten = self.unwritten or error
 
     def now(self) -> float:
         return self.clock() if self.standing is None else self.standing

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from emulator.record.record import FILES, MODEL, replace_file
+from emulator.record.run import RUN
 
 SEAL = "seal.json"
-OF_RUN = (*FILES, MODEL)
+OF_RUN = (RUN, *FILES, MODEL)
 OF_RESULTS = (
     *("scenario.yaml", "split.json", "host.json", "summary.json", "report.html"),
     *("replay.json", "map.json", "map.html", "map.png"),

@@ -1,18 +1,18 @@
-"""A study without its data: what a replay needs of a scenario, made in milliseconds."""
+"""A study without its data and its model: what a replay needs of a scenario, made in milliseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import nn
 
-from algorithms.algorithm import Message
+from algorithms.algorithm import Training
+from algorithms.cohort import draw
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.study.guarded import Guarded
+from emulator.record.run import Facts
 from emulator.study.study import Study
 from network.links.link import Link
 from network.sharing.flow import Topology
@@ -40,30 +40,33 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Mute(Guarded):
-    """An algorithm of which a replay asks only how it trains and whom it asks: nothing is sent that has a shape."""
+class Drawing:
+    """What a replay asks of an algorithm whose cohorts are drawn: how it trains, and whom it asks."""
 
-    def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        return {}
+    training: Training
+    keeps_uncounted: bool
+    any_cohort_will_do: bool
 
-
-class Bare(Study):
-    """A study whose model is empty and whose data are a single example."""
-
-    @property
-    def module(self) -> nn.Module:
-        return nn.Identity()
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:  # noqa: ARG002
+        """As it was drawn in the run."""
+        return draw(names, count, seed)
 
 
-def bare(scenario: Scenario, algorithms: Mapping[str, Guarded], setting: Setting, cycles: int) -> Bare:
-    """The study of a replay; `algorithms` by label, `cycles` above 1 where the data drift."""
+def drawing(facts: Facts, scenario: Scenario) -> Drawing:
+    """The algorithm of a run, by what the record says of it."""
+    training = Training(per_cycle=scenario.rounds.per_cycle)
+    return Drawing(training, facts.keeps_uncounted, facts.any_cohort_will_do)
+
+
+def bare(scenario: Scenario, algorithms: Mapping[str, Any], setting: Setting, cycles: int) -> Study:
+    """A replay's study, whose data are a single example; `algorithms` by label, `cycles` above 1 where data drift."""
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
-    made: Mapping[str, Any] = {label: Mute(label, guarded.algorithm) for label, guarded in algorithms.items()}
-    return Bare(
+    time = np.zeros(1, np.int64) if cycles > 1 else None  # the slice of that example
+    return Study(
         model=scenario.model,
-        dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles),
+        dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={},
-        algorithms=made,
+        algorithms=algorithms,
         asked=scenario.rounds.ask or scenario.needed,
         fleet=setting.fleet,
         links=setting.links,

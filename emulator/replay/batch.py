@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.record.record import run_folders
+from emulator.record.run import Run, read_run
 from emulator.replay.conditions import Condition, onto
 from emulator.replay.findings import Finding, Result, finding, no_result, result_of
 from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
-from emulator.worlds.executors import quiet_torch
 from emulator.worlds.workers import pool, stop
-from scenarios.load import load
+from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
@@ -57,13 +57,13 @@ class Batch:
         if not (here / "scenario.yaml").is_file():
             raise ValueError(f"{here} has no scenario.yaml; give the folder that `compare` or `run` wrote")
         self.source, self.home = source, here
-        self.scenario = load(str(here / "scenario.yaml"))
+        self.scenario = recorded(here)
         labels = [entry.name for entry in self.scenario.algorithms]
         for label in source.only:
             if label not in labels:
                 raise ValueError(f"--algorithm {label}: the scenario has none; {did_you_mean(label, labels)}")
         self.scripts: Sequence[Script] = sorted(
-            (read_script(folder) for folder in folders if not source.only or _label(folder) in source.only),
+            (read_script(folder) for folder in folders if not source.only or read_run(folder).label in source.only),
             key=lambda script: (labels.index(script.label) if script.label in labels else 0, script.seed),
         )
         if strange := [script.name for script in self.scripts if script.label not in labels]:
@@ -92,7 +92,7 @@ class Batch:
         labels = [
             entry.name for entry in self.scenario.algorithms if not self.source.only or entry.name in self.source.only
         ]
-        due = [f"{label}-s{seed}" for label in labels for seed in self.scenario.seeds]
+        due = [Run(label, seed).name for label in labels for seed in self.scenario.seeds]
         gone = [name for name in due if name not in there] if self.source.path.resolve() == self.home else []
         missing = [f"These runs are missing: {', '.join(gone)}."] if gone else []
         lengths = sorted({len(script.rounds) for script in self.scripts})
@@ -169,17 +169,12 @@ def _refuse_replays(path: Path) -> None:
         raise ValueError(f"{path} holds replays; give the folder of the runs that were replayed")
 
 
-def _label(folder: Path) -> str:
-    return folder.resolve().name.rpartition("-s")[0]
-
-
 _handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: what it was handed when it came
 _batch: Batch | None = None  # in a worker, from its first job on
 
 
 def _arrive(source: Source, orders: Sequence[Order]) -> None:
     global _handed
-    quiet_torch()
     _handed = source, orders
 
 

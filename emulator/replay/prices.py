@@ -23,7 +23,7 @@ class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
 
 
 class Prices:
-    """Bills of one replay; see emulator.pricing.costs.Charges.
+    """Bills of one replay; see emulator.pricing.charges.Charges.
 
     Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `study` is the
     replay's, `own` what was recorded.  Raises ValueError for another fleet if the record does not say what work is.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,14 @@ from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.record.seal import seal_run
-from emulator.replay.bare import Setting, bare
+from emulator.replay.bare import Setting, bare, drawing
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
-from emulator.study.build import algorithms_of
-from emulator.study.jobs import Opening, Run, State, Trained, combine, request, start, train
+from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld
-from network.wire.payload import EMPTY, NOTHING
+from network.wire.payload import EMPTY, NOTHING, Shapes
 from scenarios.schema.scenario import Scenario
 
 # What a device does, where that differs from the record: of one device, and of several.
@@ -83,8 +83,20 @@ class Replayer:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.own = Setting.of(scenario)
-        self.algorithms = algorithms_of(scenario)
         self.conduct = Conduct.of(scenario)
+
+    @cached_property
+    def algorithms(self) -> Mapping[str, Any]:
+        """The scenario's, by label, for records of runs whose algorithm has a rule of its own whom it asks."""
+        from emulator.study.build import algorithms_of  # which imports torch
+
+        return algorithms_of(self.scenario)
+
+    def _algorithm(self, script: Script) -> Any:
+        """What answers for the run's algorithm: the record, if that will do."""
+        if script.facts and script.facts.cohort == "drawn":
+            return drawing(script.facts, self.scenario)
+        return self.algorithms[script.label]
 
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """One run in one setting; its timeline and rounds go to `folder`.
@@ -96,14 +108,16 @@ class Replayer:
         return asyncio.run(self._replay(script, setting, folder, anyway))
 
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
-        chosen = {script.label: self.algorithms[script.label]}
-        study = bare(self.scenario, chosen, setting, cycles=2 if script.cycles else 1)
+        algorithm = self._algorithm(script)
+        study = bare(self.scenario, {script.label: algorithm}, setting, cycles=2 if script.cycles else 1)
         rules = replace(self.conduct.rules, max=len(script.rounds))
         conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None)
         prices = Prices(study, script, self.own)
-        world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(Run(script.label, script.seed))
-        check = Check(script, chosen[script.label].keeps_uncounted, anyway)
+        world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
+        check = Check(script, algorithm.keeps_uncounted, anyway)
         record = ReplayRecord(folder, world.now, script, check)
+        if script.facts:
+            record.about(script.run, script.facts)
         stage = Stage(world, study, outcome.run, conduct, record, prices)
         line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
         server = Server(world, study, outcome.run, rules, record, prices, line, RecordedJudge(script))
@@ -273,6 +287,10 @@ class RecordedJudge:
 
     def __init__(self, script: Script) -> None:
         self.script = script
+
+    def shapes(self, round: int) -> Shapes:  # noqa: ARG002
+        """None: what is sent holds no tensors."""
+        return {}
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:  # noqa: ARG002
         part = self.script.rounds[play.round.number].parts.get(name)

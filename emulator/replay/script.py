@@ -22,6 +22,7 @@ from emulator.record.events import (
     event_of,
 )
 from emulator.record.record import Line, read_lines
+from emulator.record.run import Facts, Run, read_facts, read_run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces, Works
 
@@ -77,15 +78,23 @@ class Written:
 class Script:
     """All whole rounds of a run."""
 
-    label: str
-    seed: int
+    run: Run
     rounds: Sequence[Written]
     tells_starts: bool = True  # whether its work says how many operators it starts
     examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
+    facts: Facts | None = None  # what the run says of its algorithm
+
+    @property
+    def label(self) -> str:
+        return self.run.label
+
+    @property
+    def seed(self) -> int:
+        return self.run.seed
 
     @property
     def name(self) -> str:
-        return f"{self.label}-s{self.seed}"
+        return self.run.name
 
     @cached_property
     def tells_work(self) -> bool:
@@ -122,10 +131,8 @@ class Script:
 
 
 def read_script(folder: Path) -> Script:
-    """The run in a folder named LABEL-sSEED.  Raises ValueError, in one sentence, if it is damaged or holds none."""
-    label, _, seed = folder.resolve().name.rpartition("-s")
-    if not label or not seed.isdecimal():
-        raise ValueError(f"{folder} is no run's folder; its name must be LABEL-sSEED, as fedavg-s1")
+    """The run in a folder.  Raises ValueError, in one sentence, if it is damaged or holds none."""
+    run, facts = read_run(folder), read_facts(folder)
     for name in ("events.jsonl", "rounds.jsonl"):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} has no {name}; a run without it cannot be replayed")
@@ -139,16 +146,17 @@ def read_script(folder: Path) -> Script:
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
-    return Script(label, int(seed), rounds[: len(rows)], works.tells_starts, _examples(folder.resolve().parent, seed))
+    examples = _examples(folder.resolve().parent, run.seed)
+    return Script(run, rounds[: len(rows)], works.tells_starts, examples, facts)
 
 
-def _examples(out: Path, seed: str) -> dict[str, int]:
+def _examples(out: Path, seed: int) -> dict[str, int]:
     """How many training examples each device holds, by split.json; of a large fleet only of some."""
     path = out / "split.json"
     if not path.is_file():
         return {}
     try:
-        devices = json.loads(path.read_bytes())["seeds"][seed]["devices"]
+        devices = json.loads(path.read_bytes())["seeds"][str(seed)]["devices"]
         return {name: sum(counts) for name, counts in devices.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{path} is not as `fedlapse run` writes it") from None

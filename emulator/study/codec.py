@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
 from numpy import ndarray
-from torch import Tensor
 
 from algorithms.algorithm import Message, Tensors
 from network.wire import payload
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ERROR = "weights-error"  # kind of a device's memory: what its weights lost when they were last counted
 
@@ -31,8 +33,10 @@ def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: i
 
 def decode(data: bytes) -> Message:
     """The message that `encode` wrote, in memory of its own.  What comes off a socket is checked there."""
+    from torch import from_numpy
+
     return {
-        kind: {name: torch.from_numpy(array) for name, array in arrays.items()}
+        kind: {name: from_numpy(array) for name, array in arrays.items()}
         for kind, arrays in payload.trusted(data).arrays().items()
     }
 

@@ -15,10 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from algorithms.algorithm import (
     INTERFACE,
@@ -33,12 +30,16 @@ from algorithms.algorithm import (
     Tensors,
     Work,
 )
+from emulator.record.run import Facts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
 
+if TYPE_CHECKING:
+    import torch
+
 TRACEBACK = "FEDLAPSE_TRACEBACK"
 
-Shapes = Mapping[str, tuple[torch.dtype, torch.Size]]  # by the tensor's name
+Shapes = Mapping[str, tuple["torch.dtype", "torch.Size"]]  # by the tensor's name
 
 
 class Faulty(BadScenario):
@@ -94,6 +95,15 @@ class Guarded:
         return f" ({Path(found[-1][0]).name}:{found[-1][1]})" if found else ""
 
 
+def facts_of(algorithm: Algorithm) -> Facts:
+    """What a record says of an algorithm, so that a replay need not import it.  Raises Faulty."""
+    from algorithms.fedavg import FedAvg  # which imports torch
+
+    own = algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
+    drawn = getattr(type(own), "cohort", None) is FedAvg.cohort
+    return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, "drawn" if drawn else "own")
+
+
 @dataclass(frozen=True)
 class Unmade:
     """Stands for an algorithm that could not be made: whatever is asked of it, the answer is why."""
@@ -141,6 +151,8 @@ def _form_of(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Message
 
 
 def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
+    from torch import isfinite
+
     if not isinstance(found, Mapping) or "weights" not in found:
         kinds = f"a mapping with {_listed(found)}" if isinstance(found, Mapping) else _kind_of(found)
         raise _Unfit(f'must return {{"weights": ...}}, the model by the names of its tensors, not {kinds}')
@@ -148,7 +160,7 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     server: Party = args[-1]
     _same(found["weights"], _shapes(server.model.state_dict()), "weights")
     for name, tensor in found["weights"].items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not bool(isfinite(tensor).all()):
             raise _Unfit(f"returned weights that are not finite ({name})")
     return dict(found)
 
@@ -253,6 +265,8 @@ def _sendable(message: Any, does: str) -> None:
 
 
 def _untravelled(tensor: Any) -> str | None:
+    from torch import Tensor
+
     if not isinstance(tensor, Tensor):
         return f"as {_kind_of(tensor)}; it must be a tensor"
     if tensor.requires_grad:

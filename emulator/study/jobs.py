@@ -1,7 +1,8 @@
 """The real computations of a run.  Each is a pure function of the study, names, numbers and bytes.
 
 Tensors cross the border between processes as they cross a link: encoded by network/wire/payload.py.  So what is
-digested, sent and computed on are the same bytes.
+digested, sent and computed on are the same bytes.  Torch is imported where a job first makes tensors: a replay names
+these jobs, and their results, and computes none.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy import ndarray
 
-from algorithms import models
 from algorithms.algorithm import Message, Party, Reply, Tensors
-from algorithms.local import outputs
+from emulator.record.run import Run
 from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unpacked
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Study, in_cycle
@@ -26,14 +25,6 @@ from scenarios.build.roster import sample
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
-
-
-@dataclass(frozen=True)
-class Run:
-    """Which run a job belongs to: an algorithm's label and a seed."""
-
-    label: str
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -221,13 +212,17 @@ def _state(message: Message) -> State:
 
 
 def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices: ndarray, memory: Message) -> Party:
+    from torch import from_numpy
+
+    from algorithms import models
+
     return Party(
         name=name,
         devices=len(study.fleet),
         model=study.module,
         loss=models.cross_entropy,
-        x=torch.from_numpy(study.data.x[indices]),
-        y=torch.from_numpy(study.data.y[indices]),
+        x=from_numpy(study.data.x[indices]),
+        y=from_numpy(study.data.y[indices]),
         round=round,
         cycle=study.cycle(run.label, round),
         seed=derive(run.seed, purpose, name, round),
@@ -242,11 +237,16 @@ def _server(study: Study, run: Run, round: int) -> Party:
 
 
 def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:
+    from torch import from_numpy
+
+    from algorithms import models
+    from algorithms.local import outputs
+
     x, y = (study.data.x_test, study.data.y_test) if part == "test" else (study.data.x, study.data.y)
     if not len(indices):
         return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
-    labels = torch.from_numpy(y[indices])
-    said = outputs(study.module, weights, torch.from_numpy(x[indices]))  # (n, classes) or (n, positions, classes)
+    labels = from_numpy(y[indices])
+    said = outputs(study.module, weights, from_numpy(x[indices]))  # (n, classes) or (n, positions, classes)
     correct, counted = models.hits(said, labels)
     loss = models.cross_entropy(said, labels).double() * counted
     return Scores(correct.numpy(), counted.numpy(), loss.numpy())

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import bincount, ndarray
-from torch import nn
 
-from algorithms import models
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
@@ -19,6 +18,9 @@ from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire.encoding import parse
 from scenarios.build.roster import all_names, sample
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
 Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.py)
@@ -76,7 +78,7 @@ class Study:
 
     def network(self, seed: int) -> nn.Module:
         """The model, anew, with initial weights drawn from this seed."""
-        return models.build(self.model, seed, self.data.classes)
+        return _built(self.model, seed, self.data.classes)
 
     def lossy(self, label: str) -> dict[str, str]:
         """Which kinds lose on the way, as {"up fisher": "bfloat16"}."""
@@ -115,4 +117,10 @@ class Study:
 
 @lru_cache(maxsize=4)
 def _module(name: str, classes: int) -> nn.Module:
-    return models.build(name, seed=0, classes=classes)
+    return _built(name, 0, classes)
+
+
+def _built(name: str, seed: int, classes: int) -> nn.Module:
+    from algorithms import models  # which imports torch: a study that is replayed has no model
+
+    return models.build(name, seed, classes)

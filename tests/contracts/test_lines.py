@@ -26,8 +26,9 @@ from emulator.conversation.http import HEADER, Reception, WebEnd, WebLine, paced
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.record.record import Record, read_lines
+from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.study.jobs import Run, Trained
+from emulator.study.jobs import Trained
 from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from emulator.worlds.sockets import RealSignal, SocketWorld

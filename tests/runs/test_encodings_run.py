@@ -19,10 +19,10 @@ from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
+from emulator.record.run import Run
 from emulator.study import jobs
 from emulator.study.build import study_of
 from emulator.study.codec import ERROR, Outbox, decode, encode, unpacked
-from emulator.study.jobs import Run
 from emulator.study.seeds import seed as derive
 from emulator.worlds.executors import Inline, Processes
 from network.wire.payload import NOTHING

@@ -17,8 +17,8 @@ from emulator.audit.audit import audit_run
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Inline
 from scenarios.build import plugins
 from scenarios.load import build

@@ -13,10 +13,10 @@ from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
+from emulator.record.run import Run
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.study.seeds import share
 from emulator.worlds.executors import Processes
 from network.links.synth import presets

@@ -15,9 +15,9 @@ from emulator.forecast.rehearsal import rehearse
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
+from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Processes
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -11,6 +11,7 @@ import pytest
 
 from emulator.audit.audit import audit_run
 from emulator.record.record import FILES, read_lines
+from emulator.record.run import RUN, Run
 from emulator.record.seal import seal_results
 from emulator.record.tally import Bill
 from emulator.replay.conditions import Condition, Uplink, links_from, onto
@@ -22,6 +23,12 @@ from tests.golden.scenarios import AWAY, FLEET, GOLDEN, LINK
 from tests.runs.own_pass import own_pass
 
 pytestmark = pytest.mark.slow
+
+DRIFT: dict[str, Any] = {
+    "data": {"set": "babble", "split": {"kind": "natural"}, "validation": 0},
+    "model": "lstm-tiny",
+    "rounds": {"max": 4, "per_cycle": 2, "fraction": 0.5},
+}
 
 # All conducts of a round, over algorithms that send several kinds, keep memory, work on the server, and encode.
 OWN: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -48,6 +55,8 @@ OWN: dict[str, tuple[Any, dict[str, Any]]] = {
         "fedavg",
         {"fleet": FLEET, "rounds": {"max": 6, "deadline_s": 0.2, "min_replies": 2}},
     ),
+    "drift": ("fedavg", DRIFT),
+    "drift-retrained": ({"continual": {"variant": "alg1", "personal": "*"}}, DRIFT),  # every device, in some rounds
     "small-memory": (
         "fedavg",
         {"fleet": [FLEET[0], {**FLEET[1], "memory_mb": 0.01}], "rounds": {"max": 2}},
@@ -95,6 +104,17 @@ def test_a_replay_of_its_own_scenario_is_the_run_byte_for_byte(ran, tmp_path, na
     replayed, folder = again(run, tmp_path)
     assert_same(folder, run.folder)
     assert (replayed.parting, replayed.assumed, replayed.failure) == (None, 0, None)
+
+
+def test_a_record_of_an_older_version_is_replayed_by_the_name_of_its_folder(ran, tmp_path):
+    run = ran(*OWN["fedcl-keeps"])
+    old = run._replace(folder=tmp_path / "old" / run.folder.name)
+    copytree(run.folder, old.folder)
+    (old.folder / RUN).unlink()
+    replayed, folder = again(old, tmp_path)
+    assert_same(folder, run.folder)
+    assert replayed.parting is None
+    assert not (folder / RUN).exists()  # nobody has said what it would hold
 
 
 SLOW_LINK = {"up_mbit_s": 0.5, "down_mbit_s": 3, "latency_ms": 70}
@@ -332,7 +352,7 @@ def test_a_hundred_rounds_of_ten_devices_are_replayed_in_about_a_second(tmp_path
     parts = {name: Part(sizes, bill, "", sizes) for name in replayer.own.fleet}
     row = {"numbers": {}}
     rounds = [Written(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)]
-    script = Script("fedavg", 1, [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
+    script = Script(Run("fedavg", 1), [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
     began = process_time()
     replayed = replayer.replay(script, replayer.own, anyway=True)
     assert [row["counted"] for row in replayed.rows] == [10] * 100

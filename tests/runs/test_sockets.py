@@ -12,8 +12,8 @@ from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Processes
 from scenarios.load import build, dump, load
 from tests.runs.lateness import with_lateness

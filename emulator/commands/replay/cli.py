@@ -150,9 +150,10 @@ def home(run: Path) -> Path:
 
 
 def scenario(name: str | None) -> Scenario | None:
-    from emulator.commands.options import scenario_of
+    """The scenario of --fleet.  Its algorithms do not matter, so they are not looked at."""
+    from scenarios.load import load
 
-    return None if name is None else scenario_of([name])
+    return None if name is None else load(name, recordings=True, algorithms=False)
 
 
 def _rates(

@@ -62,6 +62,7 @@ MODELS = "accuracy|loss|validation|initial|personalised(_participants)?|leverage
 UNKNOWABLE = re.compile(
     "|".join(
         [
+            rf"{RUN}/run.json(: algorithm.* changed| deleted)",  # older versions did not write it
             rf"{RUN}/events.jsonl: compute.end: update changed",  # the digest of what a device sent
             rf"{RUN}/events.jsonl: (compute|down|up|on|off)\S* exchanged",  # in one instant things have no order
             rf"{RUN}/rounds.jsonl: row: ({MODELS}) (changed|renamed)",
@@ -216,7 +217,7 @@ def kinds(out: Path) -> Iterator[Kind]:
             yield from in_lines(f"{RUN}/{name}", names[name], lines)
             whole = "".join(f"{line}\n" for line in lines[:-1]).encode()
             yield f"{RUN}/{name} without its last line", f"{RUN}/{name}", lambda _, each=whole: each
-    for name in ("summary.json", "split.json", "host.json"):
+    for name in (f"{RUN}/run.json", "summary.json", "split.json", "host.json"):
         text = (out / name).read_text()
         yield from in_bytes(name, len(text.encode()), None)
         yield from in_object(name, text)

@@ -42,8 +42,8 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
 @pytest.mark.parametrize(
     ("size", "missing", "rounds"),
     [
-        ("16k", {"host.json", "summary.json", "report.html"}, (0, 0)),  # scenario, split and a page of events fit
-        ("64k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
+        ("16k", {"host.json", "summary.json", "report.html"}, (0, 0)),  # scenario, split and a run.json fit
+        ("72k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
         ("400k", {"fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),  # a model takes 212,608 bytes
         ("500k", {"report.html"}, (3, 3)),
     ],
@@ -72,7 +72,7 @@ def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(fedlapse, disk, si
 
 @pytest.mark.slow
 def test_a_run_that_was_cut_short_by_a_full_disk_says_so(fedlapse, disk):
-    out = disk("size=268k") / "out"  # the first model fits, the second record does not
+    out = disk("size=276k") / "out"  # the first model fits, the second record does not
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out)
     assert done.returncode == 1
     assert "Some runs ended early (fedcurv)" in done.stdout

@@ -9,7 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from emulator.conversation.device import Attendant, Home
-from emulator.study.jobs import Run, Trained
+from emulator.record.run import Run
+from emulator.study.jobs import Trained
 from emulator.worlds.interface import Parcel, Ticket
 from network.wire.payload import EMPTY
 

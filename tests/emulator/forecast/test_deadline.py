@@ -6,8 +6,9 @@ import pytest
 
 from emulator.forecast.deadline import check_deadline
 from emulator.pricing.costs import Costs
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run, message_sizes, start
+from emulator.study.jobs import message_sizes, start
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged

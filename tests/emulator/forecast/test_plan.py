@@ -12,8 +12,9 @@ from emulator.forecast.host import Host
 from emulator.forecast.plan import forecast_of
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.record.events import ComputeStarted, ServerStarted
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run, message_sizes
+from emulator.study.jobs import message_sizes
 from scenarios.load import build, load
 from scenarios.text.faults import BadScenario
 from tests.conftest import FAST, SMALL, merged

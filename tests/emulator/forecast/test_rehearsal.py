@@ -13,8 +13,8 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines, without_digests
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -13,8 +13,8 @@ from emulator.audit.audit import audit_run
 from emulator.conversation.channel import Line
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Inline
 from emulator.worlds.interface import Lost, Parcel
 from scenarios.load import build

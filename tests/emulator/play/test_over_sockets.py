@@ -12,8 +12,8 @@ from aiohttp import web
 
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged

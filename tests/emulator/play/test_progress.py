@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from emulator.play.progress import Progress, about, clock_face, eta, sparkline
+from emulator.record.run import Run
 from emulator.record.targets import Target, reached
-from emulator.study.jobs import Run
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 TARGET = Target("accuracy", 0.85)

@@ -9,6 +9,7 @@ import pytest
 
 from devices.device import Device, Profile
 from devices.jitter import factor
+from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from emulator.replay.prices import Prices, Unsaid
@@ -42,7 +43,7 @@ def combined(number: int, replies: int, phase: str = "combine", **parts: Part) -
 
 def prices(*rounds: Written, was: Profile = WAS, now: Profile = WAS) -> Prices:
     own = fleet(was)
-    return Prices(own if was == now else fleet(now), Script("x", 1, rounds), own)
+    return Prices(own if was == now else fleet(now), Script(Run("x", 1), rounds), own)
 
 
 def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
@@ -54,7 +55,7 @@ def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
 @pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
 def test_a_record_that_counts_no_operators_has_no_price_where_they_cost_something(what: str) -> None:
     made, costly = prices(combined(0, 1, a=trained()), now=NOW), replace(NOW, **{what: 0.1})
-    older = Script("x", 1, made.script.rounds, tells_starts=False)
+    older = Script(Run("x", 1), made.script.rounds, tells_starts=False)
     assert Prices(fleet(NOW), older, fleet(WAS)).device("a", 0, (), ()).seconds == {"train": 12.0}
     for ask in (lambda of: of.device("a", 0, (), ()), lambda of: of.combine(0, 1)):
         with pytest.raises(Unsaid, match="how many operators (a|server) starts"):
@@ -97,7 +98,7 @@ def test_what_a_device_never_did_nobody_knows() -> None:
 def test_a_device_that_never_took_part_computes_what_the_one_with_most_nearly_its_examples_does() -> None:
     """c holds 19 examples: nearer to b's 20 than to a's 9."""
     longer = Duty((Piece.of("train", 1300.0, 7),), 20, 500)
-    script = Script("x", 1, [combined(0, 1, a=trained(), b=trained(longer))], examples={"a": 9, "b": 20, "c": 19})
+    script = Script(Run("x", 1), [combined(0, 1, a=trained(), b=trained(longer))], examples={"a": 9, "b": 20, "c": 19})
     machines = {name: Device(name, WAS) for name in "abc"}
     own: Any = SimpleNamespace(fleet=machines, server=Device("server", WAS))
     made = Prices(own, script, own)

@@ -7,6 +7,7 @@ import pytest
 from algorithms.step import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import ranked
+from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
@@ -91,7 +92,7 @@ def script(*failed: bool, cycles=None) -> Script:
         model_before, model = model, model + (not fails)
         served = {} if fails else {"combine": Served(Bill(), f"m{model}")}
         rounds.append(Written(number, (), f"m{model_before}", (), True, served, row=row))
-    return Script("x", 1, rounds)
+    return Script(Run("x", 1), rounds)
 
 
 def test_how_many_examples_devices_hold_is_read_from_the_split_of_the_seed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from algorithms import models
 from algorithms.algorithm import INTERFACE, Algorithm, Message, Party, Reply, Training
+from algorithms.continual import Continual
 from algorithms.fedavg import FedAvg
-from emulator.study.guarded import Faulty, Guarded
+from emulator.record.run import Facts
+from emulator.study.guarded import Faulty, Guarded, facts_of
 from tests.runs.test_work import party
 
 TRAINING = Training(epochs=1, batch=3)
@@ -35,6 +38,32 @@ class Broken(FedAvg):
     @property
     def encodings(self) -> Any:
         return {}["up"]
+
+
+@dataclass(frozen=True)
+class Chooser(FedAvg):
+    """FedAvg that asks who comes first, though any others would do."""
+
+    @property
+    def any_cohort_will_do(self) -> bool:
+        return True
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        return names[:count]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "facts"),
+    [
+        (FedAvg(TRAINING), Facts(False, True, "drawn")),
+        (Rememberer(TRAINING, admits=True), Facts(True, True, "drawn")),
+        (Chooser(TRAINING), Facts(False, True, "own")),
+        (Continual(replace(TRAINING, per_cycle=2), "alg1", "*"), Facts(False, False, "own")),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_record_says_whether_an_algorithm_draws_whom_it_asks(algorithm: FedAvg, facts: Facts) -> None:
+    assert facts_of(Guarded("mine", algorithm)) == facts_of(algorithm) == facts
 
 
 def train(algorithm: FedAvg) -> Any:

@@ -9,8 +9,9 @@ import pytest
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run, request, start, train
+from emulator.study.jobs import request, start, train
 from emulator.study.study import Study
 from network.wire.payload import NOTHING
 from scenarios.load import build

@@ -22,8 +22,8 @@ from emulator.audit.audit import audit_run
 from emulator.commands.play import Settings, play_scenario
 from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
+from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from scenarios.build import machines, parts, wiring
 from scenarios.build.machines import fleet, machine
 from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, all_names, sample

@@ -26,11 +26,11 @@ from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
+from emulator.record.run import Run
 from emulator.record.seal import seal_results, seal_run
 from emulator.replay import batch
 from emulator.replay.replayer import Replayer
 from emulator.study.build import study_of
-from emulator.study.jobs import Run
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 

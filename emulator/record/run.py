@@ -1,0 +1,79 @@
+"""run.json: which run a folder holds, and what a replay must know of its algorithm."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An algorithm's label and a seed."""
+
+    label: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """That of its folder."""
+        return f"{self.label}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a replay must know of an algorithm, so that it need not import it."""
+
+    keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
+    any_cohort_will_do: bool
+    cohort: Literal["drawn", "own"]  # whom a round asks: as algorithms/cohort.py draws, or by a rule of its own
+
+
+def text_of(run: Run, facts: Facts) -> str:
+    """The content of run.json."""
+    said = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
+    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+
+
+def read_run(folder: Path) -> Run:
+    """The run in a folder.  One that fedlapse has not written, or an older version, is named LABEL-sSEED.
+
+    Raises ValueError if that cannot be told.
+    """
+    if said := _read(folder):
+        return said[0]
+    label, _, seed = folder.resolve().name.rpartition("-s")
+    if not label or not (seed.isascii() and seed.isdecimal()):
+        raise ValueError(f"{folder} is no run's folder; it must hold {RUN}, or be called LABEL-sSEED, as fedavg-s1")
+    return Run(label, int(seed))
+
+
+def read_facts(folder: Path) -> Facts | None:
+    """What the run in a folder says of its algorithm; None if it says nothing.  Raises ValueError if it is damaged."""
+    said = _read(folder)
+    return said[1] if said else None
+
+
+def _read(folder: Path) -> tuple[Run, Facts] | None:
+    path = folder / RUN
+    if not path.is_file():
+        return None
+    content = path.read_bytes()
+    try:
+        said = json.loads(content)
+        found = Run(said["label"], said["seed"]), Facts(**said["algorithm"])
+        sound = content == text_of(*found).encode() and _typed(*found)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        sound = False
+    if not sound:
+        raise ValueError(f"{path} is not as `fedlapse run` writes it")
+    return found
+
+
+def _typed(run: Run, facts: Facts) -> bool:
+    flags = facts.keeps_uncounted, facts.any_cohort_will_do
+    names = isinstance(run.label, str) and type(run.seed) is int
+    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in ("drawn", "own")

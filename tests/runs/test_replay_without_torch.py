@@ -1,0 +1,75 @@
+"""A replay computes nothing that was computed, so neither it nor its workers wait for torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.commands.play import Settings, play_scenario
+from emulator.record.run import RUN
+from scenarios.load import load
+from tests.conftest import Done
+
+pytestmark = pytest.mark.slow
+
+TAUGHT = ["fedavg", {"fedcl": {"interval": 1}}, {"fedcurv": {}}]
+RUNS = ("fedavg-s1", "fedcl-s1", "fedcurv-s1")
+MAP = ("--uplink", "1..4Mbit/s", "--points", "2", "--target", "all rounds")
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rounds of the quickstart."""
+    out: Path = tmp_path_factory.mktemp("quickstart") / "out"
+    changes = [f"algorithms={json.dumps(TAUGHT)}", "rounds.max=2", "seeds=[1]"]
+    assert play_scenario(load("quickstart", changes), Settings(workers=0, out=out, quiet=True)) == 0
+    return out
+
+
+@pytest.fixture
+def without_torch(tmp_path: Path) -> Any:
+    """The command line in a process in which, and in whose workers, importing torch is a fault."""
+    (tmp_path / "no" / "torch").mkdir(parents=True)
+    (tmp_path / "no" / "torch" / "__init__.py").write_text("raise RuntimeError('torch is imported')\n")
+
+    def call(*arguments: object) -> Done:
+        path = os.pathsep.join([str(tmp_path / "no"), *filter(None, sys.path)])
+        command = [sys.executable, "-m", "emulator", *map(str, arguments)]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def test_the_fixture_notices_torch(without_torch: Any, tmp_path: Path) -> None:
+    done = without_torch("compare", "quickstart", "--rounds", 1, "--out", tmp_path / "out")
+    assert done.returncode != 0
+    assert "torch is imported" in done.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_replay_needs_no_torch_and_is_the_run_byte_for_byte(
+    record: Path, without_torch: Any, tmp_path: Path, workers: int
+) -> None:
+    done = without_torch("replay", record, "--workers", workers, "--out", tmp_path / "again")
+    assert done.returncode == 0, done.stderr
+    for run in RUNS:
+        for name in (RUN, "events.jsonl", "rounds.jsonl", "work.jsonl"):
+            assert (tmp_path / "again" / run / name).read_bytes() == (record / run / name).read_bytes(), (run, name)
+
+
+def test_nor_does_a_replay_on_another_fleet(record: Path, without_torch: Any, tmp_path: Path) -> None:
+    done = without_torch("replay", record, "--fleet", "quickstart", "--latency", "80ms", "--out", tmp_path / "again")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_nor_does_a_map(record: Path, without_torch: Any, tmp_path: Path, workers: int) -> None:
+    done = without_torch("map", record, *MAP, "--workers", workers, "--out", tmp_path / "map")
+    assert done.returncode == 0, done.stderr
