@@ -98,8 +98,6 @@ def _opening(plan: Forecast) -> str:
     mean = f"those of round {first}"
     if last > first:
         mean = f"means of rounds {first} to {last}, each kind of round weighed by how often it occurs in the run"
-        if any(cost.rounds[0] < first for cost in plan.prices.values()):
-            mean += " (round 0 with them where no other round is of its kind)"
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
         f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "

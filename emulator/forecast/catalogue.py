@@ -10,7 +10,7 @@ from typing import Any
 
 from devices.device import Device
 from devices.presence import Presence
-from emulator.forecast.price import Kind, price, weights
+from emulator.forecast.price import Kind, comparable, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.play.conduct import Conduct
 from emulator.record.events import ComputeStarted, Event, ServerStarted
@@ -111,7 +111,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tup
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
-    kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
     rounds, _ = enough(kinds, conduct.rules)
     found = {}
     for label in study.algorithms:
@@ -119,6 +119,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tup
             found[label] = rehearse(study, Run(label, seed), conduct, rounds)
         except Faulty as fault:
             failing[label] = str(fault)
+    kinds = comparable({label: kinds[label] for label in found}, rounds)
     means = {label: _Mean.of(rehearsal, conduct.rules.max, kinds[label]) for label, rehearsal in found.items()}
     sums = {label: study.algorithms[label].sums_only for label in means}
     return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}, failing

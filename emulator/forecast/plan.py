@@ -14,7 +14,7 @@ from emulator.forecast.effort import Effort, effort_of
 from emulator.forecast.groups import Group, absent, groups_of, too_large, too_short
 from emulator.forecast.host import measured
 from emulator.forecast.memory import largest
-from emulator.forecast.price import Price, margin, price, weights, work
+from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
 from emulator.play.conduct import Conduct
@@ -73,17 +73,18 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
     check_deadline(study, scenario)
     study, broken = sound(study, seed)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)
-    kinds = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
     rounds, unseen = enough(kinds, conduct.rules)
     rehearsals, failing = _rehearsed(study, seed, conduct, rounds)
     failing = broken | failing
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
     study = replace(study, algorithms={label: study.algorithms[label] for label in rehearsals})
+    kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
     prices = {label: price(found.rows, conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
     shares = {label: weights(len(found.rows), conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
     late = _late(study, seed, conduct, rehearsals, prices)
-    compared, said = _compared(study, conduct, rehearsals, prices, late)
+    compared, said = _compared(conduct, kinds, rehearsals, prices, late)
     span = max(cost.span_s for cost in prices.values())
     groups = groups_of(study, seed, span)
     memory = {label: largest(Costs(study, label, seed), found) for label, found in rehearsals.items()}
@@ -159,8 +160,8 @@ def _late(
 
 
 def _compared(
-    study: Study,
     conduct: Conduct,
+    kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
     prices: Mapping[str, Price],
     late: Mapping[str, float | None],
@@ -176,13 +177,13 @@ def _compared(
         elif label != baseline and (baseline in few or fewer(theirs, cost, rules.needed)):
             said[label] = no_match(label, cost, baseline, theirs)
         elif label != baseline:
-            ratios[label] = _ratio(study, rules.max, label, baseline, rehearsals, prices)
+            ratios[label] = _ratio(kinds, rules.max, label, baseline, rehearsals, prices)
             said[label] = sentence(label, baseline, ratios[label], theirs.seconds)
     return ratios, said
 
 
 def _ratio(
-    study: Study,
+    kinds: Mapping[str, Kind],
     rounds: int,
     label: str,
     baseline: str,
@@ -190,7 +191,7 @@ def _ratio(
     prices: Mapping[str, Price],
 ) -> Ratio:
     mine, theirs = rehearsals[label], rehearsals[baseline]
-    kind, base_kind = (study.algorithms[each].round_kind for each in (label, baseline))
+    kind, base_kind = kinds[label], kinds[baseline]
     work_of = work(mine.events, weights(len(mine.rows), rounds, kind))
     base_work = work(theirs.events, weights(len(theirs.rows), rounds, base_kind))
     chance = margin(mine.rows, theirs.rows, rounds, kind, base_kind)

@@ -63,6 +63,21 @@ def strata(played: int, rounds: int, kind: Kind = alike) -> list[tuple[float, li
     return [(often[each] / whole, numbers) for each, numbers in known.items()]
 
 
+def comparable(kinds: Mapping[str, Kind], played: int) -> dict[str, Kind]:
+    """The kinds of rounds of each label, such that round 0 counts for all labels or for none.
+
+    Else what is special about it, such as setting up connections, would be a difference between two labels.
+    """
+    again = {label: kind(0) in map(kind, range(1, played)) for label, kind in kinds.items()}
+    if played < 2 or all(again.values()):
+        return dict(kinds)
+    return {label: _first_apart(kind) if again[label] else kind for label, kind in kinds.items()}
+
+
+def _first_apart(kind: Kind) -> Kind:
+    return lambda number: kind(number) if number else "first"
+
+
 def weights(played: int, rounds: int, kind: Kind = alike) -> dict[int, float]:
     """By number of a round that was played: its weight in the mean round of a run.  Their sum is 1."""
     return {number: share / len(of) for share, of in strata(played, rounds, kind) for number in of}

@@ -4,7 +4,7 @@ import pytest
 
 from emulator.forecast.breakeven import fewer, longest, sentence, shortage, too_late
 from emulator.forecast.breakeven import ratio as over
-from emulator.forecast.price import alike, first_of_each, margin, price, weights, work
+from emulator.forecast.price import alike, comparable, first_of_each, margin, price, weights, work
 from emulator.record.events import Closed, ComputeStarted, Opened
 
 
@@ -142,6 +142,15 @@ def test_a_first_round_that_is_the_only_one_of_its_kind_is_one_round_of_the_run(
     rows = [row(10.0 * (k + 1), server={"omega": 4.0} if k == 0 else {}) for k in range(20)]
     assert price(rows, 20, every(20)).server_s == {"omega": pytest.approx(0.2)}
     assert weights(20, 20, every(20))[0] == pytest.approx(0.05)
+
+
+def test_round_0_counts_for_all_algorithms_or_for_none():
+    kinds = {"plain": alike, "often": every(5), "once": every(20)}
+    shares = {label: weights(20, 20, kind) for label, kind in comparable(kinds, 20).items()}
+    assert {label: share[0] for label, share in shares.items()} == pytest.approx(dict.fromkeys(kinds, 0.05))
+    assert shares["often"][5] == pytest.approx(0.05)
+    without = {"plain": alike, "often": kinds["often"]}
+    assert comparable(without, 20) == without
 
 
 def test_what_happens_in_every_20th_round_costs_a_20th_of_itself():

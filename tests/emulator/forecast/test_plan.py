@@ -70,6 +70,17 @@ def test_what_is_sent_in_every_20th_round_costs_a_20th_of_itself(planned):
     assert plan.ratios["fedcl"].down == pytest.approx(1 + 2 / 40, rel=1e-3)
 
 
+@pytest.mark.slow
+def test_what_is_sent_in_round_0_alone_makes_rounds_dearer_by_as_much_as_the_run(planned):
+    """All 20 rounds are rehearsed, and round 0 counts for both: a mean round is the time of the run over 20."""
+    once = {"fedcl": {"interval": 20, "fallback": "none"}}
+    plan = planned(algorithms=["fedavg", once], rounds={"max": 20}, fleet=[{**FEW, "count": 2}])
+    for cost in plan.prices.values():
+        assert cost.rounds == (0, 19)
+        assert cost.seconds == pytest.approx(cost.span_s / 20, rel=1e-9)
+    assert plan.ratios["fedcl"].down == pytest.approx(1 + 1 / 20, rel=1e-3)
+
+
 @pytest.fixture
 def drifting(monkeypatch):
     """The plan of continual learning: 4 of 8 devices are asked, and all 8 in the last round of a cycle."""
