@@ -130,7 +130,7 @@ def _lines(targets: Sequence[Target]) -> Iterator[alt.Chart]:
         base = table({"value": "number"}, [(value,) for value in values]).encode(y="value:Q")
         yield base.mark_rule(strokeDash=[3, 4], color="#777777")
         yield base.mark_text(align="left", baseline="bottom", dx=4, dy=-2, fontSize=11).encode(
-            x=alt.value(0), text=alt.Text("value:Q", format=".0%")
+            x=alt.value(0), text=alt.Text("value:Q", format="~g")
         )
 
 
