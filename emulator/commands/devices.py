@@ -71,7 +71,10 @@ def read(file: Path | None = None) -> Table:
     from scenarios.build import boards
     from scenarios.text.faults import BadScenario
 
-    own, known = boards.read(str(file)) if file is not None else {}, shipped()
+    known = shipped()
+    if str(file) in known:
+        raise BadScenario(f"{file} is a profile in the list of `fedlapse devices`; name a file of your own profiles")
+    own = boards.read(str(file)) if file is not None else {}
     if taken := sorted(own.keys() & known.keys()):
         raise BadScenario(f"{file}: {taken[0]!r} is a profile that comes with fedlapse; give yours another name")
     return known | own

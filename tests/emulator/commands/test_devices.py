@@ -120,3 +120,9 @@ def test_options_that_would_do_nothing_are_refused(fedlapse, mine, options):
     done = fedlapse("devices", *options)
     assert done.returncode == 2
     assert "--score" in done.stderr
+
+
+def test_a_profile_in_place_of_a_file_is_said_to_be_in_the_list(fedlapse) -> None:
+    done = fedlapse("devices", "pi-4")
+    said = "fedlapse: pi-4 is a profile in the list of `fedlapse devices`; name a file of your own profiles\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
