@@ -80,7 +80,7 @@ class Flow:
     radio: Rate | None  # bytes/s if it had all the airtime; None: its cap
     route: tuple[Link, ...]  # from the device to the root
     left: float  # bytes, when its clock showed `since`
-    home: Sharing | None = None  # None while it is paused
+    home: Sharing | None = None  # None until it has joined one
     heft: int = field(init=False)  # its weight, whole
     varies: bool = field(init=False)
     rises: bool = field(init=False)  # its cap may change, but never falls
@@ -129,7 +129,7 @@ class Link:
     capacity: Rate
     parent: Link | None
     airtime: bool = False
-    flows: dict[int, Flow] = field(default_factory=dict)  # by number; paused ones are on no link
+    flows: dict[int, Flow] = field(default_factory=dict)  # by number
     load: int = 0  # the most that they could use of it, whole
     bound: bool = False  # may be saturated
     restless: bool = False  # its rates have changed so often once that they had to be known ahead

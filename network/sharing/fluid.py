@@ -53,7 +53,7 @@ class Fluid:
         self._now = 0.0
         self._opened = 0
         self._flows: dict[Hashable, Flow] = {}
-        self._varying = 0  # flows whose cap is no constant, paused ones aside
+        self._varying = 0  # flows whose cap is no constant
         self._alone = Alone()
         self._sharings: list[Sharing] = [self._alone]
         self._ended: dict[Hashable, tuple[float, int, float]] = {}  # by name: time, number, bytes; not yet reported
@@ -111,27 +111,6 @@ class Fluid:
             self._quit(self._flows.pop(flow))
         return carried
 
-    def pause(self, t: float, flow: Hashable) -> None:
-        """It carries nothing from `t` on, and keeps what it has carried; nothing happens if it has ended by then.
-
-        Raises ValueError if there is none, or it is paused.
-        """
-        self._reach(t)
-        if flow in self._ended:
-            return
-        if self._known(flow).home is None:
-            raise ValueError(f"flow {flow!r} is paused already")
-        self._quit(self._flows[flow])
-
-    def resume(self, t: float, flow: Hashable) -> None:
-        """It goes on with what is left.  Raises ValueError if there is none, or it is not paused and has not ended."""
-        self._reach(t)
-        if flow in self._ended:
-            return
-        if self._known(flow).home is not None:
-            raise ValueError(f"flow {flow!r} is not paused; it cannot go on again")
-        self._join(self._flows[flow])
-
     def carried(self, t: float, flow: Hashable) -> float:
         """How many bytes the flow will have carried by `t` if nothing else happens; changes nothing."""
         return self._at(t)._carried(flow)
@@ -140,7 +119,7 @@ class Fluid:
         """The rate of each flow just after `t`, in bytes/s, if nothing else happens; changes nothing."""
         then = self._at(t)
         then._move(t)
-        found: dict[Hashable, float] = {name: 0.0 for name, flow in then._flows.items() if flow.home is None}
+        found: dict[Hashable, float] = {}
         for sharing in then._sharings:
             found.update((flow.name, rate) for flow, rate in sharing.rates(t).items())
         return found

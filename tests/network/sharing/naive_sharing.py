@@ -74,7 +74,7 @@ class Opening(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What is done to a flow, by the number of its opening: pause, resume or close."""
+    """What is done to a flow, by the number of its opening: it is closed."""
 
     t: float
     what: str
@@ -149,7 +149,6 @@ class Naive:
     def play(self, acts: Sequence[Act] = ()) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
         todo = sorted([*acts, *(Act(each.t, "open", i) for i, each in enumerate(self.openings))], key=lambda act: act.t)
         left: dict[int, Fraction] = {}
-        paused: dict[int, Fraction] = {}
         ends: dict[int, Fraction] = {}
         closed: dict[int, Fraction] = {}
         now = Fraction(0)
@@ -170,10 +169,6 @@ class Naive:
                 _, what, flow = todo.pop(0)
                 if what == "open":
                     left[flow] = Fraction(self.openings[flow].nbytes)
-                elif what == "pause" and flow in left:
-                    paused[flow] = left.pop(flow)
-                elif what == "resume" and flow in paused:
-                    left[flow] = paused.pop(flow)
                 elif what == "close" and flow in left:
                     closed[flow] = Fraction(self.openings[flow].nbytes) - left.pop(flow)
         return ends, closed

@@ -123,26 +123,6 @@ def test_more_capacity_never_makes_a_single_flow_later_on_trees(
 
 
 @few
-@given(cases(), st.integers(0, 40).map(lambda n: n / 4 + 0.125))
-def test_pausing_and_resuming_at_once_changes_nothing(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], t: float
-) -> None:
-    openings, capacity, shared = case
-    acts = [Act(t, "pause", 0), Act(t, "resume", 0)] if t > openings[0].t else []
-
-    assert play(openings, capacity, shared, acts)[0] == {
-        flow: pytest.approx(end, rel=1e-9) for flow, end in play(openings, capacity, shared)[0].items()
-    }
-
-
-def test_a_pause_where_nothing_is_shared_shifts_that_flow_and_no_other() -> None:
-    openings = [Opening(0.0, 8.0, 2.0), Opening(0.0, 8.0, Steps((0.0, 1.0), (1.0, 2.0)))]
-    ends, _ = play(openings, 100.0, {}, [Act(1.0, "pause", 0), Act(3.0, "resume", 0)])
-
-    assert ends == {0: 6.0, 1: 4.5}
-
-
-@few
 @given(cases(), st.floats(0, 10))
 def test_asking_trees_changes_nothing(
     case: tuple[list[Opening], float | Rate, dict[str, Shared]], later: float

@@ -156,43 +156,6 @@ def test_one_megabyte_at_8_mbit_s_takes_one_second_wherever_the_bound_is() -> No
             assert ends == {0: 1.0}
 
 
-def test_a_paused_flow_gives_its_share_away_and_goes_on_where_it_was() -> None:
-    fluid = Fluid(10.0)
-    fluid.open(0.0, "a", 20.0, 10.0)
-    fluid.open(0.0, "b", 20.0, 10.0)
-
-    fluid.pause(2.0, "a")
-    assert fluid.carried(2.0, "a") == 10.0
-    assert fluid.rates(2.0) == {"a": 0.0, "b": 10.0}
-    assert fluid.advance(3.0) == ["b"]
-    assert fluid.next_finish() == math.inf
-    fluid.resume(5.0, "a")
-    assert fluid.next_finish() == 6.0
-    assert fluid.close(5.5, "a") == 15.0
-
-
-def test_pausing_a_flow_that_has_ended_by_then_does_nothing() -> None:
-    fluid = Fluid(10.0)
-    fluid.open(0.0, "a", 10.0, 10.0)
-    fluid.pause(2.0, "a")
-    fluid.resume(3.0, "a")
-
-    assert fluid.advance(3.0) == ["a"]
-    with pytest.raises(ValueError, match="'a' is not open"):
-        fluid.pause(3.0, "a")
-
-
-def test_pause_and_resume_in_the_wrong_order_are_refused() -> None:
-    fluid = Fluid(10.0)
-    fluid.open(0.0, "a", 10.0, 10.0)
-    with pytest.raises(ValueError, match="not paused"):
-        fluid.resume(0.5, "a")
-    fluid.pause(0.5, "a")
-    with pytest.raises(ValueError, match="paused already"):
-        fluid.pause(0.5, "a")
-    assert fluid.close(0.75, "a") == 5.0
-
-
 def test_links_that_are_no_tree_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'a' is below itself"):
         Fluid(1.0, {"a": Shared(1.0, "b"), "b": Shared(1.0, "a")})
