@@ -69,6 +69,11 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def audit_run(folder: Path) -> list[str]:
+    """One sentence for each law that the record in `folder` breaks."""
+    return audit(folder).faults
+
+
 class Played:
     """A run's folder, read."""
 

@@ -38,16 +38,11 @@ class Audit:
     sealed: bool = False  # whether it has a seal: an interrupted run has none
 
 
-def audit_run(folder: Path) -> list[str]:
-    """One sentence for each law that the record in `folder` breaks; none if it obeys them all.
+def audit(folder: Path) -> Audit:
+    """Judges the record in `folder`; by the laws of the scenario only if it breaks no other.
 
     A file that is missing, or is not lines of JSON objects, breaks the law of form, and no other is then judged.
     """
-    return audit(folder).faults
-
-
-def audit(folder: Path) -> Audit:
-    """The same, and whether the laws of the scenario could be applied; to a record that breaks others they are not."""
     from emulator.audit import expected, scenario_laws
 
     sealed, seal_faults = of_run(folder)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.record.record import run_folders
+from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
 

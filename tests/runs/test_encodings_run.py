@@ -14,7 +14,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from emulator.audit.audit import audit_run
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -27,6 +26,7 @@ from emulator.study.seeds import seed as derive
 from emulator.worlds.executors import Inline, Processes
 from network.wire.payload import NOTHING
 from scenarios.load import build
+from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
 

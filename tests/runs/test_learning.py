@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
@@ -22,6 +21,7 @@ from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.build import plugins
 from scenarios.load import build
+from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.audit.audit import audit_run
 from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -21,7 +20,7 @@ from emulator.study.seeds import share
 from emulator.worlds.executors import Processes
 from network.links.synth import presets
 from scenarios.load import build, dump
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, audit_run, merged
 from tests.runs.lateness import with_lateness
 
 pytestmark = pytest.mark.slow

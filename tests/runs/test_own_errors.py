@@ -10,7 +10,6 @@ import torch
 
 from algorithms.algorithm import Phase, Reply, Request
 from algorithms.fedavg import FedAvg
-from emulator.audit.audit import audit_run
 from emulator.forecast.rehearsal import rehearse
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -20,7 +19,7 @@ from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
 from emulator.worlds.executors import Processes
 from scenarios.load import build
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, audit_run, merged
 
 FILE = "test_own_errors.py"
 

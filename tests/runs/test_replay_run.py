@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.record.record import FILES, read_lines
 from emulator.record.run import RUN, Run
 from emulator.record.seal import seal_results
@@ -18,7 +17,7 @@ from emulator.replay.conditions import Condition, Uplink, links_from, onto
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import Part, Script, Served, Written, read_script
 from scenarios.load import build, dump
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, audit_run, merged
 from tests.golden.scenarios import AWAY, FLEET, GOLDEN, LINK
 from tests.runs.own_pass import own_pass
 

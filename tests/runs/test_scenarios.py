@@ -2,9 +2,9 @@
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.record.record import run_folders
 from scenarios.load import load, shipped
+from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,6 @@ import itertools
 import aiohttp
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.conversation.http import Reception
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -16,6 +15,7 @@ from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.worlds.executors import Processes
 from scenarios.load import build, dump, load
+from tests.conftest import audit_run
 from tests.runs.lateness import with_lateness
 
 pytestmark = pytest.mark.slow

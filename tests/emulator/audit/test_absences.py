@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.audit.audit import audit_run
+from tests.conftest import audit_run
 from tests.emulator.audit.learnt import NOT_EVALUATED
 
 Body = dict[str, Any]

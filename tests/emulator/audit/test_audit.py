@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.audit.audit import audit_run
 from emulator.audit.format import EVENTS
+from tests.conftest import audit_run
 from tests.emulator.audit.learnt import NOT_EVALUATED
 
 Body = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.audit.audit import audit_run
+from tests.conftest import audit_run
 from tests.emulator.audit.straggling import A, B, Body, events, line, rows, spent, training, transfer, write
 
 Lines = list[Body]

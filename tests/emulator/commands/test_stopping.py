@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.record.record import read_lines
+from tests.conftest import audit_run
 
 ROOT = Path(__file__).parents[3]
 LABELS = ("fedavg", "fedcurv")

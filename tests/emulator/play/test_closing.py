@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from emulator.audit.audit import audit_run
 from emulator.conversation.channel import Line
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
@@ -18,7 +17,7 @@ from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from emulator.worlds.interface import Lost, Parcel
 from scenarios.load import build
-from tests.conftest import SMALL, Played, merged
+from tests.conftest import SMALL, Played, audit_run, merged
 
 pytestmark = pytest.mark.slow
 

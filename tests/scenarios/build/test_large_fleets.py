@@ -18,7 +18,6 @@ from algorithms.fedprox import FedProx
 from devices import shards
 from devices.data.babble import babble
 from devices.data.digits import digits
-from emulator.audit.audit import audit_run
 from emulator.commands.play import Settings, play_scenario
 from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
@@ -29,7 +28,7 @@ from scenarios.build.machines import fleet, machine
 from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, audit_run, merged
 
 RATE = {"lognormal": {"median": 10, "sigma": 0.5}}
 LINK = {"up_mbit_s": 2, "down_mbit_s": RATE, "latency_ms": {"uniform": {"low": 10, "high": 60}}}

@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from emulator.audit.audit import audit_run
 from emulator.commands.replay.play import counted
 from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
@@ -32,7 +31,7 @@ from emulator.replay import batch
 from emulator.replay.replayer import Replayer
 from emulator.study.build import study_of
 from scenarios.load import build, dump
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, audit_run, merged
 
 ROOT = Path(__file__).parents[4]
 CHANGES = {
