@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from emulator.record.events import Refused
+from emulator.record.events import Refused, events_of
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
@@ -64,8 +64,9 @@ def _whys(runs: Runs, events: Events) -> Iterator[str]:
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
             if any(row["refused"] for row in rows):
-                said = (Refused.of(line) for line in events(label, seed) if line["event"] == "refused")
-                yield from (each.why.removeprefix(f"{each.device} refuses: ") for each in said)
+                for event in events_of(events(label, seed)):
+                    if isinstance(event, Refused):
+                        yield event.why.removeprefix(f"{event.device} refuses: ")
 
 
 def usage(runs: Runs) -> Figure | None:

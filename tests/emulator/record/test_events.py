@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from emulator.audit.format import EVENTS
+from emulator.audit.format import BILL, COMMON, EVENTS, FRAMED, MAY_HAVE
 from emulator.record.events import READERS, event_of
 from emulator.record.record import read_lines
 
@@ -36,6 +37,18 @@ def test_what_stands_in_few_lines_is_kept_too(line: dict[str, object]) -> None:
 
 def test_each_event_that_the_audit_knows_has_a_class() -> None:
     assert READERS.keys() == EVENTS.keys()
+
+
+@pytest.mark.parametrize("event", READERS)
+def test_what_is_written_has_the_keys_that_the_audit_knows(event: str) -> None:
+    """Both name them, so that the audit does not take them from what it judges."""
+    always, perhaps = COMMON | EVENTS[event], MAY_HAVE.get(event, {})
+    line: dict[str, Any] = {key: {"x": 2.0} if kind in (FRAMED, BILL) else 2 for key, kind in always.items()}
+    line["event"] = event
+
+    assert event_of(line).plain.keys() == always.keys()
+    for key in perhaps:
+        assert event_of({**line, key: {"x": 2.0} if key == "jitter" else 2}).plain.keys() == {*always, key}
 
 
 @pytest.mark.parametrize("line", [{}, {"event": "close", "round": 0, "t": 1.0}, {"event": "party"}, {"event": None}])
