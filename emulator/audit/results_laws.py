@@ -26,6 +26,7 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 
 CLOSE = 1e-9  # relative: another machine may add up in another order
+NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
 SHOWN = 5  # values of the summary that differ
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
 OF_SOCKETS = ("speedup", "strangers")  # keys of host.json
@@ -36,7 +37,7 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     """Judges the folder that holds these runs; its summary only if they obey their laws themselves."""
     faults = [f"seal: {fault}" for fault in _seal(out, runs)]
     if not (out / SEAL).is_file() or (out / REPLAY).is_file():
-        return Audit(faults, None, (out / SEAL).is_file())
+        return Audit(faults, None if runs else NO_TIMELINES, (out / SEAL).is_file())
     if unreadable := list(_unreadable(out)):
         return Audit([*faults, *unreadable], None, True)
     try:
@@ -128,7 +129,7 @@ def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequen
 
 
 def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]:
-    """Its form; and each device was asked to train on as many examples as it holds, unless its data drift."""
+    """Its form; and each device was asked to train on as many examples as it held in that round."""
     said = _object(out / "split.json")
     if not _is_split(said):
         yield "form: split.json is not as `fedlapse compare` writes it"
@@ -139,24 +140,41 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
     for run in runs:
         devices = said["seeds"].get(str(read_run(run).seed), {}).get("devices", {})
         for name, duties in expected.works_of(run).asked.items():
-            held, asked = sum(devices.get(name, ())), {duty.examples for _, duty in duties}
-            if name in devices and asked != {held}:
-                yield f"split: {name} holds {held} examples; in {run.name} it was asked to train on {sorted(asked)}"
+            for round, duty in duties if name in devices else ():
+                held = _held(devices[name], said["classes"], round, scenario.rounds.per_cycle)
+                if duty.examples not in held:
+                    due = f"{max(held)} examples in round {round}"
+                    yield f"split: {name} holds {due}; in {run.name} it was asked to train on {duty.examples}"
+
+
+def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Sequence[int]:
+    """How many examples a device may hold in a round; `counts`: those of each class, or of each slice of a text.
+
+    Data that drift come in slices, one for each cycle of `per_cycle` rounds; the last one stays.  Counts of classes
+    are sums over all slices, so that any part of them may be one of these.
+    """
+    if not per_cycle:
+        return (sum(counts),)
+    if len(counts) == classes:
+        return range(sum(counts) + 1)
+    return (counts[min(round // per_cycle, len(counts) - 1)],)
 
 
 def _is_split(said: Mapping[str, Any]) -> bool:
+    """Whether it has as many counts for each device: of classes, or of time slices where the data are texts."""
     if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
         return False
-    return all(isinstance(of, dict) and _is_dealt(of, said["classes"]) for of in said["seeds"].values())
+    if not all(map(_is_dealt, said["seeds"].values())):
+        return False
+    return len({len(counts) for of in said["seeds"].values() for counts in of["devices"].values()}) <= 1
 
 
-def _is_dealt(of: Mapping[str, Any], classes: int) -> bool:
-    """The counts of one seed: of each device, so many of each class; `of` where the fleet is larger than that."""
-    if not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
+def _is_dealt(of: object) -> bool:
+    """The counts of one seed, by device; `of` devices where the fleet is larger than that."""
+    if not isinstance(of, dict) or not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
         return False
     return isinstance(of["devices"], dict) and all(
-        isinstance(counts, list) and len(counts) == classes and all(map(COUNT.fits, counts))
-        for counts in of["devices"].values()
+        isinstance(counts, list) and counts and all(map(COUNT.fits, counts)) for counts in of["devices"].values()
     )
 
 

@@ -37,22 +37,24 @@ def audit(
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
-    """The runs that `path` means, and the folder itself if it is one of results; replays may be of several settings."""
+    """The runs that `path` means, and the folder itself if it is one of results.
+
+    A replay on several settings has a folder of runs for each of them, or keeps no timelines.
+    """
     from emulator.audit.audit import audit as laws
     from emulator.audit.results_laws import audit_results
     from emulator.audit.seal_laws import REPLAY
     from emulator.record.record import run_folders
 
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
-    if settings:
-        yield path, audit_results(path, {})
-        for setting in settings:
-            yield from _audited(setting)
-        return
-    folders = run_folders(path)
-    audited = {folder: laws(folder) for folder in folders}
+    if settings or ((path / REPLAY).is_file() and not any(path.glob("*/events.jsonl"))):
+        folders = settings
+        audited = {folder: each for setting in settings for folder, each in _audited(setting)}
+    else:
+        folders = run_folders(path)
+        audited = {folder: laws(folder) for folder in folders}
     if folders != [path]:
-        yield path, audit_results(path, audited)
+        yield path, audit_results(path, {folder: audited[folder] for folder in folders})
     yield from audited.items()
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from json import dumps, loads
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from devices.data.babble import babble
+from emulator.record.seal import seal_results
+from tests.conftest import SMALL, merged
 
 pytestmark = pytest.mark.slow
 
@@ -271,6 +274,34 @@ def test_personalised_is_each_device_s_own_model_on_its_own_test_windows(run: An
     assert 0 <= row["numbers"]["personalised_next"] <= 1
     assert row["numbers"]["personalised_next"] < row["personalised"]  # it has not seen what comes
     assert row["numbers"]["personalised_perplexity"] > 1
+
+
+# ---- the audit of split.json
+
+
+@pytest.mark.parametrize(
+    ("drifting", "held", "spoilt"), [(DRIFTING, [18, 18, 18], 0), (TURNING, [8, 12, 16], 1)], ids=["even", "growing"]
+)
+def test_split_json_gives_each_device_the_examples_of_each_slice(
+    fedlapse: Any, own: str, tmp_path: Path, drifting: dict[str, Any], held: list[int], spoilt: int
+) -> None:
+    """A folder of a text that drifts obeys its laws, and no longer does when a slice has one more example.
+
+    work.jsonl has a line where something new is asked of a device: for slice 0, and for others if their sizes differ.
+    """
+    out, rounds = tmp_path / "out", {"max": 5, "per_cycle": 2}
+    (tmp_path / "s.yaml").write_text(dumps(merged(SMALL, {**drifting, "rounds": rounds, "seeds": [1]})))
+    done = fedlapse("compare", "s.yaml", "--workers", 0, "-q", "--out", out)
+    assert done.returncode == 0, done.stderr
+    done = fedlapse("audit", out)
+    assert (done.returncode, done.stderr) == (0, "")
+
+    said = loads((out / "split.json").read_text())
+    assert said["seeds"]["1"]["devices"]["pi-4-0"] == held
+    said["seeds"]["1"]["devices"]["pi-4-0"][spoilt] += 1
+    (out / "split.json").write_text(dumps(said))
+    seal_results(out)
+    assert "split: pi-4-0 holds " in fedlapse("audit", out).stdout
 
 
 # ---- An Bian's algorithms

@@ -316,6 +316,15 @@ def test_timelines_of_several_settings_are_kept_if_wanted_and_replaced_by_force(
         "1Mbit-s/fedavg-s1",
         "2Mbit-s/fedavg-s1",
     ]
+    done = fedlapse("audit", out)
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            f"✓ {out}",
+            *(f"✓ {out / name}" for name in ("1Mbit-s", "1Mbit-s/fedavg-s1", "2Mbit-s", "2Mbit-s/fedavg-s1")),
+            "5 of 5 folders obey the laws",
+        ],
+    )
     slow, fast = (
         json.loads((out / name / "fedavg-s1" / "rounds.jsonl").read_text().splitlines()[-1])["time_s"]
         for name in ("1Mbit-s", "2Mbit-s")
