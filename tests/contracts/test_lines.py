@@ -25,6 +25,7 @@ from emulator.conversation.exchange import Exchange
 from emulator.conversation.http import HEADER, Reception, WebEnd, WebLine, paced
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Flight, Traffic
+from emulator.record.events import Event
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill
@@ -110,10 +111,11 @@ class Watched(Record):
         self.world = world
         self.watches: dict[str, tuple[float, Callable[[], None]]] = {}
 
-    def _write(self, event: str, t: float | None = None, **details: Any) -> float:
-        t = super()._write(event, t, **details)
-        if event in self.watches:
-            seconds, action = self.watches.pop(event)
+    def _write(self, event: Event) -> float:
+        t = super()._write(event)
+        name = str(event.plain["event"])
+        if name in self.watches:
+            seconds, action = self.watches.pop(name)
             self.world.call_at(t + seconds, action)
         return t
 

@@ -38,7 +38,6 @@ def test_run_and_audit_speak_of_the_same_folder(fedlapse, tmp_path):
     done = fedlapse(*arguments, "--workers", "0", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "results: out" in done.stdout
-    assert done.stderr.count("round") >= 2  # progress
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["labels"].keys() == {"fedprox"}
     audited = fedlapse("audit", "out")
     assert audited.returncode == 0
