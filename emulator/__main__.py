@@ -54,7 +54,7 @@ def _say_version(wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which version this is, and end.")
+    bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Show the version and exit.")
 ]
 
 

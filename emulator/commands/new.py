@@ -38,7 +38,7 @@ def new(
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
-    typer.echo(f"then:  fedlapse compare {file}    which algorithm is soonest at the target")
+    typer.echo(f"then:  fedlapse compare {file}    which algorithm reaches the target first")
 
 
 def _refuse(message: str) -> None:

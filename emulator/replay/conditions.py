@@ -157,7 +157,7 @@ def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], 
     except BadTrace as error:
         raise ValueError(f"{error} with --from" if error.lacks == "format" else str(error)) from None
     if gathered.passed:
-        tell(f"passed over in {name}: {summed(gathered.passed)}")
+        tell(f"left out of {name}: {summed(gathered.passed)}")
     for each in gathered.recordings:
         yield Found(each.path.name, each.traces.get("down"), each.traces.get("up"))
 

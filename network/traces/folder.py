@@ -77,9 +77,7 @@ def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
     recordings = tuple(each for each in found if isinstance(each, Recording))
     passed = tuple(each for each in found if isinstance(each, Passed))
     if not recordings:
-        raise bad(
-            f"{place} holds no {way}link trace", None, f"passed over {summed(passed)}" if passed else "it is empty"
-        )
+        raise bad(f"{place} holds no {way}link trace", None, f"left out {summed(passed)}" if passed else "it is empty")
     return Gathered(recordings, passed)
 
 
@@ -104,7 +102,7 @@ def _member(path: Path, way: Direction, format: str | None) -> Recording | Passe
         known = recognise(path)
     except BadTrace as error:
         if error.lacks != "format":
-            return Passed(path, "of no known format" if error.lacks == "trace" else error.reason)
+            return Passed(path, "unknown format" if error.lacks == "trace" else error.reason)
         if format is None:
             raise
     else:

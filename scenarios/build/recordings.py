@@ -91,7 +91,7 @@ def _passed(said: links.Recorded) -> Iterator[str]:
     for way in WAYS:
         for path in links.listed(said.down if way == "down" else said.up):
             if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
-                yield f"passed over in {path}: {summed(passed)}"
+                yield f"left out of {path}: {summed(passed)}"
 
 
 def _uplink(downs: Sequence[Traces], number: int, said: links.Recorded, mine: Generator) -> Trace:

@@ -238,7 +238,7 @@ def test_a_trace_that_carries_nothing_is_refused(tmp_path):
 
 def test_a_folder_passes_over_what_is_no_trace_and_says_so_but_not_over_all(tmp_path):
     (tmp_path / "README").write_text("about the traces\n")
-    with pytest.raises(ValueError, match=r"holds no downlink trace: passed over README \(of no known format\)"):
+    with pytest.raises(ValueError, match=r"holds no downlink trace: left out README \(unknown format\)"):
         list(links_from([str(tmp_path)], Uplink(symmetric=True)))
     written(tmp_path, "time_s,down_mbit_s\n0,8\n2,\n")
     (tmp_path / "damaged.csv").write_text("time_s,down_mbit_s\n0,x\n2,\n")
@@ -246,7 +246,7 @@ def test_a_folder_passes_over_what_is_no_trace_and_says_so_but_not_over_all(tmp_
     made = links_from([str(tmp_path)], Uplink(symmetric=True), tell=told.append)
     assert [each.name for each in made] == ["trace.csv"]
     (passed,) = told
-    assert passed.startswith(f"passed over in {tmp_path}: README (of no known format), damaged.csv (line 2: ")
+    assert passed.startswith(f"left out of {tmp_path}: README (unknown format), damaged.csv (line 2: ")
 
 
 def test_a_format_that_content_leaves_open_is_asked_for_and_taken(tmp_path):

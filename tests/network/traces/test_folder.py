@@ -42,7 +42,7 @@ def test_every_trace_of_a_folder_is_one_and_the_rest_is_named_with_the_reason(fo
     )
     assert names(made) == ["a.csv"]
     said = reasons(made)
-    assert said["README"] == "of no known format"
+    assert said["README"] == "unknown format"
     assert said["picture.png"].startswith("line 1: holds a NUL character")
     assert said["log"].startswith("line 2: the rate is 'nan'")
     assert said["damaged.csv"].startswith("line 2: the down_mbit_s is '-1'")
@@ -89,9 +89,7 @@ def test_zeros_the_other_way_are_no_link(folder):
 
 def test_a_folder_without_a_trace_says_what_is_in_it(folder, tmp_path):
     place = folder(a="x", b="x", c="x", d="x", e="x")
-    with pytest.raises(
-        BadTrace, match=r"holds no downlink trace: passed over a \(.*\), b \(.*\), c \(.*\) and 2 more$"
-    ):
+    with pytest.raises(BadTrace, match=r"holds no downlink trace: left out a \(.*\), b \(.*\), c \(.*\) and 2 more$"):
         gather(place, "down")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadTrace, match="holds no uplink trace: it is empty"):

@@ -47,4 +47,4 @@ def test_a_share_that_no_recording_needs_is_said_to_be_of_none(scenario):
 
 def test_files_that_are_passed_over_are_told(scenario):
     said = scenario({"lte.down": PAIR[0], "lte.up": PAIR[1], "README": "about\n", "lone.up": "1\n"})
-    assert list(assumptions(said)) == ["g: passed over in traces: README (of no known format), lone.up (an uplink)"]
+    assert list(assumptions(said)) == ["g: left out of traces: README (unknown format), lone.up (an uplink)"]
