@@ -47,12 +47,12 @@ of our seeds, or all seeds differ in its direction and the median by half to twi
 logarithms). *Same direction*: all seeds differ in its direction, but by more or less than that. *Against it*: all
 seeds differ in the other direction. *Unclear*: the seeds disagree, or in one of them neither algorithm got there. A
 seed in which only the baseline never got there has a ratio of 0, and one in which only the other algorithm never
-did a ratio of ∞. [low, high] are the extremes of the seeds; with 3 of them this is no test of significance. The
-small settings' learning rates, batches, rounds and targets were chosen by trial, some of them on these seeds, so
-the counts favour the algorithms that were easiest to tune. Settings whose small versions are one and the same
-experiment are shown and counted once, beside the numbers of the first of them. Without `--small` the same files are
-the papers' own settings. The papers say nothing of networks, so all settings have `network: {model: ideal}`
-(latency, then size over rate).
+did a ratio of ∞; "2 of 3 seeds" names how many say anything, where not all do. [low, high] are the extremes of the
+seeds; with 3 of them this is no test of significance. The small settings' learning rates, batches, rounds and
+targets were chosen by trial, some of them on these seeds, so the counts favour the algorithms that were easiest to
+tune. Settings whose small versions are one and the same experiment are shown and counted once, beside the numbers
+of the first of them. Without `--small` the same files are the papers' own settings. The papers say nothing of
+networks, so all settings have `network: {model: ideal}` (latency, then size over rate).
 """
 
 
@@ -178,7 +178,10 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
 def _row(step: Step) -> Sequence[str]:
     unit = Unit("", 1.0, 2 if step.ratio else 3)
     theirs = f"{step.theirs:.2f}x" if step.ratio else f"{step.theirs:+.3f}"
-    return (step.label, step.what, step.source, theirs, units.spread(step.ours, unit), step.agrees)
+    ours = units.spread(step.ours, unit)
+    if 0 < step.known < step.of:
+        ours = f"{ours} ({step.known} of {step.of} seeds)"
+    return (step.label, step.what, step.source, theirs, ours, step.agrees)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -98,6 +98,8 @@ class Step:
     theirs: float
     ours: Spread  # over seeds; a ratio is infinite where only the baseline got there, 0 where only the other did
     agrees: Agreement
+    known: int  # seeds that say something: at least one of both got there
+    of: int
 
 
 def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
@@ -123,7 +125,7 @@ def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
     known = [value for value in ours if value is not None]
     agrees = _agreement(theirs, known, ratio) if len(known) == len(ours) else "unclear"
     shown = spread([None if value == inf else value for value in known] or [None])
-    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees)
+    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), len(ours))
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:

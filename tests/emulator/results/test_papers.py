@@ -94,7 +94,7 @@ def test_one_that_never_got_there_where_the_baseline_did_is_evidence_against_it(
 
 def test_where_neither_got_there_in_a_seed_a_step_is_unclear():
     (step,) = steps(beside(FEWER, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.1)])))
-    assert step.agrees == "unclear"
+    assert (step.agrees, step.known, step.of) == ("unclear", 1, 2)
     (step,) = steps(beside(FEWER, runs(a=[rows(0.1)], b=[rows(0.1)])))
     assert (step.agrees, step.ours["low"]) == ("unclear", None)
 
