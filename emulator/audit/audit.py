@@ -1,4 +1,4 @@
-"""Does a record obey the laws?  It judges from the files in a run's folder and beside it, and computes each sum.
+"""Judges whether a record obeys the laws, from the files in a run's folder and beside it.  It computes every sum again.
 
     seal      the files are those that were sealed, and a sealed record is whole; seal_laws.py
     form      every line has its keys, of the right type, and finite numbers; format.py
@@ -31,7 +31,7 @@ CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
 
 @dataclass(frozen=True)
 class Audit:
-    """What came of judging a record."""
+    """The result of judging a record."""
 
     faults: list[str]  # one sentence for each law that it breaks
     unjudged: str | None = None  # why the laws of the scenario were not applied

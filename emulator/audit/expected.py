@@ -1,4 +1,4 @@
-"""What a run's scenario says of it: devices, links, rules.  Read from OUT, with no algorithm, model or data imported.
+"""Reads from OUT the devices, links and rules that a run should have; imports no algorithm, model or data.
 
 For the audit: the record must show what the scenario beside it says.
 """
@@ -27,7 +27,7 @@ REPLAY = "replay.json"
 
 @dataclass(frozen=True)
 class Declared:
-    """A run as it should be."""
+    """A run as its scenario declares it."""
 
     rounds: Rounds
     needed: int  # replies that close a round
@@ -46,7 +46,7 @@ class Declared:
 
 
 def declared(folder: Path) -> Declared:
-    """What OUT says of the run in `folder`, OUT/LABEL-sSEED.  Raises ValueError or OSError if that cannot be told."""
+    """Reads what OUT declares for the run in `folder`.  Raises ValueError or OSError where that is impossible."""
     out = folder.resolve().parent
     if (out / REPLAY).is_file():
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")
@@ -64,13 +64,13 @@ def declared(folder: Path) -> Declared:
 
 
 def works_of(folder: Path) -> Works:
-    """What the run's work.jsonl says; nothing if there is none.  Raises ValueError for what no run writes."""
+    """Reads the run's work.jsonl; a missing one is empty.  Raises ValueError for a line that no run writes."""
     path = folder / "work.jsonl"
     return Works(path, read_lines(path, repeated_keys=False) if path.is_file() else ())
 
 
 def host_of(out: Path) -> Mapping[str, Any]:
-    """host.json, {} if there is none.  Raises ValueError if what draws a fleet is not what drew this one."""
+    """Reads host.json; {} if there is none.  Raises ValueError if this version may draw another fleet."""
     path = out / "host.json"
     try:
         host = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique) if path.is_file() else {}

@@ -14,7 +14,7 @@ LARGEST = 1e100  # beyond it a number is nonsense, and sums of it may no longer 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value must be."""
+    """A test for values, and words for what passes it."""
 
     fits: Fits
     words: str

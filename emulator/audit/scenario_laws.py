@@ -26,7 +26,7 @@ from scenarios.schema.scenario import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Of a record that obeys all other laws.  Raises ValueError where a device or link cannot be made."""
+    """Judges a record that obeys all other laws.  Raises ValueError where a device or link cannot be made."""
     asked = {name for round in timeline.rounds.values() for name in round.visits}
     if strange := sorted(name for name in asked if name not in declared.devices):
         yield f"scenario: asks {strange[0]!r}, and the scenario has no such device"
@@ -38,7 +38,7 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
 
 
 def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
-    """A run that nobody stopped plays all rounds, or up to the one in which it reaches what it shall stop at."""
+    """A run that nobody stopped plays all rounds, or up to the one in which it reaches the target of `stop_at`."""
     if rows and not (_is_enough(declared.rounds, rows) and not _is_enough(declared.rounds, rows[:-1])):
         due = f"{declared.rounds.max} at most" if declared.rounds.stop_at else declared.rounds.max
         yield f"scenario: {len(rows)} rounds were played; the scenario says {due}"

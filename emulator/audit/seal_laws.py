@@ -20,7 +20,7 @@ ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # what the laws of a run read 
 
 
 def of_run(folder: Path) -> tuple[Seal | None, list[str]]:
-    """The run's seal, and what is not as it was sealed: in its folder, and beside it."""
+    """The run's seal, and a sentence for each file that differs from its seal, in the run's folder or beside it."""
     out, faults = folder.resolve().parent, broken(folder)
     faults += broken(out, {*ABOUT_ALL_RUNS, f"{folder.resolve().name}/{SEAL}"})
     try:
@@ -34,7 +34,7 @@ def of_run(folder: Path) -> tuple[Seal | None, list[str]]:
 
 
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """What a sealed record must have, and another one need not: an end."""
+    """Judges the end of a record, which only a sealed one must have."""
     if sealed is not None:
         cut = list(_cut(folder))
         yield from cut

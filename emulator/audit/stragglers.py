@@ -13,7 +13,7 @@ from emulator.audit.whole_record import Fault
 
 
 def faults(rounds: Mapping[int, Round], finish: bool | None = None) -> Iterator[Fault]:
-    """What breaks the rule.  `finish`: whether the scenario lets them; None: only the record may show it."""
+    """Judges all rounds.  `finish`: whether devices may finish after the close; None if only the record can show it."""
     stopped = [cut for round in rounds.values() for cut in _stopped(round)]
     if finish:
         yield from (("I7", cut, "cut by the close, but the scenario lets stragglers finish") for cut in stopped)
@@ -50,7 +50,7 @@ def _asked_before_it_is_over(rounds: Mapping[int, Round]) -> Iterator[Fault]:
 
 
 def over(visit: Visit, by: Event) -> bool:
-    """Whether it had nothing more to do then.  Who went off when it had been told may have lost the request."""
+    """Whether the device had nothing more to do at the close.  If it went off after its request, that may be lost."""
     if visit.last is None or visit.last.number > by.number:
         return visit.last is None
     lost = visit.last.event == "down.end" and visit.away and visit.away[-1].start.t >= visit.last.t

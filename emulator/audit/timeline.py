@@ -1,6 +1,6 @@
-"""What the lines of events.jsonl say happened: rounds, the devices in them, and what each did when.  Pure.
+"""Builds from events.jsonl the rounds, the devices in them, and what each device did when.  Pure.
 
-For the audit; it knows nothing of the code that wrote the lines, so that it can judge that code.
+It uses none of the code that wrote the lines, emulator/record/events.py, so that the audit can judge that code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PHASES = ("down", "compute", "up")
 
 @dataclass(frozen=True)
 class Event:
-    """A line of events.jsonl that has the right form, as the audit reads it: by itself, not by the writer's classes."""
+    """A line of events.jsonl that has the right form."""
 
     number: int  # from 1
     event: str
@@ -28,7 +28,7 @@ class Event:
 
     @property
     def where(self) -> str:
-        """As a fault names it."""
+        """The place of the line, as faults name it."""
         device = f", device {self.device!r}" if "device" in self.body else ""
         return f"line {self.number}, round {self.round}{device}"
 
@@ -46,7 +46,7 @@ class Stretch:
 
     @property
     def then(self) -> str | None:
-        """Of what was cut: how it shall go on when the device is back; None: it is lost."""
+        """How something that was cut will go on when the device is back; None: it is lost."""
         return self.stop.body.get("then") if self.stop else None
 
     @property
@@ -68,12 +68,12 @@ class Stretch:
 
     @property
     def setup(self) -> float:
-        """The seconds of these that went into round trips before a transfer."""
+        """Seconds of round trips before a transfer."""
         return min(float(self.start.body.get("setup", 0.0)), self.seconds)
 
     @property
     def charged(self) -> float:
-        """The seconds that its work costs."""
+        """Seconds that its work is charged."""
         return float(sum(self.start.body["seconds"].values()))
 
     @property
@@ -82,14 +82,14 @@ class Stretch:
 
     @property
     def moved(self) -> int:
-        """The bytes that went through."""
+        """Bytes that were transferred."""
         if self.stop is None:
             return 0
         return self.announced - self.since if self.whole else int(self.stop.body["bytes"])
 
     @property
     def share(self) -> float:
-        """Of work: what was done of it, in proportion to its seconds unless the line of the cut says otherwise."""
+        """The share of the work that was done: that of its seconds, unless the line that cuts it gives another."""
         if self.whole or self.stop is None:
             return float(self.whole)
         plain = min(1.0, self.stop.body["seconds"] / self.charged) if self.charged else 0.0
@@ -97,7 +97,7 @@ class Stretch:
 
     @property
     def flops(self) -> float:
-        """Those charged; of work that was cut, the part that was done."""
+        """FLOPs that were done."""
         return self.share * float(sum(self.start.body["phases"].values()))
 
 
@@ -123,22 +123,22 @@ class Visit:
     earlier: list[Stretch] = field(default_factory=list)  # what was cut as it went off, and gone on with
 
     def all(self, *phases: str) -> list[Stretch]:
-        """What it did of these, in order."""
+        """All stretches of these phases, in order."""
         before = [stretch for stretch in self.earlier if stretch.phase in phases]
         return [*before, *(self.did[phase] for phase in phases if phase in self.did)]
 
     @property
     def moved(self) -> int:
-        """Bytes, both ways."""
+        """Bytes transferred, both ways."""
         return sum(stretch.moved for stretch in self.all("down", "up"))
 
     @property
     def vain(self) -> list[Stretch]:
-        """What it did for nothing, as it started again."""
+        """Stretches that were in vain, because the device started again."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     def spent(self, opened: float, closed: float, counts: bool) -> Spent:
-        """Its stretches, and the gaps between them, from the opening to the close or to what it did last."""
+        """Seconds from the opening to the close, or to its own last end: of its stretches, and of the gaps between."""
         did = sorted((each for each in self.all(*PHASES) if each.stop), key=lambda each: each.start.number)
         ends = [opened, *(each.end for each in did)]
         gaps = [each.start.t - end for each, end in zip(did, ends, strict=False)]
@@ -150,7 +150,7 @@ class Visit:
 
     @property
     def pending(self) -> Stretch | None:
-        """What it is doing."""
+        """The stretch that has not ended, if there is one."""
         return next((stretch for stretch in self.did.values() if stretch.stop is None), None)
 
     @property
@@ -159,17 +159,17 @@ class Visit:
 
     @property
     def over(self) -> bool:
-        """It has nothing more to do: it never began, was cut, or its upload has ended."""
+        """Whether it has nothing more to do: it never began, was cut, or its upload has ended."""
         over = ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
         return self.last is None or (self.last.event in over and not self.suspended)
 
     @property
     def suspended(self) -> bool:
-        """What it did last was cut as it went off, and goes on when it is back."""
+        """Whether its last stretch was cut by an absence and will go on after it."""
         return self.last is not None and self.last.body.get("then") is not None
 
     def cut(self, why: str) -> Event | None:
-        """Where what it did was cut for good."""
+        """The line that cut one of its stretches for good, for this reason."""
         stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
 
@@ -209,7 +209,7 @@ class Round:
 
 
 def losses(round: Round) -> tuple[int, int]:
-    """How many devices the server knew to be lost at the close: at least, and at most.
+    """The least and the greatest number of devices that the server can have known to be lost at the close.
 
     One is lost if it was off when its request was due, or was cut for good by going off.  One that went off between
     two things, or before its whole upload was read, may be lost or not: the record cannot tell.

@@ -1,4 +1,4 @@
-"""The laws of what transfers take: headers and round trips as their links have them, and bytes no quicker.  Pure."""
+"""The laws of transfers: headers and round trips are those of the link, and no byte is faster than the link.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSE = 1e-6  # relative: what is computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
-    """Of each device, round after round: what one transfer leaves open the next one finds."""
+    """Judges each device round by round, because a connection that one transfer leaves open serves the next."""
     did: dict[str, list[Stretch]] = {}
     for round in rounds.values():
         for name, visit in round.visits.items():

@@ -1,4 +1,4 @@
-"""Laws that can be judged in hindsight only, from a whole record.  Pure."""
+"""Laws that need the whole record.  Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Span = tuple[float, int, float, str]  # start, its line, end, what it is
 
 
 def slack(t: float) -> float:
-    """What float arithmetic may cost a difference of times around `t`, in s."""
+    """The error in s that float arithmetic may cause in a difference of times around `t`."""
     return 1e-9 + 1e-12 * t
 
 
 def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
-    """What becomes of work that an absence cuts, and of transfers: one rule each holds for a whole run."""
+    """One rule for work that an absence cuts, and one for transfers, hold for the whole run."""
     rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
     cuts = chain.from_iterable(map(_cuts, visits))

@@ -1,4 +1,4 @@
-"""The laws of what work costs: the declared FLOPs, on the declared machine, with its jitter and its heat.  Pure."""
+"""The laws of the cost of work: that of the declared FLOPs on the declared machine, with jitter and heat.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSE = 1e-6  # what is computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Iterator[Fault]:
-    """`written`: of so many rounds work.jsonl is whole."""
+    """Judges the work of all rounds.  `written`: the number of rounds for which work.jsonl is complete."""
     for round in rounds.values():
         if round.open.round < written:
             yield from _work(declared, round)

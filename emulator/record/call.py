@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Call:
-    """A stretch of the record that a transfer belongs to: which device, and which round it serves."""
+    """One device in one round; most lines of the record belong to one."""
 
     device: str
     round: int

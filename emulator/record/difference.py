@@ -1,4 +1,4 @@
-"""Where two records first differ.  It reads their files and nothing else."""
+"""Finds the first difference between two records, from their files alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True)
 class Change:
-    """A key of the scenario with two values; one that is not there is `(absent)`."""
+    """A key with different values in two scenarios.  A missing value reads `(absent)`."""
 
     key: str  # dotted; entries of a list by number, or by their name if they have one
     a: Any
@@ -45,7 +45,7 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class Pair:
-    """One run, played twice."""
+    """Two records of one run."""
 
     name: str
     differences: tuple[FirstDifference, ...]
@@ -58,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """All that two records do not share."""
+    """All differences between two records."""
 
     scenario: tuple[Change, ...] = ()
     only_a: tuple[str, ...] = ()  # runs
@@ -71,7 +71,7 @@ class Difference:
 
 
 def difference(a: Path, b: Path) -> Difference:
-    """What differs between two folders of `compare`, or between two runs (LABEL-sSEED; names may differ then).
+    """Compares two folders of results, or two folders of runs (LABEL-sSEED), whose names may differ.
 
     Raises ValueError if they are neither, or cannot be read; OSError likewise.
     """
@@ -91,13 +91,13 @@ def difference(a: Path, b: Path) -> Difference:
 
 
 def pair(name: str, a: Path, b: Path) -> Pair:
-    """Two folders of one run, compared byte by byte."""
+    """Compares two folders of one run byte by byte."""
     found = (first_difference(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
     return Pair(name, tuple(each for each in found if each), _models(a, b))
 
 
 def first_difference(a: Path, b: Path) -> FirstDifference | None:
-    """Where two files of JSON lines part; None if all their whole lines are equal."""
+    """The first line in which two files of JSON lines differ; None if all complete lines are equal."""
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
             lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
@@ -108,7 +108,7 @@ def first_difference(a: Path, b: Path) -> FirstDifference | None:
 
 
 def changes(a: Path, b: Path) -> tuple[Change, ...]:
-    """How the scenarios of two folders differ, key by key; nothing if neither has one."""
+    """Compares the scenarios of two folders key by key.  Yields nothing if neither folder has one."""
     return tuple(unlike(*(_scenario(path / "scenario.yaml") for path in (a, b))))
 
 

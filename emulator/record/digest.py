@@ -29,7 +29,7 @@ def digest(out: Path) -> str:
 
 
 def twin(out: Path, digest: str) -> Path | None:
-    """The newest older folder beside `out` whose summary.json says the same digest; None if there is none.
+    """The newest of the older folders beside `out` whose summary.json has the same digest; None if there is none.
 
     Never raises: what cannot be read has no digest.  Age is that of summary.json; while `out` has none, all others
     are older.

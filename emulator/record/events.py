@@ -1,6 +1,6 @@
-"""The events of a run: a class for each kind of line in events.jsonl, which `of` reads and `plain` writes.
+"""The events of a run: a class for each kind of line in events.jsonl, read by `of` and written by `plain`.
 
-Times and seconds are virtual; what each key means stands in record.py.
+Times and seconds are virtual.  emulator/record/record.py explains each key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Seconds = Mapping[str, float]  # by phase
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A round opens: whom it asks, and the digest of its model."""
+    """A round opens.  Holds the devices that it asks and the digest of its model."""
 
     t: float
     round: int
@@ -34,7 +34,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A round closes; whose replies count, in the order in which they came."""
+    """A round closes.  Holds the devices whose replies count, in the order in which they replied."""
 
     t: float
     round: int
@@ -51,13 +51,13 @@ class Closed:
 
     @property
     def failed(self) -> bool:
-        """Too few replies came: the model stays what it was."""
+        """Whether too few replies came, so that the model stays as it was."""
         return self.reason == "too_few"
 
 
 @dataclass(frozen=True, slots=True)
 class TransferStarted:
-    """A message begins, or goes on from a byte that was reached before."""
+    """A transfer of a message starts, or goes on from the byte that an earlier one reached."""
 
     t: float
     round: int
@@ -88,13 +88,13 @@ class TransferStarted:
 
     @property
     def nbytes(self) -> int:
-        """Those that it is to carry."""
+        """Bytes that this transfer is to carry."""
         return sum(self.sizes.values()) - self.since
 
 
 @dataclass(frozen=True, slots=True)
 class TransferEnded:
-    """A message has arrived whole."""
+    """A transfer ends: the whole message has arrived."""
 
     t: float
     round: int
@@ -112,7 +112,7 @@ class TransferEnded:
 
 @dataclass(frozen=True, slots=True)
 class TransferCut:
-    """A message ends before it has arrived."""
+    """A transfer stops before the whole message has arrived."""
 
     t: float
     round: int
@@ -135,7 +135,7 @@ class TransferCut:
 
 @dataclass(frozen=True, slots=True)
 class ComputeStarted:
-    """A device begins to compute, or goes on with it."""
+    """A device starts to compute, or goes on after an interruption."""
 
     t: float
     round: int
@@ -164,7 +164,7 @@ class ComputeStarted:
 
 @dataclass(frozen=True, slots=True)
 class ComputeEnded:
-    """A device has computed all that it was asked for."""
+    """A device has finished its computation."""
 
     t: float
     round: int
@@ -184,7 +184,7 @@ class ComputeEnded:
 
 @dataclass(frozen=True, slots=True)
 class ComputeCut:
-    """A device stops before its work is done."""
+    """A device stops computing before its work is done."""
 
     t: float
     round: int
@@ -231,7 +231,7 @@ class ServerStarted:
 
 @dataclass(frozen=True, slots=True)
 class ServerEnded:
-    """The server has done so; the digest of the model that it holds then."""
+    """The server has prepared its request, or combined the replies.  Holds the digest of the model it then has."""
 
     t: float
     round: int
@@ -251,7 +251,7 @@ class ServerEnded:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A device of an open round goes off line, or is back."""
+    """A device of an open round goes offline or comes back online."""
 
     name: ClassVar[str]
     t: float
@@ -279,7 +279,7 @@ class CameBack(Presence):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A reply that the server does not take."""
+    """The server refuses a device's reply, or the device refuses the job."""
 
     t: float
     round: int
@@ -318,7 +318,7 @@ READERS: dict[str, Callable[[Line], Event]] = {
 
 
 def event_of(line: Line) -> Event:
-    """The event that a line tells of.  Raises ValueError for a key that is missing, and for an unknown event."""
+    """Reads a line of events.jsonl.  Raises ValueError for a missing key and for an unknown event."""
     try:
         return READERS[line["event"]](line)
     except (KeyError, TypeError, AttributeError) as error:
@@ -326,7 +326,7 @@ def event_of(line: Line) -> Event:
 
 
 def events_of(lines: Iterable[Line]) -> Iterator[Event]:
-    """The events of all lines.  Raises ValueError likewise."""
+    """Reads lines of events.jsonl one by one.  Raises ValueError as `event_of` does."""
     return map(event_of, lines)
 
 

@@ -1,4 +1,4 @@
-"""What happened, as JSON lines, and how they are read again.  The lines of work.jsonl: emulator/record/work.py.
+"""Writes and reads the record of a run, as JSON lines.  work.jsonl is described in emulator/record/work.py.
 
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
@@ -10,14 +10,14 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, why}
 
-`reply_to` of a download is the device's last counted round (the acknowledgement that it carries), of an
-upload the round that it answers.  `setup` are a transfer's seconds of round trips, beyond the way itself, and of
-waking the radio; `jitter` and `throttled` are factors that the seconds contain; none of them stands where there is
-none.  `then` says that the device is off for a while and what it will do when it is back: another `.start` follows,
-of the rest, or of all from the beginning; of the rest of a message it says `from` which byte on.
-`done` is the share of work that was done before it was cut, where heat makes it another than that of its seconds.
-`overrun` stands only in the socket world, where real training may outlast
-what is charged.  `model` and `update` are sha256 prefixes of the encoded tensors.
+A download's `reply_to` is the device's last counted round, which it acknowledges; an upload's is the round that it
+answers.  `setup` is the time in seconds that a transfer spends on round trips and on waking the radio before its bytes
+flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A key without effect is left out.
+`then` is written when a device goes offline for a while, and says what it will do when it is back: another `.start`
+follows, of the rest or of everything; where it is the rest of a message, `from` is its first byte.
+`done` is the share of the work that was done before it was cut, where heat makes it differ from the share of seconds.
+`overrun`, in seconds, is written over sockets only, where real training may take longer than is charged.
+`model` and `update` are prefixes of the SHA-256 of the encoded tensors.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")
 class Record:
     """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
 
-    Without a folder nothing is written; what happened is counted all the same.  So it is after a file could not be
-    written, on a full disk for instance: then `unwritten` says why, and the files hold the rounds before.
+    Without a folder it writes nothing and only counts.  It goes on counting in the same way after a file could not be
+    written, on a full disk for instance; `unwritten` then holds the error, and the files hold the rounds before it.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], float]) -> None:
@@ -78,7 +78,7 @@ class Record:
         self.unwritten: OSError | None = None
 
     def about(self, run: Run, facts: Facts) -> None:
-        """Which run this is the record of, and what a replay must know of its algorithm."""
+        """Writes run.json: which run this is, and what a replay must know about its algorithm."""
         try:
             if self.folder:
                 replace_file(self.folder / RUN, text_of(run, facts))
@@ -90,7 +90,7 @@ class Record:
 
     @contextmanager
     def instant(self) -> Iterator[None]:
-        """What happens in here happens at one time, also by a clock that goes on meanwhile."""
+        """Gives all lines written inside this context one time, even if the clock is a real one and runs on."""
         before, self.standing = self.standing, self.now()
         try:
             yield
@@ -114,7 +114,7 @@ class Record:
         headers: int = 0,
         since: int = 0,
     ) -> None:
-        """`setup`: seconds of round trips beyond the way itself; `since`: the byte with which it goes on."""
+        """A transfer starts.  `setup`: seconds of round trips before it; `since`: the byte at which it goes on."""
         wire = sum(sizes.values()) - since + headers if headers else None
         started = self.now(), call.round, call.device, direction, sizes, reply_to, setup, wire, since
         t = self._write(TransferStarted(*started))
@@ -133,7 +133,7 @@ class Record:
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
     def cut(self, direction: Way, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
-        """`then`: it will `resume` or `restart`."""
+        """A transfer is cut.  `then`: it will `resume` or `restart`; None: it is lost."""
         t = self._write(TransferCut(self.now(), call.round, call.device, direction, nbytes, why, then))
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
@@ -141,7 +141,7 @@ class Record:
         self.trips[call].cut(why, then)
 
     def duty(self, call: Call, duty: Duty) -> None:
-        """What a round asks of a device, whether or not it gets so far."""
+        """Records what a round asks of a device, whether or not the device gets to do it."""
         if self.works:
             self._say(self.works, self.ledger.device(call.device, call.round, duty))
 
@@ -157,7 +157,7 @@ class Record:
         self._write(ComputeEnded(t, call.round, call.device, update, overrun))
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
-        """`done`: the share of the work, None for that of its seconds; `then`: it will `pause` or `restart`."""
+        """Work is cut.  `done`: the share done, None for that of its seconds; `then`: it will `pause` or `restart`."""
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.vain = t, then == "restart"
         self.trips[call].cut(why, then)
@@ -189,7 +189,7 @@ class Record:
         self._write(CameBack(self.now(), call.round, call.device))
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """One round, ended; everything before it is now safe from a crash of this process."""
+        """Writes the row of a round that has ended; a crash of this process can then lose nothing before it."""
         if not (self.events and self.rounds and self.works):
             return
         self._flush(self.events)  # first: a row must never be there without the events that it sums up
@@ -203,7 +203,7 @@ class Record:
                 self._attempt(file, partial(_close, file))
 
     def _write(self, event: Event) -> float:
-        """Writes a line; its time.  Whoever counts seconds counts from these: a real clock has moved on since."""
+        """Writes a line; returns its time, from which seconds are counted, as a real clock has moved on since."""
         if self.events:
             self._say(self.events, (event.plain,))
         return event.t
@@ -247,8 +247,8 @@ def _overrun(passed: float, charged: float) -> float:
 def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
     """The objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
 
-    Raises ValueError naming file and line for anything else that is not an object, and for a key that an object has
-    twice unless `repeated_keys` may pass: to look for them takes time.
+    Raises ValueError, naming file and line, for any other line that is not an object, and for an object that has a key
+    twice unless `repeated_keys` is set, which saves the time to look for them.
     """
     hook = None if repeated_keys else unique
     with path.open("rb") as file:

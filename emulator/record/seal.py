@@ -29,7 +29,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Seal:
-    """What seal.json says."""
+    """The content of seal.json."""
 
     files: Mapping[str, str]  # path in the folder -> SHA-256 in hexadecimal
     failure: str | None = None  # why the run ended early on its own account
@@ -37,14 +37,14 @@ class Seal:
 
 @dataclass(frozen=True)
 class State:
-    """What the seals of a folder of results, and of its runs, tell of it."""
+    """Whether a folder of results and its runs are sealed, and unchanged since."""
 
     damaged: tuple[str, ...] = ()  # a sentence for each file that is not as it was sealed
     unsealed: tuple[str, ...] = ()  # names of folders without a seal
 
 
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of each of these files that is there, by its name."""
+    """The SHA-256 of each of these files, by name.  Files that do not exist are left out."""
     return {name: _sha256(folder / name) for name in names if (folder / name).is_file()}
 
 
@@ -89,7 +89,7 @@ def read_seal(folder: Path) -> Seal | None:
 def broken(folder: Path, only: Collection[str] | None = None) -> list[str]:
     """A sentence for each file that is not as the folder's seal says; none if it has no seal.
 
-    `only`: of these files.
+    `only`: checks no files but these.
     """
     try:
         sealed = read_seal(folder)
@@ -102,7 +102,7 @@ def broken(folder: Path, only: Collection[str] | None = None) -> list[str]:
 
 
 def state(folder: Path) -> State:
-    """Of a folder of results, or of a run, and of what lies below it."""
+    """Checks the seals of a folder of results, or of a run, and of the folders in it."""
     runs = sorted({path.parent for name in (FILES[0], SEAL) for path in folder.glob(f"*/{name}")})
     damaged = [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
     unsealed = [each.resolve().name for each in (folder, *runs) if not (each / SEAL).is_file()]

@@ -1,4 +1,4 @@
-"""What a round took, counted from its device-rounds: bytes by kind, waste, and the critical path.  Pure."""
+"""Counts what a round took, over its device-rounds: bytes by kind, waste and the critical path.  Pure."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Transfer:
         return self.stop - self.start
 
     def seconds_by_kind(self) -> dict[str, float]:
-        """Its seconds after the set-up, split in proportion to bytes."""
+        """Its seconds after the set-up, divided among the kinds in proportion to their bytes."""
         total, seconds = sum(self.sizes.values()), self.seconds - self.setting_up
         return {kind: seconds * size / total for kind, size in self.sizes.items()} if total else {}
 
     @property
     def setting_up(self) -> float:
-        """The seconds of set-up that passed: it may have been cut before."""
+        """The seconds of its set-up that passed, which are fewer if it was cut during the set-up."""
         return min(self.setup, self.seconds)
 
 
@@ -74,7 +74,7 @@ class Bill:
 
     @property
     def cold_seconds(self) -> float:
-        """What it takes on a machine that is not throttled."""
+        """Seconds by phase on a machine that is not throttled."""
         return self.total_seconds / self.throttled
 
     @property
@@ -88,7 +88,7 @@ class Bill:
 
 @dataclass
 class Stint:
-    """Work from one instant to another: all of a bill, or as much as was done before an absence."""
+    """An uninterrupted stretch of work: a whole bill, or the part of it that was done before an absence."""
 
     bill: Bill
     start: float
@@ -135,7 +135,7 @@ class Trip:
     restarts: int = 0  # how often it begins again what absences have cut
 
     def cut(self, why: str, then: str | None) -> None:
-        """What it did is cut; `then`: how it goes on when the device is back."""
+        """Notes that what the device was doing is cut.  `then`: how it goes on when the device is back."""
         self.restarts += then == "restart"
         if then is None:
             self.busy, self.gone = False, why == "off"
@@ -161,7 +161,7 @@ class Trip:
         return sum(stint.flops for stint in self.work)
 
     def by_kind(self, way: str) -> Counter[str]:
-        """Bytes of a message that has arrived; the others, of transfers that were cut, are of no kind."""
+        """Bytes by kind of messages that arrived; bytes of transfers that were cut are of no kind."""
         pieces = [transfer for direction, transfer in self.transfers() if direction == way]
         arrived = bool(pieces) and pieces[-1].whole
         of_kinds = pieces[-1].sizes if arrived else {}
@@ -219,7 +219,7 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
 
 
 def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
-    """Over all devices of a round; and of each of them a list [useful, wasted, idle]."""
+    """Useful, wasted and idle seconds of all devices of a round, and a list of the three for each device."""
     devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
     sums = {use: math.fsum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
     return {**sums, "devices": devices}

@@ -1,4 +1,4 @@
-"""When a run reached what it was after.  Pure."""
+"""When a run reached its targets.  Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """A value of a metric, to be held in `hold` evaluated rounds in a row."""
+    """A value that a metric must have in `hold` evaluated rounds in a row."""
 
     metric: str  # accuracy | initial | personalised | validation
     value: float
@@ -24,7 +24,7 @@ class Target:
 def reached(rows: Sequence[Mapping[str, Any]], target: Target) -> Mapping[str, Any] | None:
     """The round in which the target was reached: the first of `hold` rounds in a row at or above the value.
 
-    Rounds in which the metric was not evaluated are passed over; None: not reached.
+    Skips rounds in which the metric was not evaluated.  None if the target was not reached.
     """
     streak: list[Mapping[str, Any]] = []
     for row in rows:

@@ -1,15 +1,15 @@
-"""Work, whatever machine does it, and how a run's record says it: what a replay prices on other devices.
+"""Work, independent of the machine that does it, and its form in a run's record.  A replay prices it on other devices.
 
 work.jsonl, one object a line with sorted keys:
 
     {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions, operators, convolutions], ...]}
                                                each kind once, numbered from 0
-    {device, round, work, examples, held}      what is asked of a device from this round on, until another line says so
+    {device, round, work, examples, held}      what a device is asked for, from this round on until its next line
     {server: request|combine, round, work}     and what the server does
 
-`flops` are those of all steps; `floats`, and of its FLOPs those in convolutions and in recurrent layers, and all that
-follows them, are one step's (devices/device.py).  `held` are bytes that live at once on the device: one that has fewer
-refuses.  Phases are in the order in which they are added up.
+`flops` are those of all steps together.  `floats` and the numbers after it are those of one step; `conv` and
+`recurrent` are its FLOPs in convolutions and in recurrent layers (devices/device.py).  `held` is the memory in bytes
+that the work needs at once; a device with less refuses.  Phases are listed in the order in which they are added up.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST = 1e24  # of anything: more is no work that anybody has recorded
 
 @dataclass(frozen=True)
 class Piece:
-    """A phase of some work: its training steps, and what a mean one takes."""
+    """A phase of work: the number of its training steps, and the mean step."""
 
     phase: str
     flops: float  # of all steps
@@ -54,7 +54,7 @@ class Piece:
         return [self.phase, self.flops, self.steps, *each]
 
     def seconds(self, device: Device) -> float:
-        """What it takes there.  Raises ValueError for counts that no work has."""
+        """Seconds that it takes on a device.  Raises ValueError for counts that no work can have."""
         return device.seconds(self.step, self.steps)
 
 
@@ -64,7 +64,7 @@ LENGTH = 2 + len(fields(Step))  # of a piece's list; of older records it is less
 
 @dataclass(frozen=True)
 class Duty:
-    """What a round asks of a device."""
+    """What a round asks of a device: work, the examples to train on, and the memory in bytes that it takes."""
 
     pieces: Pieces
     examples: int
@@ -75,7 +75,7 @@ class Duty:
         return frozenset(piece.phase for piece in self.pieces)
 
     def refusal(self, label: str, memory: int) -> str | None:
-        """Why a device with so many bytes cannot do it; None if it can."""
+        """Why a device with `memory` bytes cannot do it; None if it can."""
         if self.held <= memory:
             return None
         of = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
@@ -83,14 +83,14 @@ class Duty:
 
 
 class Ledger:
-    """The lines of work.jsonl, as a run comes by them."""
+    """Makes the lines of work.jsonl as a run goes on: one wherever something differs from the line before."""
 
     def __init__(self) -> None:
         self.numbers: dict[Pieces, int] = {}
         self.last: dict[tuple[str, str], Duty | Pieces] = {}  # of each device, and of each half of the server's work
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
-        """What is new about what this round asks of a device."""
+        """The lines for what this round asks of a device; none if the round before asked the same."""
         if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
             yield from self._kind(duty.pieces)
@@ -98,7 +98,7 @@ class Ledger:
             yield {"device": name, "round": round, **said}
 
     def server(self, what: str, round: int, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
-        """What is new about the server's work."""
+        """The lines for the server's work in this round; none if it is as in the round before."""
         if self.last.get(("server", what)) != pieces:
             self.last["server", what] = pieces
             yield from self._kind(pieces)
@@ -111,7 +111,7 @@ class Ledger:
 
 
 class Works:
-    """What work.jsonl says of a run.  Raises ValueError, naming file and line, for what no run writes."""
+    """The content of work.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
 
     def __init__(self, path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         self.kinds: list[Pieces] = []
@@ -125,11 +125,11 @@ class Works:
                 raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
 
     def device(self, name: str, round: int) -> Duty | None:
-        """What this round asked of a device that it asked; None if the record does not say."""
+        """What this round asked of one of its devices; None if the record does not tell."""
         return _from(self.asked.get(name, ()), round)
 
     def server(self, what: str, round: int) -> Pieces:
-        """What the server did in this round; () if the record does not say."""
+        """The server's work in this round; () if the record does not tell."""
         return _from(self.served.get(what, ()), round) or ()
 
     def _take(self, line: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and in plain words why one could not be."""
+"""Says in plain words why a file could not be written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = {
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """An OSError in here is about this file: where the disk is full, the system itself does not say so."""
+    """Puts this file's name into an OSError raised inside: where the disk is full, the system gives none."""
     try:
         yield
     except OSError as error:
@@ -28,10 +28,10 @@ def named(path: Path) -> Iterator[None]:
 
 
 def why(error: OSError) -> str:
-    """What the system says is wrong, without its number."""
+    """What was wrong, in words and without the system's error number."""
     return PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def told(error: OSError) -> str:
-    """The same, and of which file."""
+    """The same, with the name of the file."""
     return f"{error.filename}: {why(error)}" if error.filename is not None else why(error)
