@@ -53,7 +53,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         first = [f"{each.first(target) or units.NONE}{' (order changes)' * (each.name in turned)}"] if several else []
         grid.add_row(each.name, *([] if unit else [in_.name]), *cells(each, target, in_), *first)
     shown = io.StringIO(
-        f"{batch.scenario.name}: {unit.name if unit else 'time'} {_until(batch, target)}, "
+        f"{batch.scenario.name}: time {_until(batch, target)}{f' in {unit.name}' if unit else ''}, "
         f"network model {batch.network}\n"
     )
     shown.seek(0, io.SEEK_END)

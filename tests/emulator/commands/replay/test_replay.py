@@ -117,6 +117,7 @@ def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fed
 def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
     assert "fedavg < fedcurv in the record, and in every setting" in done.stdout
+    assert done.stdout.startswith("small: time until accuracy 0.5 in s, network model ideal\n")
     assert "order changes" not in done.stdout
     assert "tie" not in done.stdout
 
@@ -152,7 +153,7 @@ def ends(folder):
 
 def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, short, tmp_path):
     done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
-    assert "for all 3 rounds, network model ideal\n" in done.stdout
+    assert "time for all 3 rounds in s, network model ideal\n" in done.stdout
     assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
     assert "accuracy 0.9: no run of the record reaches it\n" in done.stdout
     assert "not reached" not in done.stdout
