@@ -193,6 +193,9 @@ class Timeline:
         visit.last = line
         if phase == "refused":
             visit.refused = True
+            if (line.body["kind"] == "device") == ("compute" in visit.did):
+                done = "it has computed" if "compute" in visit.did else "it has computed nothing"
+                self.fault("I2", line, f"refused for {line.body['kind']!r}, but {done}")
             if round.close:
                 self.fault("I2", line, f"refused after the close in line {round.close.number}")
         elif step == "start":

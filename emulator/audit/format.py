@@ -92,7 +92,7 @@ EVENTS: dict[str, Keys] = {
     "server.end": {"what": WHAT, "model": TEXT},
     "off": END,
     "on": END,
-    "refused": {"device": TEXT, "why": TEXT},
+    "refused": {"device": TEXT, "kind": _one_of("device", "examples", "form", "values"), "why": TEXT},
 }
 MAY_HAVE: dict[str, Keys] = {
     "compute.start": {"jitter": _each(RATE), "throttled": RATE},

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from emulator.conversation.underway import Play
 from emulator.record.call import Call
+from emulator.record.events import Refused, Unsound
 from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.study.jobs import upload_shapes
 from emulator.study.study import Study
 from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
-from network.wire.form import NotFinite, Refused
+from network.wire import form
 from network.wire.payload import Shapes
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a reply does not count, in one line of text.
+    """Why a reply does not count; `text` is one line without the device's name.
 
     `kind`: the device itself refuses (too little memory), it reports a wrong number of examples, the message has the
     wrong form, or a value in it is not finite.
     """
 
-    kind: Literal["device", "examples", "form", "values"]
+    kind: Unsound
     text: str
 
 
@@ -56,9 +57,9 @@ class Soundness:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:
             reply.message.check(play.shapes)
-        except NotFinite as fault:
+        except form.NotFinite as fault:
             return Refusal("values", str(fault))
-        except Refused as fault:
+        except form.Refused as fault:
             return Refusal("form", str(fault))
         return None
 
@@ -68,7 +69,7 @@ class Exchange:
 
     def __init__(self, line: Callable[[str], ServerEnd], record: Record, judge: Judge) -> None:
         self.line, self.record, self.judge = line, record, judge
-        self.last: Refusal | None = None  # of the run so far
+        self.last: Refused | None = None  # of the run so far
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
         """Sends one device its request, and counts, refuses or loses its reply."""
@@ -102,8 +103,7 @@ class Exchange:
         round = play.round
         refusal = self._refusal(play, name, reply)
         if refusal and round.reason is None:
-            self.last = refusal
-            self.record.refused(Call(name, round.number), refusal.text)
+            self.last = self.record.refused(Call(name, round.number), refusal.kind, refusal.text)
             round.refuse(name)
             play.not_finite += refusal.kind == "values"
         elif not refusal and round.count(name):
@@ -113,5 +113,5 @@ class Exchange:
 
     def _refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         if why := reply.header.get("refusal"):
-            return Refusal("device", f"{name} refuses: {why}")
+            return Refusal("device", str(why))
         return self.judge.refusal(play, name, reply)

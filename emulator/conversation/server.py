@@ -106,7 +106,7 @@ class Server:
         if len(last.lost) > len(last.late()):
             advice = "devices went offline; look at `presence` of the fleet, or ask more devices"
         if last.refused and (refusal := self.exchange.last):
-            advice = f"the last refused reply: {refusal.text}{FINITE if refusal.kind == 'values' else ''}"
+            advice = refusal.sentence + (FINITE if refusal.kind == "values" else "")
         return (
             f"{GIVE_UP} rounds in a row had fewer than min_replies = {self.rules.min_replies} replies "
             f"(the last: {len(last.late())} late, {len(last.lost)} lost, {len(last.refused)} refused); {advice}"

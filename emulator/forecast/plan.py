@@ -143,7 +143,7 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
     """Why no round of it succeeds, if none does."""
     if not all(row["failed"] for row in found.rows):
         return None
-    refused = [event.why for event in found.events if isinstance(event, Refused)]
+    refused = [event.sentence for event in found.events if isinstance(event, Refused)]
     return found.failure or ": ".join([f"no round of {label} succeeds", *refused[-1:]])
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 Line = Mapping[str, Any]
 Way = Literal["down", "up"]
+Unsound = Literal["device", "examples", "form", "values"]  # why a reply does not count: conversation/exchange.py
 Seconds = Mapping[str, float]  # by phase
 
 
@@ -284,15 +285,23 @@ class Refused:
     t: float
     round: int
     device: str
+    kind: Unsound
     why: str
 
     @classmethod
     def of(cls, line: Line) -> Refused:
-        return cls(line["t"], line["round"], line["device"], line["why"])
+        return cls(line["t"], line["round"], line["device"], line["kind"], line["why"])
 
     @property
     def plain(self) -> Line:
-        return {"t": self.t, "event": "refused", "round": self.round, "device": self.device, "why": self.why}
+        line = {"t": self.t, "event": "refused", "round": self.round, "device": self.device}
+        return {**line, "kind": self.kind, "why": self.why}
+
+    @property
+    def sentence(self) -> str:
+        """Who refuses, and why."""
+        who = f"{self.device} refuses" if self.kind == "device" else f"the server refuses the reply of {self.device}"
+        return f"{who}: {self.why}"
 
 
 OfTransfer = TransferStarted | TransferEnded | TransferCut

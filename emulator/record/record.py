@@ -8,7 +8,7 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
                .end {device, update, overrun}   .cut {device, seconds, why, done, then: pause|restart}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
-    off / on   {device}, only for devices of an open round        refused {device, why}
+    off / on   {device}, only for devices of an open round        refused {device, kind, why}
 
 A download's `reply_to` is the device's last counted round, which it acknowledges; an upload's is the round that it
 answers.  `setup` is the time in seconds that a transfer spends on round trips and on waking the radio before its bytes
@@ -45,6 +45,7 @@ from emulator.record.events import (
     TransferCut,
     TransferEnded,
     TransferStarted,
+    Unsound,
     Way,
     WentOff,
 )
@@ -179,8 +180,10 @@ class Record:
         t = self.now()
         return self._write(ServerEnded(t, round, what, model, _overrun(t - self.began, self.served)))
 
-    def refused(self, call: Call, why: str) -> None:
-        self._write(Refused(self.now(), call.round, call.device, why))
+    def refused(self, call: Call, kind: Unsound, why: str) -> Refused:
+        event = Refused(self.now(), call.round, call.device, kind, why)
+        self._write(event)
+        return event
 
     def off(self, call: Call) -> None:
         self._write(WentOff(self.now(), call.round, call.device))

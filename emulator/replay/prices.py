@@ -82,7 +82,9 @@ class Prices:
             return duty.refusal(self.script.label, self.study.fleet[name].profile.memory_bytes)
         said = self.script.rounds[round].parts.get(name, NO_PART)
         refuses = said.up is not None and said.bill is None
-        return (said.refused or f"{name} refuses").removeprefix(f"{name} refuses: ") if refuses else None
+        if not refuses:
+            return None
+        return said.refused.why if said.refused else "its memory is too small"  # the refusal did not arrive
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
         """What a device computes in this round.  Raises Unsaid."""

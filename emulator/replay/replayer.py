@@ -294,4 +294,5 @@ class RecordedJudge:
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:  # noqa: ARG002
         part = self.script.rounds[play.round.number].parts.get(name)
-        return Refusal("form", part.refused) if part and part.refused and part.bill is not None else None
+        said = part.refused if part else None
+        return Refusal(said.kind, said.why) if said and said.kind != "device" else None

@@ -37,7 +37,7 @@ class Part:
     bill: Bill | None = None
     update: str | None = None  # digest of what it trained; None: it did not get so far
     up: Sizes | None = None
-    refused: str | None = None
+    refused: Refused | None = None
     duty: Duty | None = None  # what was asked of it
 
 
@@ -210,7 +210,7 @@ class _Reader:
             case ComputeEnded():
                 part.update = event.update
             case Refused():
-                part.refused = event.why
+                part.refused = event
 
 
 def _bill(start: ComputeStarted | ServerStarted, pieces: Pieces) -> Bill:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +16,12 @@ from emulator.results.summary import device_seconds, round_bytes
 FATES = {"counted": "#009E73", "late": "#E69F00", "lost": "#D55E00", "refused": "#7B3294"}
 BYTES = {"counted": "#009E73", "wasted": "#D55E00"}
 USES = {"useful": "#009E73", "wasted": "#D55E00", "idle": "#B5B5B5"}
-REASONS = 5  # kinds of refusals that are told
+REASONS = {  # of refusals, by their kind
+    "device": "too little memory",
+    "examples": "an impossible number of examples",
+    "form": "a reply of the wrong form",
+    "values": "values that are not finite",
+}
 Events = Callable[[str, int], Iterable[Mapping[str, Any]]]
 
 
@@ -45,28 +48,22 @@ def devices(runs: Runs, events: Events) -> Figure | None:
 
 
 def refusals(runs: Runs, events: Events) -> Iterator[str]:
-    """A sentence on why devices were refused: reasons that differ in names and figures only are counted as one."""
-    told: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    for why in _whys(runs, events):
-        kind = re.sub(r"[\d.]+(e[+-]?\d+)?", "#", why)
-        told[kind] += 1
-        first.setdefault(kind, why)
-    if told:
-        listed = [f"{number:,} × “{first[kind]}”" for kind, number in told.most_common(REASONS)]
-        rest = sum(told.values()) - sum(number for _, number in told.most_common(REASONS))
-        alike = " (figures are those of the first)" if len(told) < sum(told.values()) else ""
-        yield f"Refused{alike}: {'; '.join([*listed, *([f'{rest:,} for other reasons'] if rest else [])])}."
+    """A sentence on why devices or their replies were refused: how many for each kind of reason, and the first."""
+    found: dict[str, list[Refused]] = {}
+    for each in _refused(runs, events):
+        found.setdefault(each.kind, []).append(each)
+    if found:
+        told = sorted(found.values(), key=len, reverse=True)
+        listed = [f"{len(each):,} for {REASONS[each[0].kind]} ({each[0].device}: {each[0].why})" for each in told]
+        yield f"Refused, each with the first: {'; '.join(listed)}."
 
 
-def _whys(runs: Runs, events: Events) -> Iterator[str]:
-    """The reason of each refusal, without the device's name; events are read only where there is one."""
+def _refused(runs: Runs, events: Events) -> Iterator[Refused]:
+    """Events are read only where there is a refusal."""
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
             if any(row["refused"] for row in rows):
-                for event in events_of(events(label, seed)):
-                    if isinstance(event, Refused):
-                        yield event.why.removeprefix(f"{event.device} refuses: ")
+                yield from (event for event in events_of(events(label, seed)) if isinstance(event, Refused))
 
 
 def usage(runs: Runs) -> Figure | None:

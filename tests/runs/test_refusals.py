@@ -13,6 +13,12 @@ from typing import Any
 
 import pytest
 
+from emulator.record.record import FILES
+from emulator.record.run import RUN
+from emulator.replay.replayer import Replayer
+from emulator.replay.script import read_script
+from scenarios.load import recorded
+
 pytestmark = pytest.mark.slow
 
 FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
@@ -92,8 +98,8 @@ def test_a_device_that_is_too_small_refuses_by_name_and_with_both_numbers(run: A
     assert len(lines) == 2 * 3
     assert {line["device"] for line in lines} == {"pi-4-0", "pi-4-1"}
     for line in lines:
-        said = rf"{line['device']} refuses: fedavg needs [\d.]+ MB for 45 examples, it has 0.5 MB"
-        assert re.fullmatch(said, line["why"]), line["why"]
+        assert line["kind"] == "device"
+        assert re.fullmatch(r"fedavg needs [\d.]+ MB for 45 examples, it has 0.5 MB", line["why"]), line["why"]
 
 
 def test_the_others_go_on(run: Any) -> None:
@@ -186,9 +192,17 @@ def test_a_reply_that_is_not_finite_is_refused_counted_and_named(run: Any) -> No
     played = run({"algorithm": "own_broken:Broken"})
     assert [row["refused"] for row in played.rounds] == [1] * 3
     assert [row["counted"] for row in played.rounds] == [3] * 3
-    assert {line["device"] for line in played.of("refused")} == {"pi-4-1"}
+    assert {(line["device"], line["kind"]) for line in played.of("refused")} == {("pi-4-1", "values")}
     assert all("not finite" in line["why"] and "'weights'" in line["why"] for line in played.of("refused"))
     assert played.outcome.failure is None
+
+
+def test_and_a_replay_refuses_it_again(run: Any, tmp_path: Path) -> None:
+    played = run({"algorithm": "own_broken:Broken"})
+    replayer = Replayer(recorded(played.folder.parent))
+    replayer.replay(read_script(played.folder), replayer.own, tmp_path)
+    for name in (RUN, *FILES):
+        assert (tmp_path / name).read_bytes() == (played.folder / name).read_bytes(), name
 
 
 def test_and_its_training_and_its_bytes_are_charged(run: Any) -> None:

@@ -93,7 +93,7 @@ def second_round() -> Lines:
         *upload(8.0, 1, "c"),
         line(8.5, "up.end", 1, device="a"),
         line(8.5, "up.end", 1, device="c"),
-        line(8.5, "refused", 1, device="c", why="weights are not finite"),
+        line(8.5, "refused", 1, device="c", kind="values", why="weights are not finite"),
         *upload(10.0, 1, "b"),
         line(10.25, "off", 1, device="b"),
         line(10.25, "up.cut", 1, device="b", bytes=25, why="off"),
@@ -473,6 +473,7 @@ PLANTED: dict[str, tuple[str, Edit]] = {
     "a device that was not asked is counted": ("I1", lambda e, _: find(e, "close", 0)["counted"].append("z")),
     "a device whose work was cut is counted": ("I2", lambda e, _: find(e, "close", 0)["counted"].append("b")),
     "a device that was off is counted": ("I2", lambda e, _: find(e, "close", 0)["counted"].append("c")),
+    "a device that refuses has computed": ("I2", lambda e, _: find(e, "refused", 1).update(kind="device")),
     "a refused reply is counted": ("I2", lambda e, _: find(e, "close", 1)["counted"].append("c")),
     "an upload that was cut is counted": ("I2", lambda e, _: find(e, "close", 1)["counted"].append("b")),
     "an upload that ends after the close is counted": (

@@ -25,7 +25,7 @@ def test_a_line_that_is_read_is_written_as_it_was(path: Path) -> None:
 SELDOM = [
     {"t": 1.5, "event": "compute.end", "round": 0, "device": "a", "update": "u", "overrun": 0.25},
     {"t": 1.5, "event": "server.end", "round": 0, "what": "request", "model": "m", "overrun": 0.25},
-    {"t": 1.5, "event": "refused", "round": 0, "device": "a", "why": "weights are not finite"},
+    {"t": 1.5, "event": "refused", "round": 0, "device": "a", "kind": "values", "why": "not finite"},
     {"t": 1.5, "event": "compute.cut", "round": 0, "device": "a", "seconds": 1.0, "why": "off", "done": 0.0},
 ]
 

@@ -9,6 +9,7 @@ import pytest
 
 from devices.device import Device, Profile
 from devices.jitter import factor
+from emulator.record.events import Refused
 from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
@@ -39,6 +40,9 @@ def combined(number: int, replies: int, phase: str = "combine", **parts: Part) -
     bill = Bill({phase: 100.0 * replies}, {phase: float(replies)}, work)
     counted = tuple("abcdef"[:replies])
     return Written(number, tuple(parts), "", counted, True, {"combine": Served(bill)}, parts)
+
+
+TOO_LARGE = Refused(0.0, 0, "b", "device", "x needs more")
 
 
 def prices(*rounds: Written, was: Profile = WAS, now: Profile = WAS) -> Prices:
@@ -125,7 +129,7 @@ def test_and_with_the_same_work_if_there_is_such_a_round() -> None:
 
 
 def test_a_device_with_less_memory_refuses_and_one_with_more_does_not() -> None:
-    refusing = Part(SIZES, up=REFUSAL, refused="b refuses: x needs more", duty=replace(DUTY, held=1500))
+    refusing = Part(SIZES, up=REFUSAL, refused=TOO_LARGE, duty=replace(DUTY, held=1500))
     rounds = [combined(0, 1, a=trained(), b=refusing)]
     small, large = (prices(*rounds, now=replace(NOW, memory_bytes=n)) for n in (499, 1500))
     said = "x needs 0.0005 MB for 9 examples, it has 0.000499 MB"
@@ -136,7 +140,7 @@ def test_a_device_with_less_memory_refuses_and_one_with_more_does_not() -> None:
 
 def test_a_record_that_does_not_say_what_work_is_serves_its_own_fleet_only() -> None:
     """As older versions left them."""
-    refusing = Part(SIZES, up=REFUSAL, refused="b refuses: x needs more")
+    refusing = Part(SIZES, up=REFUSAL, refused=TOO_LARGE)
     rounds = [combined(0, 1, a=replace(trained(), duty=None), b=refusing)]
     own = prices(*rounds)
     assert own.device("a", 0, (), ()).seconds == {"train": 6.0}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from emulator.commands.table import table
+from emulator.record.events import Unsound
 from emulator.report import fates
 from emulator.results import caveats, tables
 from emulator.results.summary import summarise
@@ -58,32 +59,35 @@ def test_a_record_that_does_not_tell_seconds_shows_none() -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------
 
 
-def refused(device: str, why: str) -> dict[str, Any]:
-    return {"t": 1.0, "event": "refused", "round": 0, "device": device, "why": why}
+def refused(device: str, kind: str, why: str) -> dict[str, Any]:
+    return {"t": 1.0, "event": "refused", "round": 0, "device": device, "kind": kind, "why": why}
 
 
-def test_reasons_of_refusals_are_counted_whatever_their_names_and_figures() -> None:
+def test_refusals_are_counted_by_their_kind_whatever_they_say() -> None:
     said = [
-        refused("a-1", "a-1 refuses: x needs 812.5 MB for 120 examples, it has 800 MB"),
-        refused("a-2", "'weights' 'fc' holds a value that is not finite"),
+        refused("a-2", "values", "'weights' 'fc' holds a value that is not finite"),
+        refused("a-1", "device", "x needs 812.5 MB for 12 examples, it has 800 MB"),
         {"t": 1.0, "event": "close", "round": 0, "reason": "all", "counted": []},
-        refused("b", "b refuses: x needs 1.2e+03 MB for 7 examples, it has 900 MB"),
+        refused("b", "device", "y needs 1.2e+03 MB for 7 examples, it has 900 MB"),
     ]
     runs = {"x": {1: [row(refused=3)], 2: [row()]}}
     figure = fates.devices(runs, lambda _, seed: said if seed == 1 else silent("x", seed))
     assert figure is not None
     assert "memory cannot hold the job" in figure.caption
     assert figure.caption.endswith(
-        "Refused (figures are those of the first): 2 × “x needs 812.5 MB for 120 examples, it has 800 MB”; "
-        "1 × “'weights' 'fc' holds a value that is not finite”."
+        "Refused, each with the first: 2 for too little memory (a-1: x needs 812.5 MB for 12 examples, it has 800 MB); "
+        "1 for values that are not finite (a-2: 'weights' 'fc' holds a value that is not finite)."
     )
 
 
-def test_only_the_most_frequent_reasons_are_told_and_the_others_counted() -> None:
-    said = [refused("a", f"{'x' * (kind + 1)} is wrong") for kind in range(7) for _ in range(7 - kind)]
-    [sentence] = fates.refusals({"x": {1: [row(refused=28)]}}, lambda _label, _seed: said)
-    assert sentence.count("×") == fates.REASONS == 5
-    assert sentence.endswith("3 × “xxxxx is wrong”; 3 for other reasons.")  # 2 and 1
+def test_each_kind_of_refusal_has_its_words() -> None:
+    assert {*fates.REASONS} == {*get_args(Unsound)}
+
+
+def test_a_refusal_of_an_older_version_is_told_in_one_line() -> None:
+    old = {"t": 1.0, "event": "refused", "round": 0, "device": "a", "why": "a refuses: x needs 812.5 MB"}
+    with pytest.raises(ValueError, match="is not as `fedlapse run` writes it: 'kind'"):
+        list(fates.refusals({"x": {1: [row(refused=1)]}}, lambda _label, _seed: [old]))
 
 
 def test_without_a_refusal_no_events_are_read() -> None:
