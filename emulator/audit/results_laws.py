@@ -131,7 +131,7 @@ def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequen
 def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]:
     """Its form; and each device was asked to train on as many examples as it held in that round."""
     said = _object(out / "split.json")
-    if not _is_split(said):
+    if not _is_split(said, scenario.rounds.per_cycle):
         yield "form: split.json is not as `fedlapse compare` writes it"
         return
     if said["seeds"].keys() != {str(seed) for seed in scenario.seeds}:
@@ -160,13 +160,14 @@ def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Se
     return (counts[min(round // per_cycle, len(counts) - 1)],)
 
 
-def _is_split(said: Mapping[str, Any]) -> bool:
-    """Whether it has as many counts for each device: of classes, or of time slices where the data are texts."""
+def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
+    """Whether each device has a count for each class; in texts, for each time slice: one, unless the data drift."""
     if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
         return False
     if not all(map(_is_dealt, said["seeds"].values())):
         return False
-    return len({len(counts) for of in said["seeds"].values() for counts in of["devices"].values()}) <= 1
+    lengths = {len(counts) for of in said["seeds"].values() for counts in of["devices"].values()}
+    return lengths <= {said["classes"], 1} if not per_cycle else len(lengths) <= 1
 
 
 def _is_dealt(of: object) -> bool:
