@@ -14,6 +14,7 @@ is decoded must be of a closed form (network/wire/payload.py), with shapes and d
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import secrets
 from collections import deque
@@ -26,6 +27,7 @@ from aiohttp import web
 from emulator.conversation.channel import LOST, Line
 from emulator.conversation.device import Attendant
 from emulator.conversation.traffic import Flight, Traffic
+from emulator.conversation.underway import RunFailed
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from network.wire import envelope, payload
 from network.wire.form import Refused
@@ -177,6 +179,7 @@ class WebEnd:
                     raise Lost(f"the server answered {response.status} with {length} bytes")
                 return _parcel(await response.read(), ("round", "counted"))
         except (aiohttp.ClientError, Refused) as error:
+            _check_files(error)
             raise Lost(str(error)) from None
 
     async def send(self, parcel: Parcel) -> None:
@@ -193,8 +196,20 @@ class WebEnd:
             flight.abort("closed")
             raise
         except (aiohttp.ClientError, Lost) as error:
+            _check_files(error)
             flight.abort("off")
             raise Lost(str(error)) from None
+
+
+def _check_files(error: Exception) -> None:
+    """Raises RunFailed if a connection could not be opened for want of open files: the device is there, and the server
+    would wait for it for ever."""
+    reason = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+    if reason is not None and reason.errno in (errno.EMFILE, errno.ENFILE):
+        raise RunFailed(
+            f"a device could not open a connection: {reason.strerror}; "
+            "another process on this machine may hold connections to the server open; raise `ulimit -n`"
+        )
 
 
 async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:

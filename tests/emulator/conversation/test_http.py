@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 from unittest.mock import Mock
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from emulator.conversation.http import Reception, WebLine
+from emulator.conversation.http import Reception, WebEnd, WebLine
+from emulator.conversation.underway import RunFailed
 from emulator.record.call import Call
-from emulator.worlds.interface import Parcel
+from emulator.worlds.interface import Lost, Parcel
 from network.wire.payload import EMPTY
 
 REPLY = Parcel.of({"round": 3, "examples": 1}, EMPTY)
@@ -58,3 +61,13 @@ def test_who_has_not_the_device_s_token_is_turned_away_and_counted(path: str) ->
     assert reception.strangers == len(strangers)
     assert not line.replies.items
     assert not line.polls
+
+
+@pytest.mark.parametrize(("number", "raised"), [(errno.EMFILE, RunFailed), (errno.ECONNREFUSED, Lost)])
+@pytest.mark.parametrize("way", ["receives", "sends"])
+def test_a_run_ends_where_there_are_no_more_open_files_for_a_device(way: str, number: int, raised: type) -> None:
+    """The device is there, so the server would wait for it for ever; who is refused in another way is lost."""
+    refused = aiohttp.ClientConnectorError(Mock(ssl=True), OSError(number, "why"))
+    end = WebEnd(Mock(**{"post.side_effect": refused}), "http://127.0.0.1:1", line_of(), largest=SIZE)
+    with pytest.raises(raised):
+        asyncio.run(end.receive(resting=True) if way == "receives" else end.send(REPLY))
