@@ -112,7 +112,7 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
     short = {each.unwritten: each.run for each in ending.cut_short}
     missing = [str(Path(error.filename).relative_to(results.folder)) for error in unwritten if error not in short]
     rounds = {run: len(results.runs[run.label].get(run.seed, ())) for run in short.values()}
-    parts = [f"{run.label}-s{run.seed} ends after {counted(number, 'round')}" for run, number in rounds.items()]
+    parts = [f"{run.name} ends after {counted(number, 'round')}" for run, number in rounds.items()]
     parts += [f"not written: {', '.join(missing)}"] if missing else []
     rest = "the rounds before and all other files" if rounds else "all other files"
     said = f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"

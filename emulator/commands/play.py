@@ -128,7 +128,7 @@ class Session:
                 return await everything
 
     async def _run(self, run: Run) -> Outcome:
-        where, tell = self.out / f"{run.label}-s{run.seed}", self.progress.tell
+        where, tell = self.out / run.name, self.progress.tell
         if self.settings.world == "sockets":
             from emulator.play.over_sockets import run_sockets
 
@@ -167,7 +167,7 @@ def _host(seconds: float, outcomes: list[Outcome], session: Session) -> str:
         "real_seconds": seconds,
         "world": session.settings.world,
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),
-        "overruns": {f"{o.run.label}-s{o.run.seed}": o.overruns for o in outcomes if o.overruns},
-        "strangers": {f"{o.run.label}-s{o.run.seed}": o.strangers for o in outcomes if o.strangers},
+        "overruns": {o.run.name: o.overruns for o in outcomes if o.overruns},
+        "strangers": {o.run.name: o.strangers for o in outcomes if o.strangers},
     }
     return json.dumps(host, indent=1) + "\n"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from emulator.record.run import Run
 from emulator.record.targets import Target, reached
 from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
@@ -125,7 +126,7 @@ class Note:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.label}-s{self.seed} {self.text}"
+        return f"{Run(self.label, self.seed).name} {self.text}"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.record.record import Line, read_lines
+from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
 from emulator.results.summary import summarise
@@ -47,7 +48,7 @@ class Results:
 
     def events(self, label: str, seed: int) -> Iterator[Line]:
         """The timeline of one run, line by line; nothing if it has not begun.  Raises ValueError if it is damaged."""
-        path = self.folder / f"{label}-s{seed}" / "events.jsonl"
+        path = self.folder / Run(label, seed).name / "events.jsonl"
         return read_lines(path) if path.is_file() else iter(())
 
 
@@ -66,7 +67,7 @@ def results_of(out: Path, scenario: Scenario) -> Results:
     split = _object(out / "split.json")
     runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
     if not any(runs.values()):
-        labels = ", ".join(f"{label}-s{seed}" for label in runs for seed in scenario.seeds[:1])
+        labels = ", ".join(Run(label, seed).name for label in runs for seed in scenario.seeds[:1])
         raise ValueError(f"{out} holds no runs: expected folders like {labels}")
     return Results(
         folder=out,
@@ -131,7 +132,7 @@ def classes(split: Mapping[str, Any] | None) -> int:
 
 def _seeds(out: Path, label: str, seeds: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
     for seed in seeds:
-        path = out / f"{label}-s{seed}" / "rounds.jsonl"
+        path = out / Run(label, seed).name / "rounds.jsonl"
         if path.is_file():
             yield seed, [_row(row, path, number) for number, row in enumerate(read_lines(path), 1)]
 

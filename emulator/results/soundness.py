@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.record.run import Run
 from emulator.record.seal import MADE_AGAIN, state
 from emulator.results.results import Results
 
@@ -37,7 +38,7 @@ def soundness(folder: Path) -> Soundness:
 def missing(found: Results) -> Iterator[str]:
     """Runs of the scenario without a round, the baseline among them; and runs of unlike length that nobody sealed."""
     empty = [
-        f"{label}-s{seed}"
+        Run(label, seed).name
         for label, seeds in found.runs.items()
         for seed in found.scenario.seeds
         if not seeds.get(seed)
