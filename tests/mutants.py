@@ -117,8 +117,8 @@ MUTANTS = [
     Mutant(
         "bytes that were kept are counted as cut too",
         "emulator/record/tally.py",
-        "if not piece.whole and not (arrived and piece.kept)",
-        "if not piece.whole",
+        "if piece.whole or (arrived and piece.kept):",
+        "if piece.whole:",
         "tests/emulator/record/test_tally.py",
     ),
     Mutant(

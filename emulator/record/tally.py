@@ -162,11 +162,17 @@ class Trip:
 
     def by_kind(self, way: str) -> Counter[str]:
         """Bytes by kind of messages that arrived; bytes of transfers that were cut are of no kind."""
+        found: Counter[str] = Counter()
         pieces = [transfer for direction, transfer in self.transfers() if direction == way]
         arrived = bool(pieces) and pieces[-1].whole
-        of_kinds = pieces[-1].sizes if arrived else {}
-        cut = sum(piece.moved for piece in pieces if not piece.whole and not (arrived and piece.kept))
-        return Counter({**of_kinds, **({CUT: cut} if cut else {})})
+        if arrived:
+            found.update(pieces[-1].sizes)
+        for piece in pieces:
+            if piece.whole or (arrived and piece.kept):
+                continue  # its bytes are among those of the message
+            if piece.moved:
+                found[CUT] += piece.moved
+        return found
 
     def seconds_by_kind(self, way: str) -> dict[str, float]:
         """The seconds of transfers after their set-ups."""

@@ -13,6 +13,7 @@ Rows = Sequence[Mapping[str, Any]]
 Spread = dict[str, float | None]  # median, low, high; None stands for never
 
 MEASURES = ("time_s", "rounds", "bytes")
+FINALS = ("accuracy", "initial", "personalised")
 FATES = ("asked", "counted", "late", "lost", "refused")
 USES = ("useful", "wasted", "idle")  # of a device's seconds
 FEW = 5  # seeds; below it the range is shown, from it on the quartiles
@@ -90,25 +91,30 @@ def _finite(value: float) -> float | None:
 def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float, classes: int) -> dict[str, Any]:
     finals = [rows[-1] for rows in seeds.values() if rows]
     rounds = [row for rows in seeds.values() for row in rows]
+    spent = [joules(rows) for rows in seeds.values()]
     warned = (*leverage.warnings(rounds, momentum), *divergence.warnings(seeds, classes))
     return {
         "seeds": sorted(seeds),
         "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
         "targets": {target.name: _target(seeds, target) for target in targets},
-        "final": {
-            metric: spread([row[metric] for row in finals]) if finals else None
-            for metric in ("accuracy", "initial", "personalised")
-            if all(row[metric] is not None for row in finals)
-        },
+        "final": {metric: _final(finals, metric) for metric in FINALS if _has_all(finals, metric)},
         "numbers": _numbers(finals),
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
-        "joules": spread(spent) if None not in (spent := [joules(rows) for rows in seeds.values()]) else None,
+        "joules": None if None in spent else spread(spent),
         "joules_of_devices": _of_devices(seeds),
         "device_seconds": device_seconds(seeds),
         "device_rounds": {fate: sum(row[fate] for row in rounds) for fate in FATES},
         "warnings": [each._asdict() for each in warned],
     }
+
+
+def _has_all(finals: Rows, metric: str) -> bool:
+    return all(row[metric] is not None for row in finals)
+
+
+def _final(finals: Rows, metric: str) -> Spread | None:
+    return spread([row[metric] for row in finals]) if finals else None
 
 
 def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
@@ -127,10 +133,11 @@ def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
 
     None if no round was completed, or if the record does not tell them.
     """
-    runs = [[row.get("seconds") for row in rows] for rows in seeds.values() if rows]
-    if not runs or any(told is None for rows in runs for told in rows):
+    runs = [rows for rows in seeds.values() if rows]
+    spent = [row.get("seconds") for rows in runs for row in rows]
+    if not spent or None in spent:
         return None
-    return {use: math.fsum(told[use] for rows in runs for told in rows if told) / len(runs) for use in USES}
+    return {use: math.fsum(seconds[use] for seconds in spent if seconds) / len(runs) for use in USES}
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:
@@ -142,13 +149,20 @@ def _numbers(finals: Rows) -> dict[str, Spread]:
 
 def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
     found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
-    entry: dict[str, Any] = {m: spread([at[m] if at else None for at in found.values()]) for m in MEASURES}
-    known = all("joules" in at for at in found.values() if at) and any(found.values())
-    entry["joules"] = spread([at["joules"] if at else None for at in found.values()]) if known else None
-    entry["reached"] = sum(at is not None for at in found.values())
-    entry["of"] = len(found)
-    entry["seeds"] = {str(seed): at for seed, at in found.items()}
-    return entry
+    there = [at for at in found.values() if at is not None]
+    metered = bool(there) and all("joules" in at for at in there)
+    return {
+        **{measure: _over_seeds(found.values(), measure) for measure in MEASURES},
+        "joules": _over_seeds(found.values(), "joules") if metered else None,
+        "reached": len(there),
+        "of": len(found),
+        "seeds": {str(seed): at for seed, at in found.items()},
+    }
+
+
+def _over_seeds(each: Iterable[Mapping[str, float] | None], measure: str) -> Spread:
+    """Of what each seed took to a target; None stands for one that never got there."""
+    return spread([None if at is None else at[measure] for at in each])
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

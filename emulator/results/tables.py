@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,16 +107,27 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
     No rows if it is not known of any.
     """
     spent = {label: said.get("joules_of_devices") or {} for label, said in summary["labels"].items()}
-    known = [{name: joules for name, joules in of.items() if joules is not None} for of in spent.values()]
-    most = {name: max(of.get(name, 0.0) for of in known) for of in known for name in of}
+    most: dict[str, float] = {}  # of each device whose power is known, under any algorithm
+    for of in spent.values():
+        for name, joules in of.items():
+            if joules is not None:
+                most[name] = max(joules, most.get(name, 0.0))
     unit = units.of_energy(most.values())
-    unknown = sorted({name for of in spent.values() for name in of if name not in most}) if most else []
-    everyone = [*sorted(most, key=lambda name: (-most[name], name)), *unknown]
-    shown = everyone[:DEVICES]
-    rows = [(name, *(unit.show(of[name]) if name in of else units.NONE for of in known)) for name in shown]
-    rest = f" {len(shown)} of {len(everyone):,} are shown, those that drew most." if len(shown) < len(everyone) else ""
+    names = sorted(most, key=lambda name: (-most[name], name)) + (_unmetered(spent.values(), most) if most else [])
+    shown = names[:DEVICES]
+    rows = [(name, *(_drew(of.get(name), unit) for of in spent.values())) for name in shown]
     caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
-    return Table(caption + rest, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+    if len(shown) < len(names):
+        caption += f" {len(shown)} of {len(names):,} are shown, those that drew most."
+    return Table(caption, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+
+
+def _unmetered(spent: Iterable[Mapping[str, float | None]], metered: Collection[str]) -> list[str]:
+    return sorted({name for of in spent for name in of if name not in metered})
+
+
+def _drew(joules: float | None, unit: Unit) -> str:
+    return units.NONE if joules is None else unit.show(joules)
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:

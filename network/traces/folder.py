@@ -89,12 +89,13 @@ def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
 
 def _paths(folder: Path) -> Iterator[Path]:
     """Its files, in order of name; a pair once, by what it shares."""
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] != ".")
-    pairs = {file.with_suffix("") for file in files if file.suffix == ".down" and file.with_suffix(".up") in files}
-    halves = {".down", ".up"}
-    yield from dict.fromkeys(
-        file.with_suffix("") if file.suffix in halves and file.with_suffix("") in pairs else file for file in files
-    )
+    files = {file for file in folder.iterdir() if file.is_file() and file.name[0] != "."}
+    found: dict[Path, None] = {}
+    for file in sorted(files):
+        halves = {file.with_suffix(".down"), file.with_suffix(".up")}
+        paired = file in halves and halves <= files
+        found[file.with_suffix("") if paired else file] = None
+    yield from found
 
 
 def _member(path: Path, way: Direction, format: str | None) -> Recording | Passed:

@@ -47,14 +47,23 @@ def _models(scenario: Scenario) -> set[links.Model]:
 
 def _radios(said: Sequence[Said]) -> Iterator[str]:
     """Numbers of their presets that nobody measured."""
-    for radio in dict.fromkeys(each.radio for each in said if each.radio):
+    users: dict[str, list[Said]] = {}
+    for each in said:
+        if each.radio:
+            users.setdefault(each.radio, []).append(each)
+    for radio, of in users.items():
         assumed = {what for what, source in named(radio).sources.items() if "assumed" in source}
-        if not any(isinstance(each, links.Links) and each.latency_ms is None for each in said if each.radio == radio):
+        if not any(map(_takes_latency, of)):
             assumed.discard("latency_ms")
         if "rates_mbit_s" in assumed:
             yield f"radio {radio}: its rates are assumed, nobody measured them"
         elif assumed:
             yield f"radio {radio}: its rates were measured, other numbers are assumed ({', '.join(sorted(assumed))})"
+
+
+def _takes_latency(said: Said) -> bool:
+    """Whether the link has the latency of its radio."""
+    return isinstance(said, links.Links) and said.latency_ms is None
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:

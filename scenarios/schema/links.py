@@ -171,18 +171,25 @@ class Links(Part):
 
 def check_source(said: Link | Links | Shared) -> None:
     """Raises ValueError unless each direction has one source of rates: numbers, a recording or a radio."""
-    trace, numbers = said.trace, (said.up_mbit_s, said.down_mbit_s)
-    if trace and said.radio:
+    numbers = said.up_mbit_s, said.down_mbit_s
+    if said.trace and said.radio:
         raise ValueError("a link has trace or radio, not both")
-    if said.radio and numbers != (None, None):
-        raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
-    if trace and said.down_mbit_s is not None:
-        raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
-    if trace and said.up_mbit_s is not None and (trace.up or trace.up_ratio or trace.symmetric):
-        raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
-    if not (trace or said.radio) and None in numbers:
+    if said.trace:
+        _check_beside_trace(said, said.trace)
+    elif said.radio:
+        if numbers != (None, None):
+            raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
+    elif None in numbers:
         more = ", or airtime: true" if isinstance(said, Shared) else ""
         raise ValueError(f"a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {{radio: lte-driving}}{more}")
+
+
+def _check_beside_trace(said: Link | Links | Shared, trace: Recorded) -> None:
+    """Raises ValueError for numbers that say again what a recording says."""
+    if said.down_mbit_s is not None:
+        raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
+    if said.up_mbit_s is not None and (trace.up or trace.up_ratio or trace.symmetric):
+        raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
 
 
 class Shared(Part):
