@@ -113,18 +113,22 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
     return found
 
 
-def course(edges: Floats, rates: Floats, left: Floats, free: bool) -> Course:
-    """The course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left."""
+def course(edges: Floats, rates: Floats, left: Floats, rounding: Floats, free: bool) -> Course:
+    """The course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left.
+
+    `rounding`: bytes of each flow that may be but rounding; an outage must not keep them.
+    """
     spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))
     np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes
     np.cumsum(carried, axis=0, out=carried)
     ends = np.full(rates.shape[1], np.inf)
-    enough = left * (1 - 2**-50)
+    enough = left - rounding
     column = np.flatnonzero(carried[-1] >= enough)
     if len(column):
         row = (carried[1:, column] >= enough[column]).argmax(axis=0)
         wait = np.maximum(left[column] - carried[row, column], 0.0)
-        wait = np.divide(wait, rates[row, column], out=np.zeros_like(wait), where=wait > 0)
+        speed = rates[row, column]
+        wait = np.divide(wait, speed, out=np.zeros_like(wait), where=(wait > 0) & (speed > 0))
         ends[column] = np.minimum(edges[row] + wait, edges[row + 1])
     return Course(edges, rates, carried, ends, free)

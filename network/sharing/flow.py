@@ -12,6 +12,7 @@ from network.links.rate import Constant, Rate, mean
 from network.links.trace import Direction, begun, scaled
 
 UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
+ROUNDING = 2**-46  # of a flow's bytes: what sums of floats may leave of them
 MOST = 2.0**100  # bytes/s; stands for inf where rates are summed
 SCALE = float(UNIT)
 WEIGHTS = (1e-3, 1e9)  # the least and the most: so they are whole, too
@@ -106,7 +107,7 @@ class Flow:
 
     def rest(self, left: float, varies: bool) -> float:
         """So many bytes are left; none if they are but rounding, where rates vary and an outage could keep them."""
-        return 0.0 if varies and left <= self.nbytes * 2**-46 else left
+        return 0.0 if varies and left <= self.nbytes * ROUNDING else left
 
     @property
     def above(self) -> tuple[Link, ...]:

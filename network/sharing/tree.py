@@ -13,7 +13,7 @@ import numpy as np
 
 from network.links.rate import Constant, Rate
 from network.sharing.course import Ahead, Course, course, edges_of, spread
-from network.sharing.flow import MOST, Flow, Link
+from network.sharing.flow import MOST, ROUNDING, Flow, Link
 from network.sharing.level import Floats, Places, Pool, shares
 
 FEW = 8  # instants to work out at once, at least where there are so many
@@ -123,7 +123,7 @@ class Tree:
         """Brings all flows to `t`; next time it looks ahead twice as far as this time was of use."""
         if self._course is not None:
             self._left -= self._course.carried_by(t)
-            self._left[self._left <= self._nbytes * 2**-46] = 0.0  # as Flow.rest does
+            self._left[self._left <= self._nbytes * ROUNDING] = 0.0  # as Flow.rest does
             used = self._course.place(math.nextafter(t, -math.inf)) + 1
             self._depth = min(max(FEW, 2 * self._depth * used // len(self._course.rates)), CELLS)
         self._course, self._now = None, t
@@ -149,7 +149,7 @@ class Tree:
             _keep(row, some)
         pools = self._pools(capacities)
         rates = shares(bounds, self._fair(), radios, pools)
-        return course(edges, rates, self._left, free=bool((rates == bounds).all()))
+        return course(edges, rates, self._left, self._nbytes * ROUNDING, free=bool((rates == bounds).all()))
 
     def _fair(self) -> Floats:
         """Their weights; on one air all have their mean, on links above too, which Pool needs.

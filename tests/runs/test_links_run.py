@@ -288,7 +288,7 @@ def test_check_tells_assumptions_means_and_recordings_that_are_too_short(fedlaps
     assert phones["repeats"] == pytest.approx(1.6)
     assert any("starts over" in warning for warning in plan["warnings"])
     assert "~10.2 /" in done.stdout
-    assert "~ is the mean of rates that vary" in " ".join(done.stdout.split())
+    assert "~ marks the mean of rates that vary" in " ".join(done.stdout.split())
 
 
 def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_looped(fedlapse, traced):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+import numpy as np
 import pytest
 
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate
+from network.links.trace import Trace
 from network.sharing.course import Course
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
@@ -241,3 +243,17 @@ def test_on_links_that_are_full_many_samples_are_one_look() -> None:
         looks += 1
 
     assert looks < 120
+
+
+def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_rounding() -> None:
+    """The root carries nothing and 2 bytes/s in turns, a quarter of a second each.  Weights 0.5 and 3: the first flow
+    has 2/7 byte/s half of the time, so its byte is through after 7 s sharp, and the other's 7 bytes a second later."""
+    root = Trace(np.array([0.0, 0.25, 0.5]), np.array([0.0, 2.0]), "down", "capacity")
+    fluid = Fluid(root, {"a": Shared(2.0)})
+    fluid.open(0.0, "one", 1.0, 1.0, 0.5, "a")
+    fluid.open(0.0, "seven", 7.0, 2.0, 3.0, "a")
+    ends: dict[Hashable, float] = {}
+    while fluid.next_finish() < math.inf:
+        due = fluid.next_finish()
+        ends.update(dict.fromkeys(fluid.advance(due), due))
+    assert ends == {"one": pytest.approx(7.0, abs=1e-9), "seven": pytest.approx(8.0, abs=1e-9)}
