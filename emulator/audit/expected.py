@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from devices.device import Device
+from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines, unique
 from emulator.record.run import read_run
 from emulator.record.work import Works
@@ -22,7 +23,6 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Rounds
 
 DRAW = ("fedlapse", "numpy")  # another version may make another fleet of a scenario
-REPLAY = "replay.json"
 
 
 @dataclass(frozen=True)

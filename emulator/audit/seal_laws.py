@@ -10,12 +10,13 @@ from safetensors.numpy import load
 
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
+from emulator.record.folders import REPLAY
 from emulator.record.record import FILES, MODEL
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
 from network.wire import payload
 
-WORK, HOST, REPLAY = "work.jsonl", "host.json", "replay.json"
+WORK, HOST = "work.jsonl", "host.json"
 ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # what the laws of a run read beside it
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,12 +29,11 @@ def audit(
     with told_in_one_line(ValueError):
         audited = {folder: each for path in runs for folder, each in _audited(path)}
     _reservations(audited)
-    found = {folder: each.faults for folder, each in audited.items()}
     if format == Format.json:
-        typer.echo(json.dumps({str(folder): faults for folder, faults in found.items()}, indent=1))
+        typer.echo(json.dumps({str(folder): asdict(each) for folder, each in audited.items()}, indent=1))
     else:
-        _print(found)
-    raise typer.Exit(1 if any(found.values()) else 0)
+        _print(audited)
+    raise typer.Exit(1 if any(each.faults for each in audited.values()) else 0)
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
@@ -43,11 +43,10 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
     """
     from emulator.audit.audit import audit as laws
     from emulator.audit.results_laws import audit_results
-    from emulator.audit.seal_laws import REPLAY
-    from emulator.record.record import run_folders
+    from emulator.record.folders import REPLAY, is_run, run_folders
 
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
-    if settings or ((path / REPLAY).is_file() and not any(path.glob("*/events.jsonl"))):
+    if settings or ((path / REPLAY).is_file() and not any(map(is_run, path.glob("*/")))):
         folders = settings
         audited = {folder: each for setting in settings for folder, each in _audited(setting)}
     else:
@@ -65,14 +64,14 @@ def _reservations(audited: Mapping[Path, Audit]) -> None:
     for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
         typer.echo(f"fedlapse: {number} of {len(audited)} not judged by the laws of the scenario: {why}", err=True)
     for folder, each in audited.items():
-        if not each.sealed:
+        if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
             typer.echo(f"fedlapse: {folder}: {NO_SEAL}", err=True)
 
 
-def _print(found: Mapping[Path, list[str]]) -> None:
-    for folder, faults in found.items():
-        typer.echo(f"{'✗' if faults else '✓'} {folder}")
-        for fault in faults:
+def _print(audited: Mapping[Path, Audit]) -> None:
+    for folder, each in audited.items():
+        typer.echo(f"{'✗' if each.faults else '✓'} {folder}")
+        for fault in each.faults:
             typer.echo(f"    {fault}")
-    sound = sum(not faults for faults in found.values())
-    typer.echo(f"{sound} of {len(found)} folders obey the laws")
+    sound = sum(not each.faults for each in audited.values())
+    typer.echo(f"{sound} of {len(audited)} folders obey the laws")

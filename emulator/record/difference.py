@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from emulator.record.record import run_folders
+from emulator.record.folders import is_run, run_folders
 
 WHERE = ("event", "device", "round")  # what a line is about; all else is said only if it differs
 LONG = 60  # characters of a value
@@ -75,7 +75,7 @@ def difference(a: Path, b: Path) -> Difference:
 
     Raises ValueError if they are neither, or cannot be read; OSError likewise.
     """
-    single = [(path / "events.jsonl").is_file() for path in (a, b)]
+    single = [is_run(path) for path in (a, b)]
     if single[0] != single[1]:
         raise ValueError(f"{a} and {b}: one is a run, the other is not; give two runs, or two folders that hold runs")
     if single[0]:

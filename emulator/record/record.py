@@ -291,16 +291,6 @@ def replace_file(path: Path, data: str | bytes) -> None:
         draft.replace(path)
 
 
-def run_folders(path: Path) -> list[Path]:
-    """The runs that `path` means: itself if it is one (LABEL-sSEED), else all those in it (OUT)."""
-    if (path / "events.jsonl").is_file():
-        return [path]
-    runs = sorted(file.parent for file in path.glob("*/events.jsonl"))
-    if not runs:
-        raise ValueError(f"{path} holds no run: expected events.jsonl in it or in a folder of it")
-    return runs
-
-
 def without_digests(lines: Iterable[Line]) -> Iterator[Line]:
     """The timeline as golden files keep it: exact on any machine, because no float of a model enters it."""
     for line in lines:

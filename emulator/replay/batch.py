@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.record.record import run_folders
+from emulator.record.folders import REPLAY, home, run_folders
 from emulator.record.run import Run, read_run
 from emulator.replay.conditions import Condition, onto
 from emulator.replay.findings import Finding, Result, finding, no_result, result_of
@@ -24,7 +24,6 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
 OWN = "as recorded"
-REPLAY = "replay.json"  # in a folder of replays
 MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
 
 
@@ -164,8 +163,7 @@ def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[Pr
 
 def _refuse_replays(path: Path) -> None:
     """Raises ValueError for what a replay has left: its timelines are not those of the scenario beside them."""
-    folder = path.resolve().parent if (path / "events.jsonl").is_file() else path
-    if (folder / REPLAY).is_file():
+    if (home(path) / REPLAY).is_file():
         raise ValueError(f"{path} holds replays; give the folder of the runs that were replayed")
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from emulator.record.folders import REPLAY
 from emulator.record.run import Run
-from emulator.record.seal import MADE_AGAIN, state
+from emulator.record.seal import MADE_AGAIN, SEAL, state
 from emulator.results.results import Results
+from scenarios.load import recorded
 
 SHOWN = 5  # damaged files
+LOST = (
+    f"{SEAL} is missing, though all runs have ended and are sealed: either somebody has deleted it, or the command was "
+    "killed, or found the disk full, after the last run. Put it back from a copy, or make these results again in a "
+    "new folder and compare the two with `fedlapse diff`"
+)
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,35 @@ def soundness(folder: Path) -> Soundness:
         files.append(f"and {len(damaged) - SHOWN} more")
     notes = [f"This record is damaged: {', '.join(files)}."] if files else []
     holds_any = any((folder / name).is_file() for name in ("scenario.yaml", "events.jsonl"))
-    if holds_any and folder.resolve().name in found.unsealed:
+    if has_lost_seal(folder):
+        notes.append(f"{LOST}.")
+    elif holds_any and folder.resolve().name in found.unsealed:
         notes.append("This record has no seal: it was interrupted, or made by an older version.")
     return Soundness(bool(damaged), tuple(notes))
+
+
+def has_lost_seal(out: Path) -> bool:
+    """Whether a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
+    if (out / SEAL).is_file():
+        return False
+    if (out / REPLAY).is_file():
+        return _said(out / REPLAY).get("finished") is True
+    try:
+        scenario = recorded(out)
+    except (OSError, ValueError):
+        return False  # nobody knows which runs are due
+    due = [Run(entry.name, seed).name for entry in scenario.algorithms for seed in scenario.seeds]
+    ended = all((out / name / SEAL).is_file() for name in due)
+    return ended and _said(out / "summary.json").get("interrupted") is not True
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """What a JSON file says; nothing if it cannot be read."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def missing(found: Results) -> Iterator[str]:

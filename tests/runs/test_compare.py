@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record.record import run_folders
+from emulator.record.folders import run_folders
 from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.record.record import run_folders
+from emulator.record.folders import run_folders
 from scenarios.load import load, shipped
 from tests.conftest import audit_run
 

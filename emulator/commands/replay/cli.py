@@ -118,6 +118,7 @@ def replay(
     2 bad input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
+    from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.commands.replay.files import Shelf, as_json, begin, finish
@@ -142,11 +143,6 @@ def replay(
         else:
             typer.echo(text(batch, findings, passed, shelf.out))
         _end(played, shelf)
-
-
-def home(run: Path) -> Path:
-    """The folder of results that a run, or such a folder itself, belongs to."""
-    return run.resolve().parent if (run / "events.jsonl").is_file() else run
 
 
 def scenario(name: str | None) -> Scenario | None:

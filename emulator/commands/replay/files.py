@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from emulator.record.folders import REPLAY
 from emulator.record.record import replace_file
 from emulator.record.seal import seal_results
-from emulator.replay.batch import REPLAY, Batch
+from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ASSUMPTION, Finding, flips
 from emulator.results.caveats import LOOPED

@@ -13,7 +13,7 @@ import typer
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption, Quiet
-from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, home, scenario
+from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario
 
 if TYPE_CHECKING:
     from emulator.commands.replay.play import Played
@@ -62,6 +62,7 @@ def map_(
     Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
+    from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.commands.stopping import uninterrupted

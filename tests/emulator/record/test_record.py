@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.record.call import Call
-from emulator.record.record import FILES, Record, encode, read_lines, replace_file, run_folders, without_digests
+from emulator.record.folders import run_folders
+from emulator.record.record import FILES, Record, encode, read_lines, replace_file, without_digests
 from emulator.record.tally import Bill, bytes_by_kind
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
