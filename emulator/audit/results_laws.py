@@ -15,7 +15,7 @@ from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.record import unique
 from emulator.record.run import Run, read_run
-from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
+from emulator.record.seal import OF_RESULTS, SEAL, Seal, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
 from emulator.results.conclusion import summed_up
 from emulator.results.results import Row, results_of
@@ -67,13 +67,28 @@ def _seal(out: Path, runs: Mapping[Path, Audit]) -> Iterator[str]:
         if has_lost_seal(out):
             yield LOST
         return
-    needed = ALWAYS if not (out / REPLAY).is_file() else ()
-    due = [name for name in OF_RESULTS if name in needed or (out / name).is_file()]
-    due += [f"{run.name}/{SEAL}" for run in runs]
-    yield from (f"{name} is not in the seal" for name in due if name not in sealed.files)
-    folders = [path.parent for name in sealed.files if (path := out / name).name == SEAL]
-    lost = [folder for folder in folders if folder not in runs]  # without events nobody takes a folder for a run
-    yield from (f"{folder.name}/{fault}" for folder in lost for fault in broken(folder))
+    for name in _due(out, runs):
+        if name not in sealed.files:
+            yield f"{name} is not in the seal"
+    for folder in _sealed_runs(out, sealed):
+        if folder not in runs:  # without events it is not found as a run
+            yield from (f"{folder.name}/{fault}" for fault in broken(folder))
+
+
+def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
+    """The files that the seal of these results must name."""
+    needed = () if (out / REPLAY).is_file() else ALWAYS
+    for name in OF_RESULTS:
+        if name in needed or (out / name).is_file():
+            yield name
+    for run in runs:
+        yield f"{run.name}/{SEAL}"
+
+
+def _sealed_runs(out: Path, sealed: Seal) -> list[Path]:
+    """The folders of runs that the seal of these results names."""
+    paths = [out / name for name in sealed.files]
+    return [path.parent for path in paths if path.name == SEAL]
 
 
 def _unreadable(out: Path) -> Iterator[str]:
@@ -104,12 +119,7 @@ def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
 def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     said = _object(out / "summary.json")
     results = results_of(out, scenario)
-    failures: dict[str, list[str]] = {}
-    for label, seeds in results.runs.items():
-        for seed in seeds:
-            sealed = read_seal(out / Run(label, seed).name)
-            if sealed and sealed.failure:
-                failures.setdefault(label, []).append(sealed.failure)
+    failures = _failures(out, results.runs)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
     due = json.loads(json.dumps(summed_up(results, failures, links)))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
@@ -117,6 +127,17 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"
     if len(wrong) > SHOWN:
         yield f"summary: {len(wrong) - SHOWN} more values are not those of the records"
+
+
+def _failures(out: Path, runs: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
+    """By label: why runs ended early, as their seals say."""
+    found: dict[str, list[str]] = {}
+    for label, seeds in runs.items():
+        for seed in seeds:
+            sealed = read_seal(out / Run(label, seed).name)
+            if sealed and sealed.failure:
+                found.setdefault(label, []).append(sealed.failure)
+    return found
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from devices.device import UNKNOWN
+from devices.presence import Availability
 from emulator.audit import transfer_laws, work_laws
 from emulator.audit.event_laws import Timeline
 from emulator.audit.expected import Declared
@@ -109,21 +110,39 @@ def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
             yield "scenario", stretch.stop, f"what is cut here {said}; the scenario says {rule!r}"
 
 
-def _presence(declared: Declared, name: str, visit: Visit, round: Round, now: float) -> Iterator[Fault]:
+def _presence(
+    declared: Declared,
+    name: str,
+    visit: Visit,
+    round: Round,
+    now: float,
+) -> Iterator[Fault]:
     """It goes off and comes back when the scenario says so."""
     presence, t = declared.devices[name].presence, round.open.t
     if declared.virtual and not presence.on(t):
         yield "scenario", round.open, f"asks {name!r}, which is offline"
-    for line in (line for away in visit.away for line in (away.start, away.stop) if line):
-        t = presence.next_off(t) if line.event == "off" else presence.next_on(t)
-        if line.t < t - slack(line.t) or (declared.virtual and line.t > t + slack(line.t)):
-            yield "scenario", line, f"goes {line.event} at {line.t}; the scenario says {t}"
-            return
-    due = presence.next_on(t) if visit.off else presence.next_off(t)
-    until = _watched(declared, visit, round, now)
+    for away in visit.away:
+        for line in away.lines:
+            t = _next(presence, line.event, t)
+            if not _timely(declared, line.t, t):
+                yield "scenario", line, f"goes {line.event} at {line.t}; the scenario says {t}"
+                return
+    change = "on" if visit.off else "off"
+    due, until = _next(presence, change, t), _watched(declared, visit, round, now)
     if declared.virtual and due < until - slack(until):
-        change = "on" if visit.off else "off"
-        yield "scenario", round.open, f"{name!r} goes {change} at {due}, before {until}, and no line says so"
+        said = f"{name!r} goes {change} at {due}, before {until}, and no line says so"
+        yield "scenario", round.open, said
+
+
+def _next(presence: Availability, change: str, t: float) -> float:
+    """When it next goes `off`, or comes back `on`."""
+    return presence.next_off(t) if change == "off" else presence.next_on(t)
+
+
+def _timely(declared: Declared, at: float, due: float) -> bool:
+    """Whether something happens when it is due; over sockets it may also happen later."""
+    early, late = at < due - slack(at), at > due + slack(at)
+    return not (early or (late and declared.virtual))
 
 
 def _watched(declared: Declared, visit: Visit, round: Round, now: float) -> float:

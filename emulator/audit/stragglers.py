@@ -13,27 +13,34 @@ from emulator.audit.whole_record import Fault
 
 
 def faults(rounds: Mapping[int, Round], finish: bool | None = None) -> Iterator[Fault]:
-    """Judges all rounds.  `finish`: whether devices may finish after the close; None if only the record can show it."""
+    """Judges all rounds.
+
+    `finish`: whether devices may finish after the close; None if only the record can show it.
+    """
     stopped = [cut for round in rounds.values() for cut in _stopped(round)]
     if finish:
-        yield from (("I7", cut, "cut by the close, but the scenario lets stragglers finish") for cut in stopped)
-    elif stopped or finish is False:
-        why = "the scenario says" if finish is False else f"line {stopped[-1].number} shows"
-        for round in rounds.values():
-            yield from _goes_on(round, f"{why} that stragglers stop")
-    if finish or (finish is None and not stopped and any(map(_late, rounds.values()))):
+        for cut in stopped:
+            yield "I7", cut, "cut by the close, but the scenario lets stragglers finish"
+        yield from _asked_before_it_is_over(rounds)
+    elif finish is False:
+        yield from _go_on(rounds, "the scenario says that stragglers stop")
+    elif stopped:
+        yield from _go_on(rounds, f"line {stopped[-1].number} shows that stragglers stop")
+    elif any(map(_late, rounds.values())):
         yield from _asked_before_it_is_over(rounds)
     yield from _ends_before_the_run(rounds)
 
 
-def _goes_on(round: Round, why: str) -> Iterator[Fault]:
-    """What a device did after the close that stopped it."""
-    for line in _late(round):
-        yield "I7", line, f"{line.event} after the close, but {why}"
-    for visit in round.visits.values() if round.close else ():
-        if visit.pending and not _after(round, visit):
-            start = visit.pending.start
-            yield "I5", start, f"{start.event} has neither end nor cut, though the round has closed"
+def _go_on(rounds: Mapping[int, Round], why: str) -> Iterator[Fault]:
+    """What devices did after the closes that stopped them."""
+    for round in rounds.values():
+        for line in _late(round):
+            yield "I7", line, f"{line.event} after the close, but {why}"
+        for visit in round.visits.values():
+            if round.close and visit.pending and not _after(round, visit):
+                start = visit.pending.start
+                said = f"{start.event} has neither end nor cut, though the round has closed"
+                yield "I5", start, said
 
 
 def _asked_before_it_is_over(rounds: Mapping[int, Round]) -> Iterator[Fault]:
@@ -59,21 +66,28 @@ def over(visit: Visit, by: Event) -> bool:
 
 def _ends_before_the_run(rounds: Mapping[int, Round]) -> Iterator[Fault]:
     """Who may finish is cut by the end of the run alone."""
-    last = max((line for round in rounds.values() for line in _of_server(round)), key=_number, default=None)
+    lines = chain.from_iterable(map(_of_server, rounds.values()))
+    last = max(lines, key=_number, default=None)
     for round in rounds.values():
-        for visit in round.visits.values():
-            cut = visit.cut("closed")
-            closed = cut and round.close and cut.number < round.close.number
-            if cut and last and cut.number < last.number and not closed:
-                yield "I7", cut, f"cut as the run ends, but it goes on with {last.event} in line {last.number}"
+        for cut in _cuts(round):
+            if last and cut.number < last.number and not _by_the_close(cut, round):
+                said = f"it goes on with {last.event} in line {last.number}"
+                yield "I7", cut, f"cut as the run ends, but {said}"
 
 
-def _stopped(round: Round) -> Iterator[Event]:
+def _stopped(round: Round) -> list[Event]:
     """Where the close has cut a device."""
-    for visit in round.visits.values():
-        cut = visit.cut("closed")
-        if cut and round.close and cut.number < round.close.number:
-            yield cut
+    return [cut for cut in _cuts(round) if _by_the_close(cut, round)]
+
+
+def _cuts(round: Round) -> list[Event]:
+    """Where a device was cut by the close or by the end of the run."""
+    cuts = [visit.cut("closed") for visit in round.visits.values()]
+    return [cut for cut in cuts if cut]
+
+
+def _by_the_close(cut: Event, round: Round) -> bool:
+    return round.close is not None and cut.number < round.close.number
 
 
 def _late(round: Round) -> list[Event]:
@@ -83,8 +97,9 @@ def _late(round: Round) -> list[Event]:
 
 def _after(round: Round, visit: Visit) -> list[Event]:
     """What it did last, and its comings and goings, if they are after the close."""
-    ends = [stop for away in visit.away if (stop := away.stop)]
-    lines = [*([visit.last] if visit.last else []), *(away.start for away in visit.away), *ends]
+    lines = list(chain.from_iterable(away.lines for away in visit.away))
+    if visit.last:
+        lines.append(visit.last)
     return [line for line in lines if round.close and line.number > round.close.number]
 
 
@@ -93,7 +108,7 @@ def _of_server(round: Round) -> Iterator[Event]:
     if round.close:
         yield round.close
     for stretch in round.server.values():
-        yield from (line for line in (stretch.start, stretch.stop) if line)
+        yield from stretch.lines
 
 
 def _number(line: Event) -> int:

@@ -41,6 +41,11 @@ class Stretch:
     stop: Event | None = None  # None: the record ends before it
 
     @property
+    def lines(self) -> list[Event]:
+        """The line that begins it, and the one that ends it if there is one."""
+        return [self.start, self.stop] if self.stop else [self.start]
+
+    @property
     def phase(self) -> str:
         return self.start.event.partition(".")[0]
 
@@ -138,15 +143,17 @@ class Visit:
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     def spent(self, opened: float, closed: float, counts: bool) -> Spent:
-        """Seconds from the opening to the close, or to its own last end: of its stretches, and of the gaps between."""
-        did = sorted((each for each in self.all(*PHASES) if each.stop), key=lambda each: each.start.number)
-        ends = [opened, *(each.end for each in did)]
-        gaps = [each.start.t - end for each, end in zip(did, ends, strict=False)]
-        gaps.append(max(closed, ends[-1]) - ends[-1])
-        computing = sum(each.seconds for each in did if each.phase == "compute")
-        busy = sum(each.seconds for each in did)
-        useful = busy - sum(each.seconds for each in self.vain) if counts else 0.0
-        return Spent(useful, busy - useful, sum(gaps), computing, busy - computing)
+        """Seconds from the opening to the close, or to its own last end if that is later."""
+        ended = [stretch for stretch in self.all(*PHASES) if stretch.stop]
+        ended.sort(key=lambda stretch: stretch.start.number)
+        idle, t = 0.0, opened
+        for stretch in ended:
+            idle, t = idle + (stretch.start.t - t), stretch.end
+        idle += max(closed, t) - t
+        busy = sum(stretch.seconds for stretch in ended)
+        computing = sum(stretch.seconds for stretch in ended if stretch.phase == "compute")
+        useful = busy - sum(stretch.seconds for stretch in self.vain) if counts else 0.0
+        return Spent(useful, busy - useful, idle, computing, busy - computing)
 
     @property
     def pending(self) -> Stretch | None:
@@ -172,6 +179,19 @@ class Visit:
         """The line that cut one of its stretches for good, for this reason."""
         stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was off when its request was due, or was cut for good by going off."""
+        never_began = "down" not in self.did and bool(self.away)
+        return never_began or self.cut("off") is not None
+
+    @property
+    def perhaps_lost(self) -> bool:
+        """Whether it went off between two things, or before its whole upload was read."""
+        if self.lost or self.suspended or not self.away or "down" not in self.did:
+            return False
+        return self.away[-1].start.number > self.did["down"].start.number
 
 
 @dataclass
@@ -211,16 +231,9 @@ class Round:
 def losses(round: Round) -> tuple[int, int]:
     """The least and the greatest number of devices that the server can have known to be lost at the close.
 
-    One is lost if it was off when its request was due, or was cut for good by going off.  One that went off between
-    two things, or before its whole upload was read, may be lost or not: the record cannot tell.
+    Who is perhaps lost may be lost or not: the record cannot tell.
     """
-    surely = maybe = 0
-    for name, visit in round.visits.items():
-        if name in round.counted or visit.refused:
-            continue
-        begun = visit.did["down"].start.number if "down" in visit.did else None
-        if visit.cut("off") or (begun is None and visit.away):
-            surely += 1
-        elif begun is not None and visit.away and visit.away[-1].start.number > begun and not visit.suspended:
-            maybe += 1
-    return surely, surely + maybe
+    known, counted = round.visits.items(), round.counted
+    others = [visit for name, visit in known if name not in counted and not visit.refused]
+    surely = sum(visit.lost for visit in others)
+    return surely, surely + sum(visit.perhaps_lost for visit in others)

@@ -37,19 +37,22 @@ def _placed(declared: Declared, name: str) -> Link:
 def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequence[Stretch]) -> Iterator[Fault]:
     connection: Connection | None = None
     silent = -math.inf  # since when it has neither sent nor received
+    times_are_known = declared.virtual and (declared.seed is not None or not link.varies)
     for stretch in stretches:
         start, left = stretch.start, stretch.announced - stretch.since
         if connection and device.presence.next_off(silent) < start.t:
             connection = None
         waking = device.profile.waking(start.t - silent)
         way: Direction = "down" if stretch.phase == "down" else "up"
-        passage = link.passage(way, left, start.t + waking, declared.server_link.latency, connection)
+        latency = declared.server_link.latency
+        passage = link.passage(way, left, start.t + waking, latency, connection)
         yield from _wire(stretch, left, passage.wire)
-        if declared.virtual and (declared.seed is not None or not link.varies):
-            yield from _setup(stretch, waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0))
+        if times_are_known:
+            yield from _setup(stretch, waking, passage)
             yield from _pace(declared, stretch, waking, passage)
         connection = passage.after(stretch.end) if stretch.whole else None
-        silent = stretch.end if stretch.end >= start.t + waking else silent
+        if stretch.end >= start.t + waking:
+            silent = stretch.end
 
 
 def _wire(stretch: Stretch, left: int, due: int) -> Iterator[Fault]:
@@ -58,7 +61,9 @@ def _wire(stretch: Stretch, left: int, due: int) -> Iterator[Fault]:
         yield "scenario", stretch.start, f"{said} bytes are on the wire; of {left} the link makes {due}"
 
 
-def _setup(stretch: Stretch, due: float) -> Iterator[Fault]:
+def _setup(stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
+    """Before bytes flow the radio wakes up, and round trips set up the connection."""
+    due = waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0)
     said = stretch.start.body.get("setup", 0.0)
     if abs(said - due) > CLOSE * due + slack(stretch.start.t):
         yield "scenario", stretch.start, f"the set-up takes {said} s; on this link it is {due}"

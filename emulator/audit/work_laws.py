@@ -27,20 +27,29 @@ def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Ite
 
 def _work(declared: Declared, round: Round) -> Iterator[Fault]:
     """What is computed is the declared work, at the machine's rate and with this round's jitter."""
-    number = round.open.round
     for name, visit in round.visits.items():
-        device, duty = declared.devices[name], declared.works.device(name, number)
-        did = visit.all("compute")
-        if did and duty is None and declared.works.kinds:  # of a version that wrote work.jsonl
-            yield "scenario", did[0].start, "work.jsonl does not say what was asked of the device"
-        elif duty and did:  # how that goes on: event_laws.py
-            yield from _priced(did[0], device, duty.pieces, _jitter(declared, device, duty.pieces, number))
+        if did := visit.all("compute"):  # how that goes on: event_laws.py
+            yield from _of_device(declared, name, round.open.round, did[0])
     for what, stretch in round.server.items():
-        pieces, phases = declared.works.server(what, number), stretch.start.body["phases"]
-        if phases and not pieces and declared.works.kinds:
-            yield "scenario", stretch.start, f"work.jsonl does not say what the server's {what} is"
-        elif pieces and phases:  # in a round with nothing to do work.jsonl has no line
-            yield from _priced(stretch, declared.server, pieces, {})
+        if stretch.start.body["phases"]:  # in a round with nothing to do work.jsonl has no line
+            yield from _of_server(declared, what, round.open.round, stretch)
+
+
+def _of_device(declared: Declared, name: str, round: int, did: Stretch) -> Iterator[Fault]:
+    device, duty = declared.devices[name], declared.works.device(name, round)
+    if duty:
+        factors = _jitter(declared, device, duty.pieces, round)
+        yield from _priced(did, device, duty.pieces, factors)
+    elif declared.works.kinds:  # of a version that wrote work.jsonl
+        yield "scenario", did.start, "work.jsonl does not say what was asked of the device"
+
+
+def _of_server(declared: Declared, what: str, round: int, did: Stretch) -> Iterator[Fault]:
+    pieces = declared.works.server(what, round)
+    if pieces:
+        yield from _priced(did, declared.server, pieces, {})
+    elif declared.works.kinds:
+        yield "scenario", did.start, f"work.jsonl does not say what the server's {what} is"
 
 
 def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[str, float] | None) -> Iterator[Fault]:

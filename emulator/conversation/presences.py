@@ -96,6 +96,6 @@ class Presences:
     def _awaited(self, play: Play) -> list[Call]:
         """Of an open round those who have not answered; after its close the stragglers, if there is nobody to ask."""
         if play.round.reason is None:
-            return [Call(name, play.round.number) for name, task in play.asks.items() if not task.ended]
+            return [Call(name, play.round.number) for name in play.running]
         stuck = len(self.stragglers) == len(self.fleet)
         return [Call(name, late.round.number) for name, late in self.stragglers.items()] if stuck else []

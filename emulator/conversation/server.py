@@ -7,7 +7,7 @@ then the model is evaluated, in no time.  Who counts is decided in rounds.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -128,15 +128,27 @@ class Server:
         while True:
             if self.always_on and not self.stragglers:
                 return self.names  # as it is: the cost of a round must not grow with the fleet
-            fleet, now = self.study.fleet, self.world.now()
-            drawn = np.random.default_rng(root).permutation(len(self.names)) if few else range(len(self.names))
-            idle = (name for name in map(self.names.__getitem__, drawn) if name not in self.stragglers)
-            on = (name for name in idle if self.always_on or fleet[name].presence.on(now))
-            if names := sorted(islice(on, few)):
+            now = self.world.now()
+            if names := self._online(now, root, few):
                 return names
-            idle = (name for name in self.names if name not in self.stragglers)
-            back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
-            await self._someone(back - now)
+            await self._someone(self._next_on(now) - now)
+
+    def _online(self, now: float, root: int, few: int | None) -> list[str]:
+        names = self._shuffled(root) if few else self.names
+        fleet = self.study.fleet
+        idle = (name for name in names if name not in self.stragglers)
+        online = (name for name in idle if self.always_on or fleet[name].presence.on(now))
+        return sorted(islice(online, few))
+
+    def _shuffled(self, root: int) -> Iterable[str]:
+        order = np.random.default_rng(root).permutation(len(self.names))
+        return (self.names[number] for number in order)
+
+    def _next_on(self, now: float) -> float:
+        """When the first of the idle devices is online; inf if none ever is."""
+        fleet = self.study.fleet
+        idle = (name for name in self.names if name not in self.stragglers)
+        return min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
 
     async def _someone(self, seconds: float) -> None:
         """Waits until a device comes back, or a straggler ends."""
@@ -212,10 +224,11 @@ class Server:
 
     async def _close(self, play: Play) -> float:
         """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
-        running = [name for name, task in play.asks.items() if not task.ended]
+        running = play.running
         if self.rules.finish_stragglers:
             self.stragglers.update(dict.fromkeys(running, play))
-        await self._end_all([task for name, task in play.watches.items() if name not in self.stragglers])
+        watches = [task for name, task in play.watches.items() if name not in self.stragglers]
+        await self._end_all(watches)
         if not self.rules.finish_stragglers:
             await self._end_all([play.asks[name] for name in running])
         play.round.vanished({name for name in running if self.presences.gone(play, name)})

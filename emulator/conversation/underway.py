@@ -38,5 +38,10 @@ class Play:
     away: set[str] = field(default_factory=set)  # of those asked: offline now
 
     @property
+    def running(self) -> list[str]:
+        """The devices that were asked and have not ended."""
+        return [name for name, task in self.asks.items() if not task.ended]
+
+    @property
     def settled(self) -> bool:
         return all(task.ended for task in self.asks.values())

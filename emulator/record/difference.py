@@ -115,15 +115,20 @@ def changes(a: Path, b: Path) -> tuple[Change, ...]:
 def unlike(a: Any, b: Any, key: str = "") -> Iterator[Change]:
     """The values of two objects, at any depth, that are not equal; `key` is what they are called."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        for name in [*a, *(name for name in b if name not in a)]:
-            yield from unlike(a.get(name, ABSENT), b.get(name, ABSENT), f"{key}.{name}" if key else str(name))
+        yield from _unlike_by_key(a, b, key)
     elif _has_parts(a) and _has_parts(b):
         ours, theirs = _parts(a), _parts(b)
-        yield from unlike(ours, theirs, key)
+        yield from _unlike_by_key(ours, theirs, key)
         if ours.keys() == theirs.keys() and [*ours] != [*theirs]:
             yield Change(f"{key} (order)", [*ours], [*theirs])
     elif a != b or type(a) is not type(b):
         yield Change(key, a, b)
+
+
+def _unlike_by_key(a: Mapping[Any, Any], b: Mapping[Any, Any], key: str) -> Iterator[Change]:
+    for name in {**a, **b}:
+        inner = f"{key}.{name}" if key else str(name)
+        yield from unlike(a.get(name, ABSENT), b.get(name, ABSENT), inner)
 
 
 def _has_parts(value: Any) -> bool:
@@ -169,16 +174,22 @@ def _time(line: Mapping[str, Any]) -> float | None:
 
 
 def _line(line: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str:
-    """`down.start pi-4-0 round 3, bytes.weights = 80`: what it is about, and then what the other has otherwise."""
+    """`down.start pi-4-0 round 3, bytes.weights = 80`: what it is about, and where it differs."""
     if line is None:
         return "the end"
-    about = " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in WHERE if key in line)
     if other is None or any(line.get(key) != other.get(key) for key in WHERE):
         time = _time(line)
-        return about if time is None else f"{about}, at {time:.9g} s"
+        return _about(line) if time is None else f"{_about(line)}, at {time:.9g} s"
     differ = list(unlike(line, other))
-    said = [about, *(f"{change.key} = {_short(change.a)}" for change in differ[:MANY])]
-    return ", ".join(said) + (f" and {len(differ) - MANY} more" if len(differ) > MANY else "")
+    values = [f"{change.key} = {_short(change.a)}" for change in differ[:MANY]]
+    more = f" and {len(differ) - MANY} more" if len(differ) > MANY else ""
+    return ", ".join([_about(line), *values]) + more
+
+
+def _about(line: Mapping[str, Any]) -> str:
+    """`down.start pi-4-0 round 3`"""
+    there = [key for key in WHERE if key in line]
+    return " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in there)
 
 
 def _models(a: Path, b: Path) -> str:

@@ -34,15 +34,25 @@ def twin(out: Path, digest: str) -> Path | None:
     Never raises: what cannot be read has no digest.  Age is that of summary.json; while `out` has none, all others
     are older.
     """
+    ours = _written(out)
+    older = []
+    for folder in _beside(out):
+        age = _written(folder)
+        if age is not None and (ours is None or age <= ours):
+            older.append((age, folder))
+    for _, folder in sorted(older, reverse=True):
+        if _says(folder) == digest:
+            return folder
+    return None
+
+
+def _beside(out: Path) -> list[Path]:
+    """The other folders in the same one; none if that cannot be read."""
     parent = out.parent if out.name not in ("", "..") else out.resolve().parent
     try:
-        beside = sorted(parent.iterdir())
+        return [folder for folder in parent.iterdir() if not _same(folder, out)]
     except OSError:
-        return None
-    ours = _written(out)
-    ages = {folder: _written(folder) for folder in beside if not _same(folder, out)}
-    older = [(age, folder) for folder, age in ages.items() if age is not None and (ours is None or age <= ours)]
-    return next((folder for _, folder in sorted(older, reverse=True) if _says(folder) == digest), None)
+        return []
 
 
 def _written(folder: Path) -> int | None:

@@ -163,7 +163,7 @@ class Trip:
     def by_kind(self, way: str) -> Counter[str]:
         """Bytes by kind of messages that arrived; bytes of transfers that were cut are of no kind."""
         found: Counter[str] = Counter()
-        pieces = [transfer for direction, transfer in self.transfers() if direction == way]
+        pieces = self._pieces(way)
         arrived = bool(pieces) and pieces[-1].whole
         if arrived:
             found.update(pieces[-1].sizes)
@@ -176,8 +176,11 @@ class Trip:
 
     def seconds_by_kind(self, way: str) -> dict[str, float]:
         """The seconds of transfers after their set-ups."""
-        pieces = [transfer for direction, transfer in self.transfers() if direction == way]
-        return _sum_of(piece.seconds_by_kind() for piece in pieces)
+        return _sum_of(piece.seconds_by_kind() for piece in self._pieces(way))
+
+    def _pieces(self, way: str) -> list[Transfer]:
+        """The transfers of one direction: a message, or its parts if absences have cut it."""
+        return [transfer for direction, transfer in self.transfers() if direction == way]
 
     def compute_by_phase(self) -> dict[str, float]:
         """Seconds of computing, by phase."""
