@@ -95,6 +95,7 @@ EVENTS: dict[str, Keys] = {
     "refused": {"device": TEXT, "kind": _one_of("device", "examples", "form", "values"), "why": TEXT},
 }
 MAY_HAVE: dict[str, Keys] = {
+    "open": {"idle": TEXT},
     "compute.start": {"jitter": _each(RATE), "throttled": RATE},
     "compute.cut": {"then": _one_of("pause", "restart"), "done": AMOUNT},
     **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},

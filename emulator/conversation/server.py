@@ -85,7 +85,7 @@ class Server:
         failures = number = 0
         while going_on and number < self.rules.max:
             await self._next_cycle(number)
-            play = await self._play(number, await self._cohort(number))
+            play = await self._play(number)
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
             self.counted.update(dict.fromkeys(play.replies, number) if not play.round.failed else {})
@@ -112,12 +112,13 @@ class Server:
             f"(the last: {len(last.late())} late, {len(last.lost)} lost, {len(last.refused)} refused); {advice}"
         )
 
-    async def _cohort(self, number: int) -> Sequence[str]:
+    async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
+        """The devices that this round asks, and those among which it chose."""
         # The label is left out: all algorithms of a seed ask the same devices.
         root = seed(self.run.seed, "cohort", number)
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
-        return self.algorithm.cohort(number, names, self.rules.ask, root)
+        return self.algorithm.cohort(number, names, self.rules.ask, root), names
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are online and idle, sorted; waits while there are none.
@@ -172,9 +173,10 @@ class Server:
         signals = self.world.signal(), self.world.signal()
         return Play(round, self.time, *signals, self.state, self.counted, stamp=self.time)
 
-    async def _play(self, number: int, cohort: Sequence[str]) -> Play:
+    async def _play(self, number: int) -> Play:
+        cohort, idle = await self._cohort(number)
         play = self._play_of(number, cohort)
-        play.opened = self.record.open(number, cohort, payload.digest(self.state.weights))
+        play.opened = self.record.open(number, cohort, payload.digest(self.state.weights), idle)
         self.presences.follow(play)
         opening = await self._request(play)
         play.shapes = self.judge.shapes(number)

@@ -23,14 +23,16 @@ class Opened:
     round: int
     asked: Sequence[str]
     model: str
+    idle: str | None = None  # digest of the names among which an algorithm chose by a rule of its own
 
     @classmethod
     def of(cls, line: Line) -> Opened:
-        return cls(line["t"], line["round"], line["asked"], line["model"])
+        return cls(line["t"], line["round"], line["asked"], line["model"], line.get("idle"))
 
     @property
     def plain(self) -> Line:
-        return {"t": self.t, "event": "open", "round": self.round, "asked": self.asked, "model": self.model}
+        line = {"t": self.t, "event": "open", "round": self.round, "asked": self.asked, "model": self.model}
+        return line if self.idle is None else {**line, "idle": self.idle}
 
 
 @dataclass(frozen=True, slots=True)

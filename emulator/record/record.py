@@ -2,7 +2,7 @@
 
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
-    open   {asked, model}              close   {reason: all|first|deadline|too_few, counted}
+    open   {asked, model, idle}        close   {reason: all|first|deadline|too_few, counted}
     down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
                .end {device}   .cut {device, bytes, why: off|closed, then: resume|restart}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
@@ -17,11 +17,13 @@ flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A 
 follows, of the rest or of everything; where it is the rest of a message, `from` is its first byte.
 `done` is the share of the work that was done before it was cut, where heat makes it differ from the share of seconds.
 `overrun`, in seconds, is written over sockets only, where real training may take longer than is charged.
-`model` and `update` are prefixes of the SHA-256 of the encoded tensors.
+`model` and `update` are prefixes of the SHA-256 of the encoded tensors.  `idle` is that of the names of the devices
+that are online and idle; it is written where an algorithm has a rule of its own for whom it asks among them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +51,7 @@ from emulator.record.events import (
     Way,
     WentOff,
 )
-from emulator.record.run import RUN, Facts, Run, text_of
+from emulator.record.run import RUN, Cohort, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import named
@@ -77,9 +79,11 @@ class Record:
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
+        self.cohort: Cohort = "drawn"
 
     def about(self, run: Run, facts: Facts) -> None:
         """Writes run.json: which run this is, and what a replay must know about its algorithm."""
+        self.cohort = facts.cohort
         try:
             if self.folder:
                 replace_file(self.folder / RUN, text_of(run, facts))
@@ -98,9 +102,11 @@ class Record:
         finally:
             self.standing = before
 
-    def open(self, round: int, asked: Sequence[str], model: str) -> float:
+    def open(self, round: int, asked: Sequence[str], model: str, idle: Sequence[str] = ()) -> float:
+        """A round opens.  `idle`: the devices that it could have asked."""
         self.trips.update({Call(device, round): Trip() for device in asked})
-        return self._write(Opened(self.now(), round, list(asked), model))
+        among = digest_of(idle) if self.cohort == "own" else None
+        return self._write(Opened(self.now(), round, list(asked), model, among))
 
     def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
         return self._write(Closed(self.now(), round, reason, list(counted)))
@@ -226,6 +232,11 @@ class Record:
         except OSError as error:
             error.filename = file.name
             self.unwritten = self.unwritten or error
+
+
+def digest_of(names: Sequence[str]) -> str:
+    """The first 16 hex digits of the SHA-256 of names, one a line."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _opened(folder: Path | None, name: str) -> TextIO | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 RUN = "run.json"
+Cohort = Literal["drawn", "own"]  # whom a round asks: as algorithms/cohort.py draws, or by a rule of its own
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Facts:
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool
-    cohort: Literal["drawn", "own"]  # whom a round asks: as algorithms/cohort.py draws, or by a rule of its own
+    cohort: Cohort
 
 
 def text_of(run: Run, facts: Facts) -> str:
@@ -76,4 +77,4 @@ def _read(folder: Path) -> tuple[Run, Facts] | None:
 def _typed(run: Run, facts: Facts) -> bool:
     flags = facts.keeps_uncounted, facts.any_cohort_will_do
     names = isinstance(run.label, str) and type(run.seed) is int
-    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in ("drawn", "own")
+    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(Cohort)

@@ -12,7 +12,7 @@ from algorithms.algorithm import Training
 from algorithms.cohort import draw
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.record.run import Facts
+from emulator.replay.script import Script
 from emulator.study.study import Study
 from network.links.link import Link
 from network.sharing.flow import Topology
@@ -40,33 +40,35 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """What a replay asks of an algorithm whose cohorts are drawn: how it trains, and whom it asks."""
+class Recorded:
+    """An algorithm, as far as a replay asks it anything: by what the record says of it."""
 
+    script: Script
     training: Training
-    keeps_uncounted: bool
-    any_cohort_will_do: bool
 
-    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:  # noqa: ARG002
-        """As it was drawn in the run."""
-        return draw(names, count, seed)
+    @property
+    def any_cohort_will_do(self) -> bool:
+        """As in the run."""
+        return self.script.facts.any_cohort_will_do
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        """As it was drawn in the run, or as a rule of its own chose: the same, as long as the same `names` are idle."""
+        if self.script.facts.cohort == "drawn":
+            return draw(names, count, seed)
+        return self.script.rounds[round].asked
 
 
-def drawing(facts: Facts, scenario: Scenario) -> Drawing:
-    """The algorithm of a run, by what the record says of it."""
-    training = Training(per_cycle=scenario.rounds.per_cycle)
-    return Drawing(training, facts.keeps_uncounted, facts.any_cohort_will_do)
-
-
-def bare(scenario: Scenario, algorithms: Mapping[str, Any], setting: Setting, cycles: int) -> Study:
-    """A replay's study, whose data are a single example; `algorithms` by label, `cycles` above 1 where data drift."""
+def bare(scenario: Scenario, script: Script, setting: Setting) -> Study:
+    """The study of a run's replay, whose data are a single example."""
+    algorithm: Any = Recorded(script, Training(per_cycle=scenario.rounds.per_cycle))
+    cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
     time = np.zeros(1, np.int64) if cycles > 1 else None  # the slice of that example
     return Study(
         model=scenario.model,
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={},
-        algorithms=algorithms,
+        algorithms={script.label: algorithm},
         asked=scenario.rounds.ask or scenario.needed,
         fleet=setting.fleet,
         links=setting.links,

@@ -2,17 +2,18 @@
 
 Sizes, work, digests and accuracies come from the record; clock, links, presence and the rules of a round are the
 engine's own.  A replay is exact as long as every decision comes out as it did: who is asked, who counts, and, where
-devices keep what they trained, who trained.  On the record's own scenario it is the record, byte for byte.
+devices keep what they trained, who trained.  If the algorithm has a rule of its own for whom it asks, that is not
+called: its answer is the recorded one as long as the same devices are online and idle.  On the record's own scenario a
+replay is the record, byte for byte.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ from emulator.play.metrics import NAMES, Schedule
 from emulator.play.rows import Diary
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
-from emulator.record.record import Record
+from emulator.record.record import Record, digest_of
 from emulator.record.seal import seal_run
-from emulator.replay.bare import Setting, bare, drawing
+from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
@@ -45,6 +46,7 @@ from scenarios.schema.scenario import Scenario
 ASKED = ("is {} asked", "are {} asked")
 COUNTED = ("{} counts", "{} count")
 TRAINED = ("{} ends its training", "{} end their training")
+OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
 LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
 NO_STATE = State(b"", b"")
 KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}  # the same each time
@@ -85,19 +87,6 @@ class Replayer:
         self.own = Setting.of(scenario)
         self.conduct = Conduct.of(scenario)
 
-    @cached_property
-    def algorithms(self) -> Mapping[str, Any]:
-        """The scenario's, by label, for records of runs whose algorithm has a rule of its own whom it asks."""
-        from emulator.study.build import algorithms_of  # which imports torch
-
-        return algorithms_of(self.scenario)
-
-    def _algorithm(self, script: Script) -> Any:
-        """What answers for the run's algorithm: the record, if that will do."""
-        if script.facts and script.facts.cohort == "drawn":
-            return drawing(script.facts, self.scenario)
-        return self.algorithms[script.label]
-
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """One run in one setting; its timeline and rounds go to `folder`.
 
@@ -108,16 +97,14 @@ class Replayer:
         return asyncio.run(self._replay(script, setting, folder, anyway))
 
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
-        algorithm = self._algorithm(script)
-        study = bare(self.scenario, {script.label: algorithm}, setting, cycles=2 if script.cycles else 1)
+        study = bare(self.scenario, script, setting)
         rules = replace(self.conduct.rules, max=len(script.rounds))
         conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None)
         prices = Prices(study, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
-        check = Check(script, algorithm.keeps_uncounted, anyway)
+        check = Check(script, anyway)
         record = ReplayRecord(folder, world.now, script, check)
-        if script.facts:
-            record.about(script.run, script.facts)
+        record.about(script.run, script.facts)
         stage = Stage(world, study, outcome.run, conduct, record, prices)
         line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
         server = Server(world, study, outcome.run, rules, record, prices, line, RecordedJudge(script))
@@ -154,8 +141,8 @@ class Replayer:
 class Check:
     """Compares what is decided with what was."""
 
-    def __init__(self, script: Script, keeps: bool, anyway: bool) -> None:
-        self.script, self.keeps, self.anyway = script, keeps, anyway
+    def __init__(self, script: Script, anyway: bool) -> None:
+        self.script, self.anyway = script, anyway
         self.parting: Parting | None = None
         self.number = 0  # of the round under way
         self.steps: list[int] = []  # by round: how many up to and with it had enough replies, so that the model moved
@@ -168,10 +155,17 @@ class Check:
         if not self.anyway:
             raise Stopped(why)
 
-    def asked(self, number: int, names: Sequence[str]) -> None:
-        self.number, said = number, self.script.rounds[number].asked
-        if tuple(names) != said:
-            self.part(number, f"{_moved(names, said, ASKED)}, because other devices are online and idle")
+    def asked(self, number: int, names: Sequence[str], idle: Sequence[str]) -> None:
+        """Looks at whom a round asks of those that are online and idle.
+
+        Raises Unsaid if others are than in the record, and the algorithm chooses among them by a rule of its own.
+        """
+        self.number, written = number, self.script.rounds[number]
+        if self.script.facts.cohort == "own" and digest_of(idle) != written.idle:
+            self.part(number, OTHERS)
+            raise Unsaid("whom it asks of other devices than those that were online and idle")
+        if tuple(names) != written.asked:
+            self.part(number, f"{_moved(names, written.asked, ASKED)}, because other devices are online and idle")
 
     @property
     def model(self) -> int:
@@ -199,7 +193,7 @@ class Check:
     def _ended(self, number: int) -> None:
         parts = self.script.rounds[number].parts
         said = {name for name, part in parts.items() if part.update is not None}
-        if self.keeps and self.trained[number] != said:
+        if self.script.facts.keeps_uncounted and self.trained[number] != said:
             self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
 
     def _like(self, number: int) -> Written | None:
@@ -251,9 +245,9 @@ class ReplayRecord(Record):
         super().__init__(folder, now)
         self.script, self.check = script, check
 
-    def open(self, round: int, asked: Sequence[str], model: str) -> float:
-        self.check.asked(round, asked)
-        return super().open(round, asked, self._digest(self.check.model) or model)
+    def open(self, round: int, asked: Sequence[str], model: str, idle: Sequence[str] = ()) -> float:
+        self.check.asked(round, asked, idle)
+        return super().open(round, asked, self._digest(self.check.model) or model, idle)
 
     def server_end(self, round: int, what: str, model: str) -> float:
         return super().server_end(round, what, self._digest(self.check.model + (what == "combine")) or model)

@@ -22,7 +22,7 @@ from emulator.record.events import (
     event_of,
 )
 from emulator.record.record import Line, read_lines
-from emulator.record.run import Facts, Run, read_facts, read_run
+from emulator.record.run import RUN, Facts, Run, read_facts, read_run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces, Works
 
@@ -61,6 +61,7 @@ class Written:
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
     parts: dict[str, Part] = field(default_factory=dict)  # by device
     row: Line = field(default_factory=dict)  # of rounds.jsonl
+    idle: str | None = None  # see emulator.record.events.Opened
 
     @property
     def failed(self) -> bool:
@@ -79,10 +80,10 @@ class Script:
     """All whole rounds of a run."""
 
     run: Run
+    facts: Facts  # what the run says of its algorithm
     rounds: Sequence[Written]
     tells_starts: bool = True  # whether its work says how many operators it starts
     examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
-    facts: Facts | None = None  # what the run says of its algorithm
 
     @property
     def label(self) -> str:
@@ -146,8 +147,12 @@ def read_script(folder: Path) -> Script:
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
+    if facts is None:
+        raise ValueError(f"{folder} has no {RUN}, which says what a replay must know of the algorithm; play it again")
+    if facts.cohort == "own" and any(written.idle is None for written in rounds):
+        raise ValueError(f"{folder} does not say which devices were idle as each round opened; play it again")
     examples = _examples(folder.resolve().parent, run.seed)
-    return Script(run, rounds[: len(rows)], works.tells_starts, examples, facts)
+    return Script(run, facts, rounds[: len(rows)], works.tells_starts, examples)
 
 
 def _examples(out: Path, seed: int) -> dict[str, int]:
@@ -184,7 +189,8 @@ class _Reader:
             if event.round != len(self.rounds):
                 raise ValueError("rounds follow one another")
             asked = tuple(event.asked)
-            self.rounds.append(Written(event.round, asked, event.model, parts={name: Part() for name in asked}))
+            parts = {name: Part() for name in asked}
+            self.rounds.append(Written(event.round, asked, event.model, parts=parts, idle=event.idle))
             return
         written = self.rounds[event.round]
         match event:

@@ -24,7 +24,10 @@ def study_of(scenario: Scenario) -> Study:
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
-    algorithms, encodings = algorithms_of(scenario), {}
+    algorithms: dict[str, Any] = {
+        entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms
+    }
+    encodings: dict[str, Encoding] = {}
     for entry in scenario.algorithms:
         try:
             encodings[entry.name] = plugins.encoding(entry, algorithms[entry.name])
@@ -47,12 +50,8 @@ def study_of(scenario: Scenario) -> Study:
     )
 
 
-def algorithms_of(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's algorithms, guarded, by label.  One that cannot be made fails when it is asked for something."""
-    return {entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms}
-
-
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
+    """One that cannot be made fails when it is asked for something."""
     try:
         with Guarded(entry.name, plugins.kind(entry.key)).blamed("making it"):
             return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)

@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from emulator.record.record import FILES, read_lines
-from emulator.record.run import RUN, Run
+from emulator.record.run import RUN, Facts, Run
 from emulator.record.seal import seal_results
 from emulator.record.tally import Bill
+from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, Uplink, links_from, onto
-from emulator.replay.replayer import Replayer
+from emulator.replay.findings import time_of, time_to
+from emulator.replay.replayer import OTHERS, Replayer
 from emulator.replay.script import Part, Script, Served, Written, read_script
 from scenarios.load import build, dump
 from tests.conftest import SMALL, audit_run, merged
 from tests.golden.scenarios import AWAY, FLEET, GOLDEN, LINK
+from tests.runs.in_turn import IN_TURN
 from tests.runs.own_pass import own_pass
 
 pytestmark = pytest.mark.slow
@@ -56,6 +59,11 @@ OWN: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "drift": ("fedavg", DRIFT),
     "drift-retrained": ({"continual": {"variant": "alg1", "personal": "*"}}, DRIFT),  # every device, in some rounds
+    "drift-away": (
+        {"continual": {"variant": "alg0"}},
+        {**DRIFT, "fleet": AWAY, "rounds": {**DRIFT["rounds"], "stragglers": "finish"}},
+    ),
+    "in-turn": (IN_TURN, {"fleet": AWAY, "rounds": {"max": 4, "fraction": 0.5}}),
     "small-memory": (
         "fedavg",
         {"fleet": [FLEET[0], {**FLEET[1], "memory_mb": 0.01}], "rounds": {"max": 2}},
@@ -105,15 +113,23 @@ def test_a_replay_of_its_own_scenario_is_the_run_byte_for_byte(ran, tmp_path, na
     assert (replayed.parting, replayed.assumed, replayed.failure) == (None, 0, None)
 
 
-def test_a_record_of_an_older_version_is_replayed_by_the_name_of_its_folder(ran, tmp_path):
+def test_a_record_of_an_older_version_that_says_nothing_of_its_algorithm_is_not_replayed(ran, tmp_path):
     run = ran(*OWN["fedcl-keeps"])
     old = run._replace(folder=tmp_path / "old" / run.folder.name)
     copytree(run.folder, old.folder)
     (old.folder / RUN).unlink()
-    replayed, folder = again(old, tmp_path)
-    assert_same(folder, run.folder)
-    assert replayed.parting is None
-    assert not (folder / RUN).exists()  # nobody has said what it would hold
+    with pytest.raises(ValueError, match="has no run.json, which says .* play it again"):
+        read_script(old.folder)
+
+
+def test_nor_is_one_that_does_not_say_among_whom_an_own_rule_chose(ran, tmp_path):
+    run = ran(*OWN["in-turn"])
+    old = tmp_path / run.folder.name
+    copytree(run.folder, old)
+    lines = [{key: value for key, value in line.items() if key != "idle"} for line in read_lines(old / "events.jsonl")]
+    (old / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match="does not say which devices were idle as each round opened; play it again"):
+        read_script(old)
 
 
 SLOW_LINK = {"up_mbit_s": 0.5, "down_mbit_s": 3, "latency_ms": 70}
@@ -218,6 +234,50 @@ def test_a_roll_call_that_finds_others_ends_it(ran, tmp_path):
     other = build(merged(SMALL, {"fleet": [FLEET[0], {**FLEET[1], "presence": {"off": [[0.0, 1e6]]}}]}))
     replayed, _ = again(run, tmp_path, other=other)
     assert replayed.parting.why == ("pi-4-0 and pi-4-1 are no longer asked, because other devices are online and idle")
+
+
+def opened(folder: Path) -> list[Any]:
+    return [line for line in read_lines(folder / "events.jsonl") if line["event"] == "open"]
+
+
+def before(folder: Path, t: float) -> list[Any]:
+    """The timeline up to this second."""
+    return [line for line in read_lines(folder / "events.jsonl") if line["t"] < t]
+
+
+OWN_RULES = [
+    ({"continual": {"variant": "alg1", "personal": "*"}}, DRIFT),
+    (IN_TURN, {"rounds": {"max": 4, "fraction": 0.5}}),
+]
+OWN_NAMES = ["continual", "in-turn"]
+
+
+@pytest.mark.parametrize(("algorithm", "changes"), OWN_RULES, ids=OWN_NAMES)
+def test_a_rule_of_its_own_asks_on_other_links_whom_it_asks_in_a_run_there(ran, tmp_path, algorithm, changes):
+    slow = [{**group, "link": SLOW_LINK} for group in FLEET]
+    run, other = (ran(algorithm, {**changes, "fleet": fleet}) for fleet in (FLEET, slow))
+    replayed, folder = again(run, tmp_path, Condition("slow", down=3e6 / 8, up=0.5e6 / 8, latency=0.07))
+    assert replayed.parting is None
+    assert_same(folder, other.folder)
+
+
+@pytest.mark.parametrize(("algorithm", "changes"), OWN_RULES, ids=OWN_NAMES)
+def test_among_other_devices_it_is_not_known_whom_a_rule_of_its_own_asks(ran, tmp_path, algorithm, changes):
+    """Devices that round 0 does not ask go offline as it ends: up to there the replay is the run on that fleet."""
+    run = ran(algorithm, {**changes, "fleet": FLEET})
+    first, second = opened(run.folder)[:2]
+    off = {"presence": {"off": [[second["t"] - 1e-6, 1e6]]}}
+    fleet = [group if f"{group['profile']}-0" in first["asked"] else {**group, **off} for group in FLEET]
+    other = ran(algorithm, {**changes, "fleet": fleet})
+    assert opened(other.folder)[1]["asked"] != second["asked"]
+    for anyway in (False, True):
+        replayed, folder = again(run, tmp_path / str(anyway), other=other.scenario, anyway=anyway)
+        assert (replayed.parting.round, replayed.parting.why) == (1, OTHERS)
+        assert (replayed.failure is None) != anyway
+        assert before(folder, second["t"]) == before(other.folder, second["t"])
+        assert len(replayed.rows) == 1
+        assert time_of(replayed, 4) is None
+        assert time_to(replayed, Target("accuracy", 1.0), 4) is None
 
 
 def test_a_device_that_keeps_what_it_trained_must_have_trained_in_both(ran, tmp_path):
@@ -351,7 +411,8 @@ def test_a_hundred_rounds_of_ten_devices_are_replayed_in_about_a_second(tmp_path
     parts = {name: Part(sizes, bill, "", sizes) for name in replayer.own.fleet}
     row = {"numbers": {}}
     rounds = [Written(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)]
-    script = Script(Run("fedavg", 1), [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
+    facts = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
+    script = Script(Run("fedavg", 1), facts, [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
     began = process_time()
     replayed = replayer.replay(script, replayer.own, anyway=True)
     assert [row["counted"] for row in replayed.rows] == [10] * 100

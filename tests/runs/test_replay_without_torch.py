@@ -13,13 +13,23 @@ import pytest
 
 from emulator.commands.play import Settings, play_scenario
 from emulator.record.run import RUN
-from scenarios.load import load
-from tests.conftest import Done
+from scenarios.load import build, load
+from tests.conftest import SMALL, Done, merged
+from tests.runs.in_turn import IN_TURN
 
 pytestmark = pytest.mark.slow
 
 TAUGHT = ["fedavg", {"fedcl": {"interval": 1}}, {"fedcurv": {}}]
 RUNS = ("fedavg-s1", "fedcl-s1", "fedcurv-s1")
+CONTINUAL = [
+    {"algorithm": "continual", "name": variant, "options": {"variant": variant, "personal": "*.bias"}}
+    for variant in ("baseline", "alg0", "alg1", "alg2")
+]
+DRIFT: dict[str, Any] = {
+    "data": {"set": "babble", "split": {"kind": "natural"}, "validation": 0},
+    "model": "lstm-tiny",
+    "rounds": {"max": 4, "per_cycle": 2, "fraction": 0.5},
+}
 MAP = ("--uplink", "1..4Mbit/s", "--points", "2", "--target", "all rounds")
 
 
@@ -29,6 +39,15 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out: Path = tmp_path_factory.mktemp("quickstart") / "out"
     changes = [f"algorithms={json.dumps(TAUGHT)}", "rounds.max=2", "seeds=[1]"]
     assert play_scenario(load("quickstart", changes), Settings(workers=0, out=out, quiet=True)) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of algorithms that have a rule of their own for whom a round asks."""
+    out: Path = tmp_path_factory.mktemp("chosen") / "out"
+    scenario = build(merged(SMALL, {**DRIFT, "algorithms": [*CONTINUAL, IN_TURN], "seeds": [1]}))
+    assert play_scenario(scenario, Settings(workers=0, out=out, quiet=True)) == 0
     return out
 
 
@@ -62,6 +81,31 @@ def test_a_replay_needs_no_torch_and_is_the_run_byte_for_byte(
     for run in RUNS:
         for name in (RUN, "events.jsonl", "rounds.jsonl", "work.jsonl"):
             assert (tmp_path / "again" / run / name).read_bytes() == (record / run / name).read_bytes(), (run, name)
+
+
+def test_nor_does_one_need_the_algorithm_that_chose_whom_it_asked(
+    chosen: Path, without_torch: Any, tmp_path: Path
+) -> None:
+    done = without_torch("replay", chosen, "--workers", 0, "--out", tmp_path / "again")
+    assert done.returncode == 0, done.stderr
+    runs = sorted(folder.name for folder in chosen.glob("*-s1"))
+    assert runs == ["alg0-s1", "alg1-s1", "alg2-s1", "baseline-s1", "in-turn-s1"]
+    for run in runs:
+        for name in (RUN, "events.jsonl", "rounds.jsonl", "work.jsonl"):
+            assert (tmp_path / "again" / run / name).read_bytes() == (chosen / run / name).read_bytes(), (run, name)
+    done = without_torch("map", chosen, *MAP, "--workers", 2, "--out", tmp_path / "map")
+    assert done.returncode == 0, done.stderr
+
+
+def test_among_other_devices_what_it_does_is_not_known(chosen: Path, without_torch: Any, tmp_path: Path) -> None:
+    """One device is away from the start: so the replay of the first run that is not drawn ends in round 0."""
+    away = [SMALL["fleet"][0], {**SMALL["fleet"][1], "presence": {"off": [[0, 1e6]]}}]
+    (tmp_path / "away.yaml").write_text(json.dumps(merged(SMALL, {**DRIFT, "fleet": away})))
+    for more in ((), ("--anyway",)):
+        done = without_torch("replay", chosen, "--fleet", tmp_path / "away.yaml", *more, "--workers", 0)
+        assert done.returncode == 0, done.stderr
+        assert "in-turn-s1 is not exact from round 0 on: other devices are online and idle" in done.stdout
+        assert "not known" in done.stdout
 
 
 def test_nor_does_a_replay_on_another_fleet(record: Path, without_torch: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from devices.device import Device, Profile
 from devices.jitter import factor
 from emulator.record.events import Refused
-from emulator.record.run import Run
+from emulator.record.run import Facts, Run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from emulator.replay.prices import Prices, Unsaid
@@ -23,6 +23,7 @@ WAS = Profile("was", 100.0, 1e9, 0.0, 1000, "")
 NOW = Profile("now", 50.0, 1e9, 0.0, 1000, "")  # half as fast
 TRAIN = (Piece.of("train", 600.0, 3),)
 DUTY = Duty(TRAIN, 9, 500)
+FACTS = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 
 
 def fleet(profile: Profile) -> Any:
@@ -47,7 +48,7 @@ TOO_LARGE = Refused(0.0, 0, "b", "device", "x needs more")
 
 def prices(*rounds: Written, was: Profile = WAS, now: Profile = WAS) -> Prices:
     own = fleet(was)
-    return Prices(own if was == now else fleet(now), Script(Run("x", 1), rounds), own)
+    return Prices(own if was == now else fleet(now), Script(Run("x", 1), FACTS, rounds), own)
 
 
 def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
@@ -59,7 +60,7 @@ def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
 @pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
 def test_a_record_that_counts_no_operators_has_no_price_where_they_cost_something(what: str) -> None:
     made, costly = prices(combined(0, 1, a=trained()), now=NOW), replace(NOW, **{what: 0.1})
-    older = Script(Run("x", 1), made.script.rounds, tells_starts=False)
+    older = Script(Run("x", 1), FACTS, made.script.rounds, tells_starts=False)
     assert Prices(fleet(NOW), older, fleet(WAS)).device("a", 0, (), ()).seconds == {"train": 12.0}
     for ask in (lambda of: of.device("a", 0, (), ()), lambda of: of.combine(0, 1)):
         with pytest.raises(Unsaid, match="how many operators (a|server) starts"):
@@ -102,7 +103,8 @@ def test_what_a_device_never_did_nobody_knows() -> None:
 def test_a_device_that_never_took_part_computes_what_the_one_with_most_nearly_its_examples_does() -> None:
     """c holds 19 examples: nearer to b's 20 than to a's 9."""
     longer = Duty((Piece.of("train", 1300.0, 7),), 20, 500)
-    script = Script(Run("x", 1), [combined(0, 1, a=trained(), b=trained(longer))], examples={"a": 9, "b": 20, "c": 19})
+    rounds = [combined(0, 1, a=trained(), b=trained(longer))]
+    script = Script(Run("x", 1), FACTS, rounds, examples={"a": 9, "b": 20, "c": 19})
     machines = {name: Device(name, WAS) for name in "abc"}
     own: Any = SimpleNamespace(fleet=machines, server=Device("server", WAS))
     made = Prices(own, script, own)

@@ -7,7 +7,7 @@ import pytest
 from algorithms.step import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import ranked
-from emulator.record.run import Run
+from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
@@ -21,6 +21,7 @@ from network.links.trace import Trace
 from network.sharing.flow import Shared
 
 GOAL = Target("accuracy", 0.5)
+FACTS = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 
 
 def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
@@ -92,7 +93,7 @@ def script(*failed: bool, cycles=None) -> Script:
         model_before, model = model, model + (not fails)
         served = {} if fails else {"combine": Served(Bill(), f"m{model}")}
         rounds.append(Written(number, (), f"m{model_before}", (), True, served, row=row))
-    return Script(Run("x", 1), rounds)
+    return Script(Run("x", 1), FACTS, rounds)
 
 
 def test_how_many_examples_devices_hold_is_read_from_the_split_of_the_seed(tmp_path):
@@ -103,6 +104,7 @@ def test_how_many_examples_devices_hold_is_read_from_the_split_of_the_seed(tmp_p
     closed = {"counted": [], "event": "close", "reason": "", "round": 0, "t": 1.0}
     (folder / "events.jsonl").write_text(f"{json.dumps(opened)}\n{json.dumps(closed)}\n")
     (folder / "rounds.jsonl").write_text('{"round": 0}\n')
+    (folder / RUN).write_text(text_of(Run("fedavg", 7), FACTS))
     assert read_script(folder).examples == {}
     seeds = {"1": {"devices": {"a": [1, 1]}}, "7": {"devices": {"a": [3, 4], "b": [0, 2]}, "of": 9}}
     (tmp_path / "split.json").write_text(json.dumps({"classes": 2, "seeds": seeds}))

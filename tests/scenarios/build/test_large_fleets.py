@@ -278,7 +278,7 @@ def called(scenario, label="fedavg", ask=20):
     """A server of the scenario's fleet at second 0, which asks so many."""
     world = Mock(now=Mock(return_value=0.0))
     server = Server(world, study_of(scenario), Run(label, 1), Mock(ask=ask), Mock(), Mock(), Mock())
-    return server, lambda number: asyncio.run(server._cohort(number))
+    return server, lambda number: asyncio.run(server._cohort(number))[0]
 
 
 AWAY = {"presence": {"off": [[0, 5]]}}
