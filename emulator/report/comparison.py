@@ -39,17 +39,21 @@ def compare(results: Sequence[Results]) -> Comparison:
     if not results:
         raise ValueError("nothing to report on: give at least one folder of results")
     sources = dict(zip(_names(results), results, strict=True))
-    origin = {
-        f"{name}/{label}" if len(results) > 1 else label: (one, label)
-        for name, one in sources.items()
-        for label in one.runs
-    }
+    origin = _origin(sources)
     runs = {label: one.runs[own] for label, (one, own) in origin.items()}
     aims = {target.name: target for one in results for target in targets(one.scenario)}
-    summary = results[0].summary if len(results) == 1 else _summary(origin, runs, list(aims.values()))
+    summary = results[0].summary
     if len(results) > 1:
-        summary = {**summary, "links": _links(sources), "network": _networks(results), "unmetered": _unmetered(results)}
-    return Comparison(sources, runs, origin, list(aims.values()), _ordered(summary, list(runs), list(aims)))
+        summary = _summary(sources, origin, runs, list(aims.values()))
+    ordered = _ordered(summary, list(runs), list(aims))
+    return Comparison(sources, runs, origin, list(aims.values()), ordered)
+
+
+def _origin(sources: Mapping[str, Results]) -> dict[str, tuple[Results, str]]:
+    """What each label is called, its folder's results, and what it is called there."""
+    own = [(name, one, label) for name, one in sources.items() for label in one.runs]
+    several = len(sources) > 1
+    return {f"{name}/{label}" if several else label: (one, label) for name, one, label in own}
 
 
 def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
@@ -93,15 +97,32 @@ def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[s
     }
 
 
-def _summary(origin: Mapping[str, tuple[Results, str]], runs: Runs, aims: Sequence[Target]) -> Mapping[str, Any]:
+def _summary(
+    sources: Mapping[str, Results],
+    origin: Mapping[str, tuple[Results, str]],
+    runs: Runs,
+    aims: Sequence[Target],
+) -> Mapping[str, Any]:
+    """That of several folders."""
+    results = list(sources.values())
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
-    played = {label: seeds for label, seeds in runs.items() if seeds}
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
+    played = {label: seeds for label, seeds in runs.items() if seeds}
     summary = summarise(played, aims, drag, known)
-    failures = {label: one.summary.get("failures", {}).get(own, []) for label, (one, own) in origin.items()}
-    # seeds pair only where everything else is the same
-    alike = not differing([one for one, _ in origin.values()])
-    return {**(with_intervals(summary, played) if alike else summary), "failures": failures}
+    if not differing(results):  # else no two seeds are a pair
+        summary = with_intervals(summary, played)
+    return {
+        **summary,
+        "failures": {label: _failures(one, own) for label, (one, own) in origin.items()},
+        "links": _links(sources),
+        "network": _networks(results),
+        "unmetered": _unmetered(results),
+    }
+
+
+def _failures(one: Results, label: str) -> Sequence[str]:
+    found: Sequence[str] = one.summary.get("failures", {}).get(label, [])
+    return found
 
 
 def differing(results: Sequence[Results]) -> list[str]:

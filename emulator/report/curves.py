@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from emulator.results.summary import spread
+from emulator.results.summary import band
 
 Item = TypeVar("Item")
 
@@ -39,17 +39,15 @@ class Point:
 def merged(curves: Sequence[Curve]) -> list[Point]:
     """Median and band at every x where any seed changes; over the seeds that have a value there.
 
-    Below 5 seeds of the algorithm the band is the extremes, from 5 on the quartiles.
+    Below 5 seeds that have one the band is the extremes, from 5 on the quartiles.
     """
     known = [curve for curve in curves if curve.x]
+    changes = {x for curve in known for x in (*curve.x, curve.end)}
     points = []
-    for x in sorted({x for curve in known for x in (*curve.x, curve.end)}):
-        values = [value for curve in known if (value := curve.at(x)) is not None]
-        over = spread(values)
-        low, median, high = (over[key] for key in ("low", "median", "high"))
-        assert low is not None
-        assert median is not None
-        assert high is not None
+    for x in sorted(changes):
+        here = [curve.at(x) for curve in known]
+        values = [value for value in here if value is not None]
+        low, median, high = band(values)
         points.append(Point(x, median, low, high, len(values), len(known)))
     return points
 

@@ -38,15 +38,15 @@ COLUMNS = {
 def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
     """The map over the first two axes that have several values, a panel for each value of the third."""
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
-    x, y = wide[0], wide[1] if len(wide) > 1 else None
-    third = wide[2] if len(wide) > 2 else None
+    y, third, *_ = (*wide[1:], None, None)
     panels = [
-        _panel(here, (x, y), labels, _over(third, number))
+        _panel(here, (wide[0], y), labels, _over(third, number))
         for number in _values(third)
         if (here := _at(cells, third, number))
     ]
     chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
-    description = f"Heat-map of the algorithm that reaches {target} first, over {' and '.join(a.title for a in wide)}."
+    over = " and ".join(axis.title for axis in wide)
+    description = f"Heat-map of the algorithm that reaches {target} first, over {over}."
     return Figure("map", f"{TITLE} to {target}", caption, _framed(chart, description))
 
 

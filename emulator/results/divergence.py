@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from math import log
 from typing import Any
 
@@ -19,14 +20,16 @@ STEADY = 2.0  # of the server's step over local training's way: see algorithms.u
 def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
     """Of all seeds of one algorithm; `classes` of the data set, 0 if they are not known."""
     runs = [rows for rows in seeds.values() if rows]
-    yield from _refused([row for rows in runs for row in rows])
-    yield from _overshot([row for rows in runs for row in rows])
-    grown = [why for rows in runs if (why := _growth(rows) or _worse_than_a_guess(rows, classes))]
+    rounds = list(chain.from_iterable(runs))
+    yield from _refused(rounds)
+    yield from _overshot(rounds)
+    grown = list(filter(None, (_divergence(rows, classes) for rows in runs)))
     if grown:
         yield Warned("diverges", f"in {_runs(grown, runs)} training diverges: {grown[0]}")
-    said = [word for word in (_at_chance(rows, classes) for rows in runs) if word] if classes else []
-    if said:
-        yield Warned("chance", f"in {_runs(said, runs)} {said[0]}, which is chance for {classes} classes")
+    guessed = list(filter(None, (_at_chance(rows, classes) for rows in runs)))
+    if guessed:
+        chance = f"{guessed[0]}, which is chance for {classes} classes"
+        yield Warned("chance", f"in {_runs(guessed, runs)} {chance}")
 
 
 def _refused(rows: Rows) -> Iterator[Warned]:
@@ -53,17 +56,21 @@ def _overshot(rows: Rows) -> Iterator[Warned]:
         )
 
 
-def _growth(rows: Rows) -> str:
-    """The first of loss and drift that has grown a thousandfold or left the range of numbers; "" if none has."""
+def _divergence(rows: Rows, classes: int) -> str:
+    """How training diverged in one run; "" if it did not."""
     if any(row["accuracy"] is not None and row.get("loss", 0.0) is None for row in rows):
         return "the loss is no longer finite"
-    for name, values in (
-        ("loss", [row.get("loss") for row in rows]),
-        ("drift", [row.get("numbers", {}).get("drift") for row in rows]),
-    ):
-        known = [value for value in values if value is not None]
-        if known and max(known) > GROWTH * known[0] > 0:
-            return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
+    losses = [row.get("loss") for row in rows]
+    drifts = [row.get("numbers", {}).get("drift") for row in rows]
+    growth = _growth("loss", losses) or _growth("drift", drifts)
+    return growth or _worse_than_a_guess(rows, classes)
+
+
+def _growth(name: str, values: Sequence[float | None]) -> str:
+    """Values that have grown a thousandfold; "" if they have not."""
+    known = [value for value in values if value is not None]
+    if known and max(known) > GROWTH * known[0] > 0:
+        return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
     return ""
 
 
@@ -79,9 +86,9 @@ def _worse_than_a_guess(rows: Rows, classes: int) -> str:
 
 
 def _at_chance(rows: Rows, classes: int) -> str:
-    """An accuracy that has fallen back to chance, or never left it; "" if neither."""
+    """An accuracy that has fallen back to chance, or never left it; "" if neither is known."""
     known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
-    if not known or known[-1] > CHANCE / classes:
+    if not classes or not known or known[-1] > CHANCE / classes:
         return ""
     if max(known) >= LEARNED / classes:
         return f"accuracy fell from {max(known):.2f} back to {known[-1]:.2f}"

@@ -23,16 +23,26 @@ def warnings(rows: Rows, momentum: float) -> Iterator[Warned]:
     """What is wrong with a penalty in these rounds; a round is idle or too stiff, never both."""
     bound = 2 * (1 + momentum)
     pulled = [row for row in rows if "p99" in row["leverage"]]
+    stiff = [row for row in pulled if row["leverage"]["step"] > bound]
+    yield from _weak(pulled, bound)
+    if stiff:
+        yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
+
+
+def _weak(pulled: Rows, bound: float) -> Iterator[Warned]:
+    """Rounds in which 1 stood for Ω, or else those in which the penalty does nothing."""
     ones = [row for row in pulled if _is_identity(row)]
     known = [row for row in pulled if not _is_identity(row)]
-    stiff = [row for row in pulled if row["leverage"]["step"] > bound]
-    idle = [row for row in known if row["leverage"]["p99"] < IDLE and row["leverage"]["step"] <= bound]
+    idle = [row for row in known if _is_idle(row, bound)]
     if ones:
         yield Warned("identity", f"{_of(ones, pulled)} {_identity(ones, known, idle)}")
     elif idle:
         yield Warned("idle", f"{_of(idle, pulled)} {_idle(idle, alone=len(idle) == len(pulled))}")
-    if stiff:
-        yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
+
+
+def _is_idle(row: Row, bound: float) -> bool:
+    pull = row["leverage"]
+    return bool(pull["p99"] < IDLE and pull["step"] <= bound)
 
 
 def _is_identity(row: Row) -> bool:

@@ -138,19 +138,28 @@ def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None
 def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
     """As published: the paper's number lies between those of the seeds, or all seeds differ from the baseline in the
     paper's direction, and in the median by a difference of its size.  Ratios are compared by their logarithms."""
-    low, high = min(ours), max(ours)
-    sides = {_side(value, ratio) for value in ours}
-    measured = not (ratio and (low == 0 or high == inf))  # else somebody never got there: by how much nobody knows
-    if measured and low <= theirs <= high:
+    # Where somebody never got there, nobody knows by how much they differ.
+    measured = not ratio or not {0.0, inf}.intersection(ours)
+    if measured and min(ours) <= theirs <= max(ours):
         return "as published"
-    if len(sides) > 1 or sides == {0}:
+    direction = _direction(ours, ratio)
+    if direction == 0:
         return "unclear"
-    if sides != {_side(theirs, ratio)}:
+    if direction != _side(theirs, ratio):
         return "against it"
-    return "as published" if measured and _of_one_size(median(ours), theirs, ratio) else "same direction"
+    if measured and _of_one_size(median(ours), theirs, ratio):
+        return "as published"
+    return "same direction"
+
+
+def _direction(ours: Sequence[float], ratio: bool) -> int:
+    """The side on which all seeds differ from the baseline; 0 if they do not agree on one."""
+    sides = {_side(value, ratio) for value in ours}
+    return sides.pop() if len(sides) == 1 else 0
 
 
 def _side(value: float, ratio: bool) -> int:
+    """1 above the baseline, -1 below it, 0 if they are equal."""
     even = 1.0 if ratio else 0.0
     return (value > even) - (value < even)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +73,34 @@ def _said(path: Path) -> dict[str, Any]:
 
 def missing(found: Results) -> Iterator[str]:
     """Runs of the scenario without a round, the baseline among them; and runs of unlike length that nobody sealed."""
-    empty = [
-        Run(label, seed).name
-        for label, seeds in found.runs.items()
-        for seed in found.scenario.seeds
-        if not seeds.get(seed)
-    ]
-    if empty:
-        yield f"These runs have no rounds, and are left out: {', '.join(empty)}."
+    yield from _without_rounds(found)
+    yield from _without_baseline(found)
+    yield from _of_unlike_length(found)
+
+
+def _without_rounds(found: Results) -> Iterator[str]:
+    names = []
+    for label, seeds in found.runs.items():
+        empty = [seed for seed in found.scenario.seeds if not seeds.get(seed)]
+        names += [Run(label, seed).name for seed in empty]
+    if names:
+        yield f"These runs have no rounds, and are left out: {', '.join(names)}."
+
+
+def _without_baseline(found: Results) -> Iterator[str]:
     first, *others = found.runs
-    if not any(found.runs[first].values()):
-        stands_in = [label for label in others if found.runs[label]] if not found.runs[first] else []
-        instead = f"ratios are to {stands_in[0]} instead" if stands_in else "there are no ratios to it"
-        yield f"The baseline, {first}, has no rounds: {instead}."
-    lengths = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values() if rows})
+    if any(found.runs[first].values()):
+        return
+    instead = "there are no ratios to it"
+    played = [label for label in others if found.runs[label]]
+    if played and not found.runs[first]:
+        instead = f"ratios are to {played[0]} instead"
+    yield f"The baseline, {first}, has no rounds: {instead}."
+
+
+def _of_unlike_length(found: Results) -> Iterator[str]:
+    runs = chain.from_iterable(seeds.values() for seeds in found.runs.values())
+    lengths = sorted({len(rows) for rows in runs if rows})
     if len(lengths) > 1 and soundness(found.folder).notes:
-        yield f"The runs have {lengths[0]} to {lengths[-1]} rounds: their values at the end do not compare."
+        least, most = lengths[0], lengths[-1]
+        yield f"The runs have {least} to {most} rounds: their values at the end do not compare."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from math import inf
 from typing import Any
 
 from emulator.record.targets import Target, reached
@@ -65,16 +67,19 @@ def round_bytes(row: Mapping[str, Any]) -> int:
     return sum(size for kinds in row["bytes"].values() for size in kinds.values())
 
 
-def spread(values: Sequence[float | None]) -> Spread:
-    """Median, low and high over seeds; a seed that never gets there counts as infinite.
+def spread(values: Iterable[float | None]) -> Spread:
+    """Low, median and high over seeds; a seed that never gets there counts as infinite."""
+    low, median, high = band(inf if value is None else value for value in values)
+    return {"median": _finite(median), "low": _finite(low), "high": _finite(high)}
 
-    Below 5 seeds low and high are the extremes, from 5 on the quartiles.
-    """
-    known = sorted(float("inf") if value is None else value for value in values)
-    low, high = known[0], known[-1]
-    if len(known) >= FEW:
-        low, _, high = (_quantile(known, share) for share in (0.25, 0.5, 0.75))
-    return {"median": _finite(_quantile(known, 0.5)), "low": _finite(low), "high": _finite(high)}
+
+def band(values: Iterable[float]) -> tuple[float, float, float]:
+    """Low, median, high: below 5 values low and high are the extremes, else the quartiles."""
+    known = sorted(values)
+    median = _quantile(known, 0.5)
+    if len(known) < FEW:
+        return known[0], median, known[-1]
+    return _quantile(known, 0.25), median, _quantile(known, 0.75)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -85,7 +90,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _finite(value: float) -> float | None:
-    return None if value == float("inf") else value
+    return None if value == inf else value
 
 
 def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float, classes: int) -> dict[str, Any]:
@@ -133,11 +138,12 @@ def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
 
     None if no round was completed, or if the record does not tell them.
     """
-    runs = [rows for rows in seeds.values() if rows]
-    spent = [row.get("seconds") for rows in runs for row in rows]
-    if not spent or None in spent:
+    rounds = list(chain.from_iterable(seeds.values()))
+    known = [row["seconds"] for row in rounds if row.get("seconds")]
+    if not rounds or len(known) < len(rounds):
         return None
-    return {use: math.fsum(seconds[use] for seconds in spent if seconds) / len(runs) for use in USES}
+    runs = sum(bool(rows) for rows in seeds.values())
+    return {use: math.fsum(seconds[use] for seconds in known) / runs for use in USES}
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from emulator.results import caveats, units
@@ -23,6 +24,7 @@ NUMBERS = {
     "density": "the share of the Fisher values that came down which is not 0",
     "forgetting": "accuracy lost on earlier time slices, best ever − now",
 }
+FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
 BOUNDS = {"exact": "", "at least": "≥ ", "at most": "≤ "}
 
 
@@ -49,18 +51,21 @@ def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
     ]
     against = f"/ {summary['baseline']}"
     headings = ("algorithm", "target", "reached", _heading("time", time), against, "rounds", against)
-    several = any(target.get("paired") for _, _, target in entries)
+    several = any(target.get("paired") for target in targets)
     pairs = " Of time: the median over pairs of seeds, and its 95 % bootstrap interval." if several else ""
     caption = (
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
         f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}"
     )
     found = Table(caption, (*headings, size or "bytes", against), rows, 2)
-    spent = [target.get("joules") for _, _, target in entries]
-    return _with_energy(found, spent) if energy and any(spent) else found
+    return _with_energy(found, targets) if energy else found
 
 
-def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None]) -> Table:
+def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
+    """With a column of the joules of each entry, where any are known."""
+    spent = [entry.get("joules") for entry in entries]
+    if not any(spent):
+        return found
     unit, cells = units.column(spent, units.of_energy)
     rows = [(*row, cell) for row, cell in zip(found.rows, cells, strict=True)]
     caption = f"{found.caption} {unit or 'Energy'}: {DREW}."
@@ -70,35 +75,37 @@ def _with_energy(found: Table, spent: Sequence[Mapping[str, float | None] | None
 def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
     """What each algorithm had come to when its runs ended; `energy`: joules too, where known."""
     labels = summary["labels"]
-    ended = [said for said in labels.values() if said["time_s"]]
-    time, times = units.column([said["time_s"] for said in labels.values()], units.of_time)
-    size, sizes = units.column([said["bytes"] for said in labels.values()], units.of_bytes)
-    metrics = [metric for metric in METRICS if any(said["final"].get(metric) for said in ended)]
-    share = Unit("", 1.0, 3)
-    fates = [fate for fate in FATES if fate != "asked" and _differs(labels.values(), fate)]
-    rows = []
-    for (label, said), *cells in zip(labels.items(), times, sizes, strict=True):
-        counts = sorted(said["rounds"].values())
-        rounds = " to ".join(dict.fromkeys(str(count) for count in (counts[0], counts[-1]))) if counts else "0"
-        finals = [said["final"].get(metric) for metric in metrics]
-        rows.append(
-            (
-                label,
-                rounds,
-                *cells,
-                *(units.spread(final, share) if final else units.NONE for final in finals),
-                *(_percent(said["device_rounds"], fate) for fate in fates),
-            )
-        )
+    entries = list(labels.values())
+    time, times = units.column([said["time_s"] for said in entries], units.of_time)
+    size, sizes = units.column([said["bytes"] for said in entries], units.of_bytes)
+    metrics = [metric for metric in METRICS if any(_ended_with(said, metric) for said in entries)]
+    fates = [fate for fate in FATES if fate != "asked" and _differs(entries, fate)]
+    rows = [
+        (label, _rounds(said), *cells, *_spreads(said["final"], metrics), *_percents(said, fates))
+        for (label, said), *cells in zip(labels.items(), times, sizes, strict=True)
+    ]
     caption = (
         "Initial: the global model on each device’s own test shard, mean over devices; "
         "personalised: the same after one local training."
     )
     if fates:
-        caption += f" {', '.join(fates).capitalize()}: of the devices asked, over all rounds and seeds."
-    found = Table(caption, ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates), rows, 1)
-    spent = [said.get("joules") for said in labels.values()]
-    return _with_energy(found, spent) if energy and any(spent) else found
+        what = ", ".join(fates).capitalize()
+        caption += f" {what}: of the devices asked, over all rounds and seeds."
+    headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates)
+    found = Table(caption, headings, rows, 1)
+    return _with_energy(found, entries) if energy else found
+
+
+def _ended_with(said: Mapping[str, Any], metric: str) -> bool:
+    return bool(said["time_s"] and said["final"].get(metric))
+
+
+def _rounds(said: Mapping[str, Any]) -> str:
+    """`10`, or `8 to 10` where runs differ."""
+    counts = sorted(said["rounds"].values())
+    if not counts:
+        return "0"
+    return " to ".join(dict.fromkeys([str(counts[0]), str(counts[-1])]))
 
 
 def of_devices(summary: Mapping[str, Any]) -> Table:
@@ -106,20 +113,28 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
 
     No rows if it is not known of any.
     """
-    spent = {label: said.get("joules_of_devices") or {} for label, said in summary["labels"].items()}
-    most: dict[str, float] = {}  # of each device whose power is known, under any algorithm
-    for of in spent.values():
+    labels = summary["labels"]
+    spent = {label: said.get("joules_of_devices") or {} for label, said in labels.items()}
+    most = _most(spent.values())
+    names = sorted(most, key=lambda name: (-most[name], name))
+    if most:
+        names += _unmetered(spent.values(), most)
+    unit, shown = units.of_energy(most.values()), names[:DEVICES]
+    rows = [(name, *(_drew(of.get(name), unit) for of in spent.values())) for name in shown]
+    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
+    if len(names) > DEVICES:
+        caption += f" {DEVICES} of {len(names):,} are shown, those that drew most."
+    return Table(caption, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+
+
+def _most(spent: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
+    """The joules of each device whose power is known, under the algorithm that took most of it."""
+    most: dict[str, float] = {}
+    for of in spent:
         for name, joules in of.items():
             if joules is not None:
                 most[name] = max(joules, most.get(name, 0.0))
-    unit = units.of_energy(most.values())
-    names = sorted(most, key=lambda name: (-most[name], name)) + (_unmetered(spent.values(), most) if most else [])
-    shown = names[:DEVICES]
-    rows = [(name, *(_drew(of.get(name), unit) for of in spent.values())) for name in shown]
-    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
-    if len(shown) < len(names):
-        caption += f" {len(shown)} of {len(names):,} are shown, those that drew most."
-    return Table(caption, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
+    return most
 
 
 def _unmetered(spent: Iterable[Mapping[str, float | None]], metered: Collection[str]) -> list[str]:
@@ -137,17 +152,19 @@ def unmetered(summary: Mapping[str, Any]) -> list[str]:
 
 def numbers(summary: Mapping[str, Any]) -> Table:
     """Drift, the penalty's share and what else the last rounds told."""
-    told = {label: said.get("numbers") or {} for label, said in summary["labels"].items()}
-    names = sorted({name for numbers in told.values() for name in numbers})
-    figures = Unit("", 1.0, 3)
-    rows = [
-        (label, *(units.spread(found[name], figures) if name in found else units.NONE for name in names))
-        for label, found in told.items()
-        if found
-    ]
-    words = [f" {name.replace('_', ' ').capitalize()}: {NUMBERS[name]}." for name in names if name in NUMBERS]
+    labels = summary["labels"]
+    told = {label: said["numbers"] for label, said in labels.items() if said.get("numbers")}
+    names = sorted(set(chain.from_iterable(told.values())))
+    shown = {name: name.replace("_", " ") for name in names}
+    rows = [(label, *_spreads(found, names)) for label, found in told.items()]
+    words = [f" {shown[name].capitalize()}: {NUMBERS[name]}." for name in names if name in NUMBERS]
     caption = f"In the last round, mean over the devices that were counted.{''.join(words)}"
-    return Table(caption, ("algorithm", *(name.replace("_", " ") for name in names)), rows, 1)
+    return Table(caption, ("algorithm", *shown.values()), rows, 1)
+
+
+def _spreads(found: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """A cell for each of these names, – where nothing was found."""
+    return [units.spread(found[name], FIGURES) if found.get(name) else units.NONE for name in names]
 
 
 def published(summary: Mapping[str, Any]) -> Table:
@@ -162,8 +179,11 @@ def published(summary: Mapping[str, Any]) -> Table:
     return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
 
 
-def _percent(fates: Mapping[str, int], fate: str) -> str:
-    return f"{100 * fates[fate] / max(1, fates['asked']):.3g} %"
+def _percents(said: Mapping[str, Any], fates: Iterable[str]) -> list[str]:
+    """A cell for each of these fates: its share of the devices that were asked."""
+    counts = said["device_rounds"]
+    asked = max(1, counts["asked"])
+    return [f"{100 * counts[fate] / asked:.3g} %" for fate in fates]
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

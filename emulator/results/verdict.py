@@ -62,21 +62,29 @@ def sentence(summary: Summary, runs: Runs) -> str:
     From 5 seeds on it names the label with the least median time, and the ratio of the baseline's time (or, if the
     baseline is that label, of the next one's) to its own.  `runs` are the rows that `summary` was made of.
     """
-    if not any(rows for seeds in runs.values() for rows in seeds.values()):
+    if not any(any(seeds.values()) for seeds in runs.values()):
         return "No round was played."
     labels = summary["labels"]
     names = sorted(labels[summary["baseline"]]["targets"], key=_value)
     if not names:
         return "The scenario has no target, so there is no time to compare; rounds.targets sets one."
-    found = [name for name in names if any(label["targets"][name]["reached"] for label in labels.values())]
-    if not found:
+    target = _hardest(labels, names)
+    if target is None:
         return _nobody(summary, runs, names[0])
-    entries = {label: entry["targets"][found[-1]] for label, entry in labels.items()}
+    entries = {label: entry["targets"][target] for label, entry in labels.items()}
     order = sorted(entries, key=lambda label: _place(entries[label]))
     best = entries[order[0]]
     if best["of"] < FEW or best["time_s"]["median"] is None:
-        return _values(entries, runs, found[-1])
-    return _ranked(summary, runs, found[-1], order)
+        return _values(entries, runs, target)
+    return _ranked(summary, runs, target, order)
+
+
+def _hardest(labels: Summary, names: Sequence[str]) -> str | None:
+    """The last of these targets that any run reached."""
+    for name in reversed(names):
+        if any(label["targets"][name]["reached"] for label in labels.values()):
+            return name
+    return None
 
 
 def with_intervals(summary: Summary, runs: Runs) -> dict[str, Any]:
@@ -111,9 +119,16 @@ def paired(summary: Summary, runs: Runs, target: str, label: str, baseline: str)
     low, high = float(np.median(least)), float(np.median(greatest))
     if low == 0 and high == NEVER:
         return None
-    bound: Bound = "exact" if low == high else "at least" if low > 0 else "at most"
-    ends = _resampled(least)[0], _resampled(greatest)[1]
-    return Ratio(low if low > 0 else high, ends[0], None if ends[1] == NEVER else ends[1], len(both), bound)
+    begin, end = _resampled(least)[0], _resampled(greatest)[1]
+    median, limit = low if low > 0 else high, None if end == NEVER else end
+    return Ratio(median, begin, limit, len(both), _bound(low, high))
+
+
+def _bound(low: float, high: float) -> Bound:
+    """From which side a median is known that lies between these."""
+    if low == high:
+        return "exact"
+    return "at least" if low > 0 else "at most"
 
 
 def _resampled(values: np.ndarray) -> tuple[float, float]:
