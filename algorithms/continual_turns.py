@@ -83,11 +83,15 @@ class Turns:
             )
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Raises ValueError if the data do not drift, or `personal` does not divide these parameters as it should."""
+        """Raises ValueError if no data drift, or `personal` names none of these parameters, or all."""
         if self.asks_all and not self.training.per_cycle:
             raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
+        if self.variant in ("alg1", "alg2"):
+            self._check_personal(names)
+
+    def _check_personal(self, names: Sequence[str]) -> None:
         personal = [name for name in names if matches(name, self.personal)]
-        if self.variant in ("alg1", "alg2") and self.personal.split() and not personal:
+        if self.personal.split() and not personal:
             raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
         if self.variant == "alg2" and personal == list(names):
             raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")

@@ -105,17 +105,22 @@ def packed(x: Tensor, y: Tensor) -> Tensors:
     Images (n, channels, *positions) with at most 256 levels in each channel: "x" is the level's number, a byte, and
     "levels" (channels, most levels) says what it stands for.  All others travel as they are.
     """
-    if not x.is_floating_point() or x.dim() < 3 or len(x) == 0 or bool(x.isnan().any()):
+    if not _is_image(x):
         return {"x": x, "y": y}
-    levels = [torch.unique(channel) for channel in x.unbind(1)]
+    channels = x.unbind(1)
+    levels = [torch.unique(channel) for channel in channels]
     most = max(len(each) for each in levels)
     if most > LEVELS:
         return {"x": x, "y": y}
-    table = torch.stack([torch.cat([each, each[-1:].expand(most - len(each))]) for each in levels])
-    numbers = [
-        torch.searchsorted(each, channel.contiguous()) for each, channel in zip(levels, x.unbind(1), strict=True)
-    ]
-    return {"x": torch.stack(numbers, 1).to(torch.uint8), "levels": table, "y": y}
+    pairs = zip(levels, channels, strict=True)
+    numbers = [torch.searchsorted(each, channel.contiguous()) for each, channel in pairs]
+    rows = [torch.cat([each, each[-1:].expand(most - len(each))]) for each in levels]
+    return {"x": torch.stack(numbers, 1).to(torch.uint8), "levels": torch.stack(rows), "y": y}
+
+
+def _is_image(x: Tensor) -> bool:
+    """Whether these are numbers in channels and positions, none of them NaN."""
+    return x.is_floating_point() and x.dim() >= 3 and len(x) > 0 and not x.isnan().any()
 
 
 def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ gradient of a Linear layer is an outer product, so its squares are an outer prod
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from typing import Literal, cast
 
@@ -203,13 +203,26 @@ def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -
     if not _once(total, layers, calls, len(x)):
         return None
     called = {name: call[0] for name, call in calls.items() if call}
-    deltas = torch.autograd.grad(total, [edge for _, edge in called.values()])
+    sums = _of_calls(total, layers, called, kind)
+    for name, parameter in _trainable(model).items():
+        if name not in sums:  # the loss does not reach it
+            sums[name] = torch.zeros_like(parameter)
+    return sums
+
+
+def _of_calls(
+    total: Tensor,
+    layers: Mapping[str, nn.Module],
+    called: Mapping[str, Called],
+    kind: Kind,
+) -> Tensors:
+    """Those of the parameters of all layers that were called, by the parameters' names."""
     sums: Tensors = {}
+    deltas = torch.autograd.grad(total, [edge for _, edge in called.values()])
     for (name, (inputs, _)), delta in zip(called.items(), deltas, strict=True):
         for part, value in _sums(layers[name], inputs, delta, kind).items():
             sums[f"{name}.{part}" if name else part] = value
-    unreached = {name: p for name, p in _trainable(model).items() if name not in sums}
-    return sums | {name: torch.zeros_like(p) for name, p in unreached.items()}
+    return sums
 
 
 def _watched(
@@ -241,12 +254,19 @@ def _once(total: Tensor, layers: dict[str, nn.Module], calls: dict[str, list[Cal
         return False
     nodes, uses = _graph(total)
     for name, layer in layers.items():
-        if len(calls[name]) > 1 or not all(_one_each(layer, *call, examples, nodes) for call in calls[name]):
+        of_layer = calls[name]
+        if len(of_layer) > 1:
             return False
-        trained = [p for p in layer.parameters(recurse=False) if p.requires_grad]
-        if any(uses.get(id(parameter), 0) != len(calls[name]) for parameter in trained):
+        if of_layer and not _one_each(layer, *of_layer[0], examples, nodes):
+            return False
+        if not _used_by_calls_alone(layer, uses, len(of_layer)):
             return False
     return True
+
+
+def _used_by_calls_alone(layer: nn.Module, uses: Mapping[int, int], calls: int) -> bool:
+    trained = [p for p in layer.parameters(recurse=False) if p.requires_grad]
+    return all(uses.get(id(parameter), 0) == calls for parameter in trained)
 
 
 def _one_each(layer: nn.Module, inputs: Tensor, edge: GradientEdge, examples: int, nodes: set[Node]) -> bool:

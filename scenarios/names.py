@@ -57,20 +57,29 @@ def _shadowing(plain: Any) -> Iterator[Fault]:
 
 def _twice(plain: Any) -> Iterator[Fault]:
     """Names and seeds that must differ, and do not."""
-    for number, label in _repeated([_label(plain, number) for number in range(_length(plain, "algorithms"))]):
+    labels = [_label(plain, number) for number in range(_length(plain, "algorithms"))]
+    for number, label in _repeated(labels):
         message = f"{short(label)} is another algorithm's name already; give this one its own `name:`"
         yield Fault(("algorithms", number), message)
-    groups = range(_length(plain, "fleet"))
-    names = [_at(plain, ("fleet", number, "name")) for number in groups]
-    for number, name in _repeated(names):
-        yield Fault(("fleet", number, "name"), f"{short(name)} is another group's name already; names must differ")
-    unnamed = [_at(plain, ("fleet", number, "profile")) for number in groups if names[number] is None]
-    for number, name in enumerate(names):
-        if isinstance(name, str) and name in unnamed:
-            yield Fault(("fleet", number, "name"), f"{short(name)} is what another group is called, after its profile")
+    yield from _groups_twice(plain)
     seeds = [_at(plain, ("seeds", number)) for number in range(_length(plain, "seeds"))]
     for number, seed in _repeated(seeds):
         yield Fault(("seeds", number), f"{short(seed)} is there already; each seed is one run")
+
+
+def _groups_twice(plain: Any) -> Iterator[Fault]:
+    """Groups that have another's name, or its profile's where it has no name."""
+    groups = range(_length(plain, "fleet"))
+    names = [_at(plain, ("fleet", number, "name")) for number in groups]
+    for number, name in _repeated(names):
+        message = f"{short(name)} is another group's name already; names must differ"
+        yield Fault(("fleet", number, "name"), message)
+    profiles = [_at(plain, ("fleet", number, "profile")) for number in groups]
+    unnamed = [profiles[number] for number in groups if names[number] is None]
+    for number, name in enumerate(names):
+        if isinstance(name, str) and name in unnamed:
+            message = f"{short(name)} is what another group is called, after its profile"
+            yield Fault(("fleet", number, "name"), message)
 
 
 def _expected(plain: Any) -> Iterator[Fault]:

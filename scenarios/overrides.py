@@ -73,10 +73,16 @@ def _index(items: list[Any], part: str, said: str, inside: str) -> int:
         return found[0]
     if found:
         raise BadScenario(f"{said}: {inside} has {len(found)} items called {part}; give its number, from 0")
-    known = [name for item in items for name in _names(item)]
+    raise BadScenario(f"{said}: {inside} has no item {part!r}; {_items_hint(items, part)}")
+
+
+def _items_hint(items: list[Any], part: str) -> str:
+    """Which items there are."""
     numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
-    hint = f"{did_you_mean(part, known)} It may also be {numbers}" if known else f"it takes {numbers}"
-    raise BadScenario(f"{said}: {inside} has no item {part!r}; {hint}")
+    known = [name for item in items for name in _names(item)]
+    if not known:
+        return f"it takes {numbers}"
+    return f"{did_you_mean(part, known)} It may also be {numbers}"
 
 
 def _names(item: Any) -> list[str]:

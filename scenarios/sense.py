@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from scenarios.build import absence
 from scenarios.build.roster import EACH
-from scenarios.schema.links import listed
+from scenarios.schema.links import Links, listed
 from scenarios.schema.scenario import Scenario, Stop, Target
 from scenarios.text.faults import Fault, did_you_mean
 from scenarios.text.source import Loc
@@ -101,17 +101,24 @@ def _topology(scenario: Scenario) -> Iterator[Fault]:
 
 def _behind(scenario: Scenario) -> Iterator[Fault]:
     for number, group in enumerate(scenario.fleet):
-        link = group.link
-        for name in listed(link.via):
+        loc = ("fleet", number, "link")
+        for name in listed(group.link.via):
             if name not in scenario.topology:
-                hint = did_you_mean(name, scenario.topology) if scenario.topology else "topology names none"
-                yield Fault(("fleet", number, "link", "via"), f"there is no {name!r}; {hint}")
-        if link.via and link.trace and link.trace.capacity == "device":
-            message = "a recording of one phone contains its share of the cell; leave via out, or say `capacity: cell`"
-            yield Fault(("fleet", number, "link", "trace"), message)
-        if link.via and link.radio:
-            message = "generated rates are those of one device, with its share of the cell; leave via out"
-            yield Fault(("fleet", number, "link", "radio"), message)
+                topology = scenario.topology
+                hint = did_you_mean(name, topology) if topology else "topology names none"
+                yield Fault((*loc, "via"), f"there is no {name!r}; {hint}")
+        if group.link.via:
+            yield from _shares_already(group.link, loc)
+
+
+def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
+    """Rates of one device, with its share of a cell, of a link that is behind a cell."""
+    if link.trace and link.trace.capacity == "device":
+        message = "a recording of one phone contains its share of the cell"
+        yield Fault((*loc, "trace"), f"{message}; leave via out, or say `capacity: cell`")
+    if link.radio:
+        message = "generated rates are those of one device, with its share of the cell"
+        yield Fault((*loc, "radio"), f"{message}; leave via out")
 
 
 def _presence(scenario: Scenario) -> Iterator[Fault]:

@@ -111,17 +111,21 @@ def _comments(path: Path) -> Iterator[Comment]:
     for number, line in enumerate(io.BytesIO(unpacked(path, LIMIT)), 1):
         if len(line) > LONGEST:
             raise ValueError(f"{path}: line {number} has {len(line)} bytes; a comment here has at most {LONGEST}")
-        try:
-            found: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: line {number} is not JSON ({error})") from None
-        said = found if isinstance(found, dict) else {}
-        month, community, body = (said.get(key) for key in ("month", "subreddit", "body"))
-        if not (isinstance(month, str) and MONTH.fullmatch(month)):
-            raise ValueError(f"{path}: line {number} has no month; each must have one, as 2011-10")
-        if not isinstance(community, str) or not isinstance(body, str):
-            raise ValueError(f"{path}: line {number} is not a comment; its subreddit and body must be texts")
-        yield Comment(_month(month), community, body)
+        yield _comment(line, f"{path}: line {number}")
+
+
+def _comment(line: bytes, where: str) -> Comment:
+    try:
+        said: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not JSON ({error})") from None
+    said = said if isinstance(said, dict) else {}
+    month, community, body = said.get("month"), said.get("subreddit"), said.get("body")
+    if not isinstance(month, str) or not MONTH.fullmatch(month):
+        raise ValueError(f"{where} has no month; each must have one, as 2011-10")
+    if not isinstance(community, str) or not isinstance(body, str):
+        raise ValueError(f"{where} is not a comment; its subreddit and body must be texts")
+    return Comment(_month(month), community, body)
 
 
 def _month(text: str) -> int:

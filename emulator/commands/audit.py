@@ -46,12 +46,16 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
     from emulator.record.folders import REPLAY, is_run, run_folders
 
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
-    if settings or ((path / REPLAY).is_file() and not any(map(is_run, path.glob("*/")))):
+    has_runs = any(map(is_run, path.glob("*/")))
+    audited: dict[Path, Audit] = {}
+    if settings or ((path / REPLAY).is_file() and not has_runs):
         folders = settings
-        audited = {folder: each for setting in settings for folder, each in _audited(setting)}
+        for setting in settings:
+            audited |= dict(_audited(setting))
     else:
         folders = run_folders(path)
-        audited = {folder: laws(folder) for folder in folders}
+        for folder in folders:
+            audited[folder] = laws(folder)
     if folders != [path]:
         yield path, audit_results(path, {folder: audited[folder] for folder in folders})
     yield from audited.items()

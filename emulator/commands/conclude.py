@@ -80,7 +80,9 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
         return FAILED
     if ending.interrupted:
         return code(ending.stopped)
-    return FAILED if ending.failures else UNMET if not all(each.ok for each in judged) else 0
+    if ending.failures:
+        return FAILED
+    return 0 if all(each.ok for each in judged) else UNMET
 
 
 def _sealed(out: Path) -> list[OSError]:

@@ -61,12 +61,7 @@ class Batch:
         for label in source.only:
             if label not in labels:
                 raise ValueError(f"--algorithm {label}: the scenario has none; {did_you_mean(label, labels)}")
-        self.scripts: Sequence[Script] = sorted(
-            (read_script(folder) for folder in folders if not source.only or read_run(folder).label in source.only),
-            key=lambda script: (labels.index(script.label) if script.label in labels else 0, script.seed),
-        )
-        if strange := [script.name for script in self.scripts if script.label not in labels]:
-            raise ValueError(f"{here} holds {strange[0]}, and its scenario.yaml names no such algorithm")
+        self.scripts = _scripts(folders, source.only, labels)
         if not self.scripts:
             raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
         self.replayer = Replayer(self.scenario)
@@ -87,16 +82,30 @@ class Batch:
     @property
     def notes(self) -> list[str]:
         """Why what is replayed cannot be relied on as it is."""
+        said = list(soundness(self.home).notes)
+        if missing := self._missing:
+            said.append(f"These runs are missing: {', '.join(missing)}.")
+        longest = max(len(script.rounds) for script in self.scripts)
+        if longest > self.shared:
+            only = f"only the first {self.shared} are compared"
+            said.append(f"The runs have {self.shared} to {longest} rounds; {only}.")
+        return said
+
+    @property
+    def _missing(self) -> list[str]:
+        """Runs of the scenario that the folder does not have; none where one run was named."""
+        if self.source.path.resolve() != self.home:
+            return []
         there = {script.name for script in self.scripts}
-        labels = [
-            entry.name for entry in self.scenario.algorithms if not self.source.only or entry.name in self.source.only
-        ]
-        due = [Run(label, seed).name for label in labels for seed in self.scenario.seeds]
-        gone = [name for name in due if name not in there] if self.source.path.resolve() == self.home else []
-        missing = [f"These runs are missing: {', '.join(gone)}."] if gone else []
-        lengths = sorted({len(script.rounds) for script in self.scripts})
-        unlike = f"The runs have {lengths[0]} to {lengths[-1]} rounds; only the first {lengths[0]} are compared."
-        return [*soundness(self.home).notes, *missing, *([unlike] if len(lengths) > 1 else [])]
+        return [name for name in self._due if name not in there]
+
+    @property
+    def _due(self) -> list[str]:
+        """All runs that the scenario asks for, of the labels that are replayed."""
+        labels = [entry.name for entry in self.scenario.algorithms]
+        if self.source.only:
+            labels = [label for label in labels if label in self.source.only]
+        return [Run(label, seed).name for label in labels for seed in self.scenario.seeds]
 
     @property
     def shared(self) -> int:
@@ -159,6 +168,18 @@ def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[Pr
         raise
     finally:
         workers.shutdown(wait=True, cancel_futures=True)
+
+
+def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]) -> list[Script]:
+    """The runs in the order of the scenario's labels, and of their seeds."""
+    if only:
+        folders = [folder for folder in folders if read_run(folder).label in only]
+    scripts = [read_script(folder) for folder in folders]
+    for folder, script in zip(folders, scripts, strict=True):
+        if script.label not in labels:
+            where = f"{folder.resolve().parent} holds {script.name}"
+            raise ValueError(f"{where}, and its scenario.yaml names no such algorithm")
+    return sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
 
 
 def _refuse_replays(path: Path) -> None:

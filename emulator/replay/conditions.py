@@ -63,19 +63,26 @@ class Condition:
 
     def about(self, base: Setting) -> tuple[str, ...]:
         """What is assumed where it takes the place of a setting's links."""
-        said = list(self.assumptions)
+        return *self.assumptions, *(self._of_traces(base) if self._traces else ())
+
+    def _of_traces(self, base: Setting) -> Iterator[str]:
         if any(trace.kind == "achieved" for trace in self._traces):
-            said.append("the rates are a download's throughput, an upper bound for other transfers")
-        said += dict.fromkeys(trace.remark for trace in self._traces if trace.remark)
+            yield "the rates are a download's throughput, an upper bound for other transfers"
+        yield from dict.fromkeys(trace.remark for trace in self._traces if trace.remark)
         if self.latency is None and any(trace.latency is not None for trace in self._traces):
-            said.append("latencies are those of the trace instead of the link's")
-        if self._traces and any(base.topology.values()):
-            stations = sorted({via for name in sample(base.links) if (via := base.links[name].via)})
-            if stations:
-                said.append(
-                    f"a recorded link already contains its share of a cell, so it is not behind {', '.join(stations)}"
-                )
-        return tuple(said)
+            yield "latencies are those of the trace instead of the link's"
+        if stations := _stations(base):
+            cells = ", ".join(stations)
+            share = "a recorded link already contains its share of a cell"
+            yield f"{share}, so it is not behind {cells}"
+
+
+def _stations(base: Setting) -> list[str]:
+    """The shared links that devices are at."""
+    if not any(base.topology.values()):
+        return []
+    found = {base.links[name].via for name in sample(base.links)}
+    return sorted(via for via in found if via)
 
 
 @dataclass(frozen=True)
@@ -115,11 +122,11 @@ def links_from(
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"--from {format}: there is no such format; {did_you_mean(format, FORMATS)}")
-    ups = [found for name in uplink.files for found in _found(name, "up", format, tell)]
+    ups = _all_found(uplink.files, "up", format, tell)
     if not downs:
         yield from (Condition(found.name, up=found.up) for found in ups)
         return
-    found = [each for name in downs for each in _found(name, "down", format, tell)]
+    found = _all_found(downs, "down", format, tell)
     if len(ups) not in (0, 1, len(found)):
         raise ValueError(f"--up names {len(ups)} uplinks for {len(found)} downlinks; give 1, or as many")
     for number, down in enumerate(found):
@@ -144,6 +151,15 @@ def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
     up = down.down.scaled(share) if isinstance(down.down, Trace) else down.down * share
     said = "the uplink is as fast as the downlink" if share == 1 else f"uplink = {share:g} x downlink"
     return Condition(down.name, down.down, up, assumptions=(f"assumed: {said}",))
+
+
+def _all_found(
+    names: Sequence[str],
+    way: Direction,
+    format: str | None,
+    tell: Callable[[str], None],
+) -> list[Found]:
+    return [found for name in names for found in _found(name, way, format, tell)]
 
 
 def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], None]) -> Iterator[Found]:

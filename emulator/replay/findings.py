@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -42,6 +42,11 @@ class Times:
     @property
     def known(self) -> bool:
         return bool(self.seeds) and None not in self.seeds.values()
+
+    @property
+    def plain(self) -> dict[str, float | str | None]:
+        """As JSON has it: null is never."""
+        return {str(seed): _plain(at) for seed, at in self.seeds.items()}
 
     @property
     def spread(self) -> Spread:
@@ -164,21 +169,19 @@ class Finding:
     @property
     def plain(self) -> dict[str, Any]:
         """As JSON has it: null is never."""
+        seconds: dict[str, dict[str, Any]] = {}
+        assumed: dict[str, list[str]] = {}
+        for target, of in self.times.items():
+            seconds[target] = {label: times.plain for label, times in of.items()}
+            known = {label: times for label, times in of.items() if times.known}
+            assumed[target] = [label for label, times in known.items() if times.assumed]
         return {
             "name": self.name,
             "assumptions": list(self.assumptions),
-            "times_s": {
-                target: {
-                    label: {str(seed): _plain(at) for seed, at in times.seeds.items()} for label, times in of.items()
-                }
-                for target, of in self.times.items()
-            },
+            "times_s": seconds,
             "order": {target: self.order(target) for target in self.times},
             "first": {target: self.first(target) for target in self.times},
-            "accuracies_assumed": {
-                target: [label for label, times in of.items() if times.known and times.assumed]
-                for target, of in self.times.items()
-            },
+            "accuracies_assumed": assumed,
             "not_exact": list(map(str, self.partings)),
             "failures": list(map(str, self.failures)),
             "assumed": self.assumed,
@@ -192,28 +195,30 @@ def _plain(value: float | None) -> float | str | None:
 
 def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
     """Sums up the replays of all runs in one setting."""
-    times: dict[str, dict[str, dict[int, float | None]]] = {}
-    guessed: set[tuple[str, str]] = set()  # target and label
+    times: dict[str, dict[str, Times]] = {}
+    for target, of in _seconds(replays).items():
+        guessed = {each.label for each in replays if target in each.guesses}
+        times[target] = {label: Times(seeds, label in guessed) for label, seeds in of.items()}
+    failures = [Note(r.label, r.seed, f"ends early: {r.failure}") for r in replays if r.failure]
+    pieces = sum(each.assumed for each in replays)
+    loops = max((each.loops for each in replays), default=0)
+    return Finding(name, assumptions, times, list(_partings(replays)), failures, pieces, loops)
+
+
+def _partings(replays: Sequence[Result]) -> Iterator[Note]:
     for each in replays:
-        guessed |= {(target, each.label) for target in each.guesses}
+        if each.parting:
+            said = f"is not exact from round {each.parting.round} on: {each.parting.why}"
+            yield Note(each.label, each.seed, said)
+
+
+def _seconds(replays: Sequence[Result]) -> dict[str, dict[str, dict[int, float | None]]]:
+    """Times by target, label and seed."""
+    found: dict[str, dict[str, dict[int, float | None]]] = {}
+    for each in replays:
         for target, at in each.times.items():
-            times.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
-    return Finding(
-        name,
-        assumptions,
-        {
-            target: {label: Times(seeds, (target, label) in guessed) for label, seeds in of.items()}
-            for target, of in times.items()
-        },
-        [
-            Note(r.label, r.seed, f"is not exact from round {r.parting.round} on: {r.parting.why}")
-            for r in replays
-            if r.parting
-        ],
-        [Note(r.label, r.seed, f"ends early: {r.failure}") for r in replays if r.failure],
-        sum(each.assumed for each in replays),
-        max((each.loops for each in replays), default=0),
-    )
+            found.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
+    return found
 
 
 def goals(record: Finding) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import TIE, TIED, Finding, ratio
+from emulator.replay.findings import TIE, TIED, Finding, Times, ratio
 
 AXES = {  # name: title, unit, what one of it is in ours
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
@@ -101,17 +101,27 @@ def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
     times = found.times[target]
     known = all(each.known for each in times.values())
     assumed = known and any(each.assumed for each in times.values())
-    notes = found.partings if known else (*found.failures, *found.partings)
-    why = next(map(str, notes), "")
-    medians = {label: each.median if each.known else math.inf for label, each in times.items()}
-    order = found.order(target)
-    shown = {label: None if value == math.inf else value for label, value in medians.items()}
-    if order is None:
-        return Cell(place, None, None, None, True, shown, known, assumed, why)
-    winner, second = order[0], order[1] if len(order) > 1 else None
-    lead = ratio(medians[winner], medians[second]) if second else None
-    agree = all(_first(found, target, seed) in (None, winner) for seed in times[winner].seeds)
+    winner, second = (*(found.order(target) or ()), None, None)[:2]
+    lead = ratio(times[winner].median, times[second].median) if winner and second else None
+    agree = winner is None or _agree(found, target, winner)
+    shown, why = _shown(times), _why(found, known)
     return Cell(place, winner, second, lead, agree, shown, known, assumed, why)
+
+
+def _why(found: Finding, known: bool) -> str:
+    notes = found.partings if known else (*found.failures, *found.partings)
+    return str(notes[0]) if notes else ""
+
+
+def _shown(times: Mapping[str, Times]) -> dict[str, float | None]:
+    """Medians in s by label; None: never, or not known."""
+    return {label: each.spread["median"] if each.known else None for label, each in times.items()}
+
+
+def _agree(found: Finding, target: str, winner: str) -> bool:
+    """Whether no seed by itself has another winner."""
+    seeds = found.times[target][winner].seeds
+    return all(_first(found, target, seed) in (None, winner) for seed in seeds)
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:

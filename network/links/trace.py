@@ -160,13 +160,16 @@ class Trace:
             raise ValueError(f"{self.name} has {len(self.edges)} edges for {n} rates; edges rise from 0, one more")
         if not SHORTEST <= self.edges[-1] < math.inf:
             raise ValueError(f"{self.name} lasts {self.edges[-1]} s; a trace lasts at least {SHORTEST} s")
-        for column, values, top in (
-            ("rate", self.rates, MOST),
-            ("latency", self.latency, MOST),
-            ("loss", self.loss, 1.0),
-        ):
-            if values is not None and (len(values) != n or not ((values >= 0) & (values <= top)).all()):
-                raise ValueError(f"a {column} of {self.name} is not one of {n} numbers from 0 to {top:g}")
+        self._check_column("rate", self.rates, MOST)
+        self._check_column("latency", self.latency, MOST)
+        self._check_column("loss", self.loss, 1.0)
+
+    def _check_column(self, name: str, values: Floats | None, top: float) -> None:
+        if values is None:
+            return
+        n = len(self.rates)
+        if len(values) != n or not ((values >= 0) & (values <= top)).all():
+            raise ValueError(f"a {name} of {self.name} is not one of {n} numbers from 0 to {top:g}")
 
     @property
     def period(self) -> float:

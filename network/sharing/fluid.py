@@ -202,11 +202,15 @@ class Fluid:
         self._varying += flow.varies
         fresh = [link for link in flow.route if not link.bound and self._crowded(link)]
         if fresh:
-            self._regroup([link for link in flow.above if link.bound or link in fresh][-1])
-        elif self._star and flow.varies and self._varying == 1 and self._root.bound and not self._crowded(self._root):
-            self._regroup(self._root)  # a star of constants always shares its root; now it need not
+            self._regroup(_uppermost(flow, fresh))
+        elif flow.varies and self._varying == 1 and self._no_longer_crowded():
+            self._regroup(self._root)
         else:
             self._enter(flow)
+
+    def _no_longer_crowded(self) -> bool:
+        """Whether the root was bound only because a star of constants always shares its root."""
+        return self._star and self._root.bound and not self._crowded(self._root)
 
     def _quit(self, flow: Flow) -> None:
         if flow.home is not None:
@@ -249,20 +253,24 @@ class Fluid:
             link.sharing = None
 
     def _enter(self, flow: Flow) -> None:
-        if not any(link.bound for link in flow.route):
+        if any(link.bound for link in flow.route):
+            top = _uppermost(flow)
+            sharing = top.sharing or self._share(top, self._engine(top))
+            sharing.enter(flow, self._now)
+        else:
             self._alone.enter(flow, self._now)
-            return
-        top = [link for link in flow.above if link.bound][-1]
-        if top.sharing is None:
-            links = [link for link in top.below if link.bound]
-            simple = len(links) == 1 and not top.airtime and not top.restless
-            self._share(top, Bottleneck(top.capacity, self._now) if simple else Tree(links, self._now))
-        assert top.sharing is not None
-        top.sharing.enter(flow, self._now)
 
-    def _share(self, link: Link, sharing: Sharing) -> None:
+    def _engine(self, top: Link) -> Sharing:
+        """The one that fits the links which are bound, from this one down."""
+        links = [link for link in top.below if link.bound]
+        if len(links) > 1 or top.airtime or top.restless:
+            return Tree(links, self._now)
+        return Bottleneck(top.capacity, self._now)
+
+    def _share(self, link: Link, sharing: Sharing) -> Sharing:
         link.sharing = sharing
         self._sharings.append(sharing)
+        return sharing
 
     def _look_ahead(self, sharing: Sharing) -> None:
         """One link with rates that change very often."""
@@ -273,6 +281,11 @@ class Fluid:
         for flow in link.flows.values():
             sharing.leave(flow, self._now)
             self._enter(flow)
+
+
+def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:
+    """The uppermost link on the flow's way that is bound, or is about to be; there must be one."""
+    return next(link for link in reversed(flow.above) if link.bound or link in fresh)
 
 
 Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
@@ -320,16 +333,24 @@ def _doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) 
 
     Of airtime there is one link for both.
     """
+    _check_twins(forth, back)
+    routes = _routes(back)
+    own: list[Link] = []
+    for name, twin in back.items():
+        link = forth[name]
+        if link.airtime:
+            routes[name] = (link, *routes[name][1:])
+            continue
+        link.twin, twin.twin = twin, link
+        link.parent, twin.parent = twin, link.parent
+        own.append(twin)
+    return routes, own
+
+
+def _check_twins(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> None:
     for name in {**forth, **back}:
         if name not in forth or name not in back or _place(forth[name]) != _place(back[name]):
             raise ValueError(f"link {name!r} needs a twin of its parent and airtime in the other direction")
-    routes = {name: (forth[name], *route[1:]) if route[0].airtime else route for name, route in _routes(back).items()}
-    for name, link in forth.items():
-        if not link.airtime:
-            twin = back[name]
-            link.twin, twin.twin = twin, link
-            link.parent, twin.parent = twin, link.parent
-    return routes, [link for link in back.values() if not link.airtime]
 
 
 def _place(link: Link) -> tuple[str | None, bool]:

@@ -46,9 +46,16 @@ def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool])
     """
     air = [pool for pool in pools if pool.airtime]
     if air:
-        return _on_air(caps, weights, radios, [pool for pool in pools if not pool.airtime], air)
+        wires = [pool for pool in pools if not pool.airtime]
+        return _on_air(caps, weights, radios, wires, air)
     if caps.size <= FEW:
-        return np.array([_shares_at(i, row, weights.tolist(), pools) for i, row in enumerate(caps.tolist())])
+        each = weights.tolist()
+        return np.array([_shares_at(i, row, each, pools) for i, row in enumerate(caps.tolist())])
+    return _on_wires(caps, weights, pools)
+
+
+def _on_wires(caps: Floats, weights: Floats, pools: Sequence[Pool]) -> Floats:
+    """Rates without airtime: each link lowers the bounds of its flows to its level."""
     bounds = caps.copy()
     for pool in pools:
         there = bounds[:, pool.flows]

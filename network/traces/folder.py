@@ -71,14 +71,19 @@ def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
     try:
         if not place.is_dir():
             return Gathered((_recording(place, way, format),))
-        found = [_member(path, way, format) for path in _paths(place)]
+        return _gathered(place, way, format)
     except OSError as error:
         raise bad(str(place), None, f"cannot be read: {error.strerror}") from None
+
+
+def _gathered(place: Path, way: Direction, format: str | None) -> Gathered:
+    found = [_member(path, way, format) for path in _paths(place)]
     recordings = tuple(each for each in found if isinstance(each, Recording))
     passed = tuple(each for each in found if isinstance(each, Passed))
-    if not recordings:
-        raise bad(f"{place} holds no {way}link trace", None, f"left out {summed(passed)}" if passed else "it is empty")
-    return Gathered(recordings, passed)
+    if recordings:
+        return Gathered(recordings, passed)
+    why = f"left out {summed(passed)}" if passed else "it is empty"
+    raise bad(f"{place} holds no {way}link trace", None, why)
 
 
 def summed(passed: tuple[Passed, ...], most: int = 3) -> str:

@@ -49,6 +49,7 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
     "uint8": np.dtype("u1"),
     "bool": np.dtype("?"),
 }
+DECODED = DTYPES | {name: coding.dtype for name, coding in CODINGS.items()}  # dtypes of the values
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
@@ -264,23 +265,39 @@ def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
 
 def _examine(entry: object, kind: str, name: str) -> None:
     """Raises Refused unless its keys, types and length are right."""
-    if type(entry) is not dict or list(entry) != KEYS:
-        raise Refused(f"{_where(kind, name)} must have data, dtype and shape, and nothing else")
-    data, dtype, shape = entry.values()
-    if type(data) is not bytes or type(dtype) is not str or (dtype not in DTYPES and dtype not in CODINGS):
-        raise Refused(f"{_where(kind, name)} must be bytes of one of {', '.join((*DTYPES, *CODINGS))}")
-    if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
-        raise Refused(f"{_where(kind, name)} must have a shape of integers from 0")
-    n, width = math.prod(shape), _dtype(dtype).itemsize
-    if reason := CODINGS[dtype].fault(data, n) if dtype in CODINGS else _plain_fault(data, n, dtype):
+    if reason := _fault(entry):
         raise Refused(f"{_where(kind, name)} {reason}")
-    if (n or math.prod(size for size in shape if size)) * width > sys.maxsize:  # so numpy does for empty arrays too
-        raise Refused(f"{_where(kind, name)} has a dimension that is too large")
+
+
+def _fault(entry: object) -> str | None:
+    """What is wrong with an entry; None: nothing."""
+    if type(entry) is not dict or list(entry) != KEYS:
+        return "must have data, dtype and shape, and nothing else"
+    data, dtype, shape = entry.values()
+    if type(data) is not bytes or type(dtype) is not str or dtype not in DECODED:
+        return f"must be bytes of one of {', '.join(DECODED)}"
+    if not _is_shape(shape):
+        return "must have a shape of integers from 0"
+    return _length_fault(data, dtype, shape)
+
+
+def _is_shape(shape: object) -> bool:
+    return type(shape) is list and all(type(n) is int and n >= 0 for n in shape)
+
+
+def _length_fault(data: bytes, dtype: str, shape: list[int]) -> str | None:
+    n = math.prod(shape)
+    coding = CODINGS.get(dtype)
+    if reason := coding.fault(data, n) if coding else _plain_fault(data, n, dtype):
+        return reason
+    product = n or math.prod(size for size in shape if size)  # numpy limits it for empty arrays too
+    too_large = product * DECODED[dtype].itemsize > sys.maxsize
+    return "has a dimension that is too large" if too_large else None
 
 
 def _room(entry: Entry) -> int:
     """Bytes of its array."""
-    return math.prod(entry["shape"]) * _dtype(entry["dtype"]).itemsize
+    return math.prod(entry["shape"]) * DECODED[entry["dtype"]].itemsize
 
 
 def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
@@ -288,11 +305,6 @@ def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
         return f"has {len(data)} bytes, which is not what its shape and dtype need"
     strange = dtype == "bool" and data.translate(None, b"\0\1")
     return "holds a bool that is neither 0 nor 1" if strange else None
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    """What data of this dtype or coding decode to."""
-    return CODINGS[name].dtype if name in CODINGS else DTYPES[name]
 
 
 def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
@@ -303,7 +315,7 @@ def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
 
 
 def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
-    data, dtype, shape = entry["data"], _dtype(entry["dtype"]), entry["shape"]
+    data, dtype, shape = entry["data"], DECODED[entry["dtype"]], entry["shape"]
     length = math.prod(shape) * dtype.itemsize
     try:
         room = np.empty(length + ALIGNMENT, np.uint8)

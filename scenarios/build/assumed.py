@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from network.links.synth import named
 from scenarios.build import recordings
 from scenarios.schema import links
+from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario
 
 Said = links.Links | links.Shared | links.Link
@@ -42,7 +43,11 @@ def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
 
 
 def _models(scenario: Scenario) -> set[links.Model]:
-    return {group.link.model or scenario.network.model for group in scenario.fleet}
+    return {_model(group, scenario) for group in scenario.fleet}
+
+
+def _model(group: Group, scenario: Scenario) -> links.Model:
+    return group.link.model or scenario.network.model
 
 
 def _radios(said: Sequence[Said]) -> Iterator[str]:
@@ -69,14 +74,18 @@ def _takes_latency(said: Said) -> bool:
 def _unused(scenario: Scenario) -> Iterator[str]:
     """What says how TCP sends, where nothing is sent by TCP."""
     for group in scenario.fleet:
-        model = group.link.model or scenario.network.model
+        model = _model(group, scenario)
         if group.link.loss and model != "tcp":
             yield f"{group.name or group.profile}: loss is not used, as links of the model {model} lose nothing"
-    keys = [
-        key for key, value in scenario.network if key != "model" and value != links.Transport.model_fields[key].default
-    ]
+    keys = _changed(scenario.network)
     if keys and "tcp" not in _models(scenario):
         yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp"
+
+
+def _changed(network: links.Transport) -> list[str]:
+    """The keys of TCP that do not have their default."""
+    fields = links.Transport.model_fields
+    return [key for key, value in network if key != "model" and value != fields[key].default]
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,11 +93,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
     if not said.proxy.overlap:
         pool = np.setdiff1d(pool, proxy)
     if said.split.kind == "draw" and len(fleet) > min(len(pool), MANY):
-        if said.proxy.owners:
-            raise ValueError("proxy.owners belongs to a natural split")
-        root, each = int(rng.integers(2**62)), said.split.each or 1
-        drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
-        return {**drawing.shares(fleet), "proxy": proxy, "test": None}
+        return _drawn(said, data, pool, proxy, fleet, rng)
     names = all_names(fleet)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
@@ -119,39 +115,63 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
             assert data.owner_test is not None
             (mine,) = shards.owned(data.owner_test, owned[number : number + 1])
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
-    for name in names:
-        for cycle, train in enumerate(parts["train"][name]):
-            if not len(train):
-                when = f" in time slice {cycle}" if data.cycles > 1 else ""
-                raise ValueError(
-                    f"{len(data.y)} examples leave {name}, one of {len(names)}, without any to train on{when}"
-                )
+    _check_all_train(parts["train"], data)
     return parts
+
+
+def _drawn(
+    said: Data,
+    data: Dataset,
+    pool: ndarray,
+    proxy: ndarray,
+    fleet: Collection[str],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Examples that each device draws when it is asked."""
+    if said.proxy.owners:
+        raise ValueError("proxy.owners belongs to a natural split")
+    root, each = int(rng.integers(2**62)), said.split.each or 1
+    drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
+    return {**drawing.shares(fleet), "proxy": proxy, "test": None}
+
+
+def _check_all_train(parts: Mapping[str, Sequence[ndarray]], data: Dataset) -> None:
+    for name, slices in parts.items():
+        for cycle, train in enumerate(slices):
+            if not len(train):
+                what = f"{len(data.y)} examples leave {name}, one of {len(parts)}, without any"
+                when = f" in time slice {cycle}" if data.cycles > 1 else ""
+                raise ValueError(f"{what} to train on{when}")
 
 
 def _held(
     said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
 ) -> tuple[ndarray | None, list[ndarray]]:
     """The owner of each device, if it is one, and the examples of each."""
+    owners = None
     if said.kind == "natural":
         if data.owner is None:
             raise ValueError(f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards or draw")
-        owners, mine = shards.natural(
-            data.owner[pool], data.owners, devices, rng, said.owners or "*", said.least or LEAST_OWNED
-        )
-        return owners, [pool[each] for each in mine]
-    labels = data.y[pool] if data.y.ndim == 1 else np.zeros(len(pool), np.int64)  # positions have no one label
-    if said.kind in ("dirichlet", "shards") and data.y.ndim > 1:
-        raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
-    if said.kind == "dirichlet":
-        found = shards.dirichlet(labels, devices, said.alpha or math.nan, rng)
-    elif said.kind == "shards":
-        found = shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
+        globs, least = said.owners or "*", said.least or LEAST_OWNED
+        owners, found = shards.natural(data.owner[pool], data.owners, devices, rng, globs, least)
     elif said.kind == "draw":
         found = shards.draw(len(pool), devices, said.each or 1, rng)
+    elif data.y.ndim == 1:
+        found = _by_label(said, data.y[pool], devices, rng)
+    elif said.kind == "iid":  # positions have no one label
+        found = shards.iid(np.zeros(len(pool), np.int64), devices, rng)
     else:
-        found = shards.iid(labels, devices, rng)
-    return None, [pool[each] for each in found]
+        per_position = f"{data.name} has a label at each position"
+        raise ValueError(f"{per_position}; its split may be natural, iid or draw")
+    return owners, [pool[each] for each in found]
+
+
+def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
+    if said.kind == "dirichlet":
+        return shards.dirichlet(labels, devices, said.alpha or math.nan, rng)
+    if said.kind == "shards":
+        return shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
+    return shards.iid(labels, devices, rng)
 
 
 def _of_owners(

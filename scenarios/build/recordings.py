@@ -31,14 +31,24 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
     downs = _recordings(said.trace, "down")
     number = int(mine.integers(len(downs)))
     down = downs[number]["down"]
-    up = value(said.up_mbit_s, name, "up", seed) * MBIT if said.up_mbit_s is not None else None
-    both = down, _uplink(downs, number, said.trace, mine) if up is None else up
-    for trace in both:
-        if isinstance(trace, Trace) and trace.kind == "achieved" and (not isinstance(said, links.Links) or said.via):
-            hint = "leave link.via out, or " if isinstance(said, links.Links) else ""
+    up: float | Trace
+    if said.up_mbit_s is None:
+        up = _uplink(downs, number, said.trace, mine)
+    else:
+        up = value(said.up_mbit_s, name, "up", seed) * MBIT
+    if not isinstance(said, links.Links):
+        _refuse_achieved((down, up), "")
+    elif said.via:
+        _refuse_achieved((down, up), "leave link.via out, or ")
+    return down, up
+
+
+def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
+    """Raises BadTrace for throughput, where devices share what was recorded."""
+    for trace in rates:
+        if isinstance(trace, Trace) and trace.kind == "achieved":
             reason = "is throughput that one transfer had, an upper bound that cannot be shared"
             raise bad(trace.name, None, f"{reason}; {hint}replay a capacity trace")
-    return both
 
 
 @contextmanager
@@ -57,11 +67,20 @@ def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
     """
     assert said.trace
     recorded = _recordings(said.trace, "down")
-    yield from (*_assumed_uplinks(said.trace, recorded), *_passed(said.trace))
+    yield from _assumed_uplinks(said.trace, recorded)
+    yield from _passed(said.trace)
     downs = [each["down"] for each in recorded]
     if any(down.kind == "achieved" for down in downs):
         yield "what was recorded is the throughput of downloads, an upper bound for other transfers"
     yield from dict.fromkeys(down.remark for down in downs if down.remark)
+    yield from _latencies(said, downs)
+
+
+def _latencies(
+    said: links.Links | links.Shared | links.Link,
+    downs: Sequence[Trace],
+) -> Iterator[str]:
+    """Those that were recorded and are not used, or are missing."""
     if not isinstance(said, links.Links):
         if any(down.latency is not None or down.loss is not None for down in downs):
             yield "recorded latencies and losses are left out: what is shared has none, links have their own"

@@ -27,17 +27,23 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
     """The link of one device, the `number`-th of the fleet.  Raises BadScenario for recordings that cannot be used."""
-    seed, tcp = scenario.fleet_seed, transport(scenario.network, said.model)
+    tcp = transport(scenario.network, said.model)
     stations = links.listed(said.via)
     via = stations[number % len(stations)] if stations else None
     if said.trace and via and scenario.topology[via].trace:
         raise BadScenario(f"fleet: {name} has a trace, and {via} is recorded already; give up_mbit_s and down_mbit_s")
-    latency = None if said.latency_ms is None else value(said.latency_ms, name, "latency", seed) / 1e3
-    down, up = _rates(name, said, seed, "fleet")
-    if said.radio and latency is None:
-        latency = named(said.radio).latency
-    found = Link(up, down, latency or 0.0, said.loss, tcp, via)
-    return found if latency is None else found.at(latency)  # what the scenario says wins over what was recorded
+    down, up = _rates(name, said, scenario.fleet_seed, "fleet")
+    latency = _latency(name, said, scenario.fleet_seed)
+    if latency is None:  # it is what was recorded, or 0
+        return Link(up, down, 0.0, said.loss, tcp, via)
+    return Link(up, down, latency, said.loss, tcp, via).at(latency)
+
+
+def _latency(name: str, said: links.Links, seed: int) -> float | None:
+    """What the scenario or the radio's preset says, in s; None: nothing."""
+    if said.latency_ms is not None:
+        return value(said.latency_ms, name, "latency", seed) / 1e3
+    return named(said.radio).latency if said.radio else None
 
 
 def _rates(

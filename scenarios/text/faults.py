@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
@@ -18,6 +18,8 @@ from scenarios.text.source import Loc, Mark, Source
 MOST = 20  # faults that are shown
 LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
 GAP = " [...] "
+NOUNS = r"\b(an object|a valid (array|tuple|list|dictionary))\b"  # pydantic's
+PATTERN = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
 SYNONYMS = {  # what others call it: what it may be called here
     "lambda": ("strength", "mu"),
     "learning_rate": ("lr",),
@@ -105,37 +107,45 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
     inner = tuple(part for part in said["loc"] if not str(part).startswith("<"))
     loc, name = (*prefix, *inner), str(inner[-1]) if inner else ""
     if said["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return Fault(loc, f"unknown key {name!r}; {did_you_mean(name, _keys(model, inner[:-1]))}", of_key=True)
+        hint = did_you_mean(name, _keys(model, inner[:-1]))
+        return Fault(loc, f"unknown key {name!r}; {hint}", of_key=True)
     if said["type"].startswith("missing"):
         return Fault(loc[:-1], f"{name!r} is missing", of_key=True)
-    message, given = said["msg"].removeprefix("Value error, "), said.get("input")
+    return Fault(loc, _of_value(said, name))
+
+
+def _of_value(said: Any, key: str) -> str:
+    """What is wrong with a value, and what would be right."""
+    given = said.get("input")
+    if said["type"] == "value_error":  # our own words, which name the value
+        return str(said["msg"]).removeprefix("Value error, ")
     if said["type"] == "literal_error":
         known = [word.strip("'") for word in _words(said["ctx"]["expected"])]
-        return Fault(loc, f"{short(given)} is not known; {did_you_mean(str(given), known)}")
-    if said["type"] == "string_pattern_mismatch":
-        message = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
-    elif said["type"] in ("too_short", "string_too_short"):
-        message = "it must not be empty" if said["ctx"]["min_length"] == 1 else _too_few(said["ctx"])
-    elif said["type"] == "too_long":
-        message = f"it has {said['ctx']['actual_length'] or 'more'} items; it may have {said['ctx']['max_length']}"
-    elif said["type"] == "string_too_long":
-        message = f"it may have at most {said['ctx']['max_length']} characters"
-    elif said["type"] == "value_error":
-        return Fault(loc, message)  # our own words, which name the value
-    elif message.startswith("Input should be"):
-        message = "it must be" + message.removeprefix("Input should be")
-    message = re.sub(r"\b(an object|a valid (array|tuple|list|dictionary))\b", _in_yaml, message)
-    return Fault(loc, f"{message}{_given(given, message)}{_hint(said, given)}")
+        return f"{short(given)} is not known; {did_you_mean(str(given), known)}"
+    message = re.sub(NOUNS, _in_yaml, _demand(said))
+    return f"{message}{_given(given, message)}{_hint(said, key, given)}"
 
 
-def _too_few(of: Mapping[str, Any]) -> str:
-    return f"it has {of['actual_length']} items; it must have {of['min_length']}"
+def _demand(said: Any) -> str:
+    """What the value must be."""
+    ctx = said.get("ctx", {})
+    match said["type"]:
+        case "string_pattern_mismatch":
+            return PATTERN
+        case "too_short" | "string_too_short" if ctx["min_length"] == 1:
+            return "it must not be empty"
+        case "too_short" | "string_too_short":
+            return f"it has {ctx['actual_length']} items; it must have {ctx['min_length']}"
+        case "too_long":
+            return f"it has {ctx['actual_length'] or 'more'} items; it may have {ctx['max_length']}"
+        case "string_too_long":
+            return f"it may have at most {ctx['max_length']} characters"
+    return re.sub("^Input should be", "it must be", said["msg"])
 
 
-def _hint(said: Any, given: Any) -> str:
+def _hint(said: Any, key: str, given: Any) -> str:
     """What was probably meant."""
-    key = next((part for part in reversed(said["loc"]) if not str(part).startswith("<")), "")
-    if isinstance(given, str) and (number := without_unit(str(key), given)):
+    if isinstance(given, str) and (number := without_unit(key, given)):
         return f"; the unit is in the key: write {number}"
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
         return "; a range is {uniform: {low: 0.5, high: 2}}"
@@ -143,9 +153,14 @@ def _hint(said: Any, given: Any) -> str:
         return "; absences are pairs, as [[30, 60]]"
     if said["type"] == "tuple_type" and isinstance(given, (int, float, str)):
         return f"; as [{given}]"
-    if said.get("ctx", {}).get("le") == 1 and isinstance(given, (int, float)) and 1 < given <= 100:
+    if _is_percentage(said, given):
         return f"; {given:g} % is {given / 100:g}"
     return ""
+
+
+def _is_percentage(said: Any, given: Any) -> bool:
+    is_number = isinstance(given, (int, float))
+    return is_number and said.get("ctx", {}).get("le") == 1 and 1 < given <= 100
 
 
 def _in_yaml(match: re.Match[str]) -> str:

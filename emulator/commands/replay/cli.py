@@ -86,26 +86,36 @@ Workers = Annotated[
 ]
 
 
+UpRatio = Annotated[
+    float | None,
+    typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
+]
+Symmetric = Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")]
+Latency = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
+]
+Events = Annotated[
+    bool,
+    typer.Option("--events", help="Write timelines even if there are several settings."),
+]
+Out = Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")]
+
+
 def replay(
     run: Run,
     down: Down = None,
     up: Up = None,
-    up_ratio: Annotated[
-        float | None, typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate.")
-    ] = None,
-    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")] = False,
+    up_ratio: UpRatio = None,
+    symmetric: Symmetric = False,
     source: From = None,
-    latency: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms.")
-    ] = None,
+    latency: Latency = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
     algorithm: Only = None,
     anyway: Anyway = False,
-    events: Annotated[
-        bool, typer.Option("--events", help="Write timelines even if there are several settings.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")] = None,
+    events: Events = False,
+    out: Out = None,
     force: Force = False,
     workers: Workers = None,
     quiet: Quiet = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,37 +22,63 @@ if TYPE_CHECKING:
 
 MOST = 4096  # cells
 REASONS = 3  # for which cells are not exact, that are told
+DOUBTS: dict[str, Callable[[Cell], bool]] = {
+    "tie": lambda cell: cell.tie,
+    "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
+    "no algorithm gets there": lambda cell: cell.winner is None and cell.known,
+    "it is not known": lambda cell: not cell.known,
+    "accuracies are assumed": lambda cell: cell.assumed,
+}
+
+
+Uplink = Annotated[
+    str | None,
+    typer.Option(metavar="RANGE", help="Rates of uplinks, such as 0.1..100Mbit/s, or one value."),
+]
+Latency = Annotated[
+    str | None,
+    typer.Option(metavar="RANGE", help="Latency one way, such as 5..500ms, or one value."),
+]
+Speed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RANGE",
+        help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
+    ),
+]
+Points = Annotated[
+    int,
+    typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
+]
+Symmetric = Annotated[
+    bool,
+    typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
+]
+Goal = Annotated[
+    str | None,
+    typer.Option(
+        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the first that was reached, else all rounds.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN."),
+]
 
 
 def map_(
     run: Run,
-    uplink: Annotated[
-        str | None, typer.Option(metavar="RANGE", help="Rates of uplinks, such as 0.1..100Mbit/s, or one value.")
-    ] = None,
-    latency: Annotated[
-        str | None, typer.Option(metavar="RANGE", help="Latency one way, such as 5..500ms, or one value.")
-    ] = None,
-    speed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RANGE", help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value."
-        ),
-    ] = None,
-    points: Annotated[int, typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale.")] = 7,
-    symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run.")
-    ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the first that was reached, else all rounds."
-        ),
-    ] = None,
+    uplink: Uplink = None,
+    latency: Latency = None,
+    speed: Speed = None,
+    points: Points = 7,
+    symmetric: Symmetric = False,
+    target: Goal = None,
     server_rate: ServerRate = None,
     fleet: Fleet = None,
     algorithm: Only = None,
     anyway: Anyway = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN.")] = None,
+    out: Out = None,
     workers: Workers = None,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
@@ -65,24 +91,22 @@ def map_(
     from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
-        from emulator.commands.stopping import uninterrupted
         from emulator.replay.batch import Batch, Source
 
         axes = _axes(uplink, latency, speed, points)
         batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        folder, played = out or run, _play(batch, grid, workers, quiet)
+        played = _play(batch, grid, workers, quiet)
         cells = list(_cells(batch, grid, played, goal))
         if cells:
             fallen = _fallen_back(batch, goal, target)
             notes = [*batch.notes, *fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
-            with uninterrupted():
-                written = _draw(batch, cells, axes, goal, folder, notes)
+            written = _draw(batch, cells, axes, goal, out or run, notes)
             if format is Format.json:
                 typer.echo(written)
             else:
-                say(_text(batch, cells, len(grid), folder, goal, fallen))
+                say("\n".join(_text(batch, cells, len(grid), out or run, goal, fallen)))
         _end(played, len(cells), len(grid))
 
 
@@ -194,6 +218,7 @@ def _draw(
     batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
 ) -> str:
     """Writes map.json, map.html and map.png; the JSON."""
+    from emulator.commands.stopping import uninterrupted
     from emulator.record.digest import digest
     from emulator.record.record import replace_file
     from emulator.record.seal import renew
@@ -212,44 +237,54 @@ def _draw(
     }
     text = json.dumps(said, indent=1)
     page, picture = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}."), winners.png(shown)
-    out.mkdir(parents=True, exist_ok=True)
-    replace_file(out / "map.html", page)
-    replace_file(out / "map.png", picture)
-    replace_file(out / "map.json", text + "\n")
-    renew(out, ("map.html", "map.png", "map.json"))
+    with uninterrupted():
+        out.mkdir(parents=True, exist_ok=True)
+        replace_file(out / "map.html", page)
+        replace_file(out / "map.png", picture)
+        replace_file(out / "map.json", text + "\n")
+        renew(out, ("map.html", "map.png", "map.json"))
     return text
 
 
-def _text(batch: Batch, cells: Sequence[Cell], total: int, out: Path, target: str, fallen: Sequence[str]) -> str:
-    played = f"{total} cells" if len(cells) == total else f"the {len(cells)} of {total} cells that were played"
-    lines = [
-        f"{batch.scenario.name}: which algorithm is first to {_called(batch, target)}, in {played}",
-        *(f"  {why}" for why in fallen),
-    ]
+def _text(
+    batch: Batch,
+    cells: Sequence[Cell],
+    total: int,
+    out: Path,
+    target: str,
+    fallen: Sequence[str],
+) -> Iterator[str]:
+    played = f"{total} cells"
+    if len(cells) < total:
+        played = f"the {len(cells)} of {total} cells that were played"
+    goal = _called(batch, target)
+    yield f"{batch.scenario.name}: which algorithm is first to {goal}, in {played}"
+    yield from (f"  {why}" for why in fallen)
     for label in batch.labels:
-        won = [each for each in cells if each.first == label]
-        ratios = [each.ratio for each in won if each.ratio is not None]
-        most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
-        lines.append(f"  {label} in {len(won)}{most}")
-    split, open_ = sum(not each.agree and not each.tie for each in cells), sum(not each.known for each in cells)
-    nobody, ties = sum(each.winner is None and each.known for each in cells), sum(each.tie for each in cells)
-    assumed = sum(each.assumed for each in cells)
-    if ties:
-        lines.append(f"  tie in {ties}: the first two are less than 1 % apart")
-    for number, what in (
-        (split, "the seeds disagree"),
-        (nobody, "no algorithm gets there"),
-        (open_, "it is not known"),
-        (assumed, "accuracies are assumed"),
-    ):
-        if number:
-            lines.append(f"  {what} in {number}")
-    return "\n".join([*lines, *_unknown(cells, batch.source.anyway), f"map: {out / 'map.html'}"])
+        yield _wins(label, [each for each in cells if each.first == label])
+    yield from _without_winner(cells)
+    yield from _unknown(cells)
+    yield from _assumed(cells, batch.source.anyway)
+    yield f"map: {out / 'map.html'}"
 
 
-def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
+def _wins(label: str, won: Sequence[Cell]) -> str:
+    """In how many cells an algorithm is first, and by how much at most."""
+    ratios = [each.ratio for each in won if each.ratio is not None]
+    most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
+    return f"  {label} in {len(won)}{most}"
+
+
+def _without_winner(cells: Sequence[Cell]) -> Iterator[str]:
+    """In how many cells nobody is clearly first, or not for sure."""
+    for what, holds in DOUBTS.items():
+        if number := sum(map(holds, cells)):
+            why = ": the first two are less than 1 % apart" if what == "tie" else ""
+            yield f"  {what} in {number}{why}"
+
+
+def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
     """Why cells are not known, or not exact, the most frequent reasons first."""
-    from emulator.replay.findings import ASSUMPTION
     from emulator.results.units import counted
 
     reasons = Counter(each.why for each in cells if each.why)
@@ -259,9 +294,15 @@ def _unknown(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
         yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
     if reasons:
         yield "    rounds are counted from 0, as in the record and the report"
+
+
+def _assumed(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
+    """What --anyway has assumed, or would assume."""
+    from emulator.replay.findings import ASSUMPTION
+
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
-    if reasons and not anyway:
+    if any(each.why for each in cells) and not anyway:
         yield f"    --anyway goes on: {ASSUMPTION}"
 
 

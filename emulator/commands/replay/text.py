@@ -37,26 +37,45 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """Times of all settings, the record's first; the one that gets there first is named where there are several."""
-    rows = [[times.median for times in each.times[target].values() if times.known] for each in findings]
-    unit, own = units.of_rows([[value for value in row if value != math.inf] for row in rows], units.of_time)
-    several = len(batch.labels) > 1
+    unit, own = units.of_rows([_finite(each, target) for each in findings], units.of_time)
+    grid = _grid(batch.labels, unit)
+    turned = flips(findings, target)
+    for each, its in zip(findings, own, strict=True):
+        row = [each.name] if unit else [each.name, its.name]
+        row += cells(each, target, its)
+        if len(batch.labels) > 1:
+            row.append(_first(each, target, each.name in turned))
+        grid.add_row(*row)
+    in_unit = f" in {unit.name}" if unit else ""
+    title = f"{batch.scenario.name}: time {_until(batch, target)}{in_unit}"
+    return f"{title}, network model {batch.network}\n{_printed(grid)}"
+
+
+def _finite(each: Finding, target: str) -> list[float]:
+    """The medians that are known and not infinite, in s."""
+    medians = [times.median for times in each.times[target].values() if times.known]
+    return [value for value in medians if value != math.inf]
+
+
+def _grid(labels: Sequence[str], unit: units.Unit | None) -> Table:
+    """The columns; `unit` is that of all rows, None if each has its own."""
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     grid.add_column("links")
     if unit is None:
         grid.add_column("in")
-    for label in batch.labels:
+    for label in labels:
         grid.add_column(label, justify="right")
-    if several:
+    if len(labels) > 1:
         grid.add_column("first")
-    turned = flips(findings, target)
-    for each, in_ in zip(findings, own, strict=True):
-        first = [f"{each.first(target) or units.NONE}{' (order changes)' * (each.name in turned)}"] if several else []
-        grid.add_row(each.name, *([] if unit else [in_.name]), *cells(each, target, in_), *first)
-    shown = io.StringIO(
-        f"{batch.scenario.name}: time {_until(batch, target)}{f' in {unit.name}' if unit else ''}, "
-        f"network model {batch.network}\n"
-    )
-    shown.seek(0, io.SEEK_END)
+    return grid
+
+
+def _first(each: Finding, target: str, turned: bool) -> str:
+    return f"{each.first(target) or units.NONE}{' (order changes)' if turned else ''}"
+
+
+def _printed(grid: Table) -> str:
+    shown = io.StringIO()
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
 
@@ -107,17 +126,27 @@ def ranked(found: Finding, target: str) -> str:
 
 
 def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
-    said: dict[str, list[str]] = {}
-    for each in findings:
-        for assumption in each.assumptions:
-            said.setdefault(assumption, []).append(each.name)
-    for assumption, names in said.items():
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        yield assumption if len(names) == len(findings) - 1 else f"{assumption} ({', '.join(names[:NAMED])}{more})"
+    for assumption, names in _settings_of(findings).items():
+        everywhere = len(names) == len(findings) - 1
+        yield assumption if everywhere else f"{assumption} ({_some_of(names)})"
     if lacking := sum(each.assumed for each in findings):
         yield f"{lacking} messages and pieces of work that the record does not have are taken to be like others in it"
     for each in findings:
         yield from (f"{each.name}: {said}" for said in repeated(each))
+
+
+def _settings_of(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """The names of the settings in which each thing is assumed."""
+    found: dict[str, list[str]] = {}
+    for each in findings:
+        for assumption in each.assumptions:
+            found.setdefault(assumption, []).append(each.name)
+    return found
+
+
+def _some_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:

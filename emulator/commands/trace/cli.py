@@ -135,8 +135,7 @@ def convert(
         written_as = target(out, to)
         known = from_ or recognise(in_)
         traces = traces_of(in_, known, direction)
-        for path in save(fitting(traces, written_as), out, written_as, force):
-            typer.echo(f"wrote {path}")
+        save(fitting(traces, written_as), out, written_as, force)
         for loss in lost(traces, known, written_as) or ["nothing: rates, direction, kind, latency and loss are kept"]:
             typer.echo(f"lost: {loss}", err=out == STDOUT)
 
@@ -172,8 +171,7 @@ def synth(
         traces = [drawn(preset, seconds, seed, way.value, step=step) for way in ways]
         finer = "" if step == 1.0 else f" --step {step:g}"
         comment = f"made by fedlapse trace synth {preset} --seconds {seconds:g} --seed {seed}{finer}"
-        for path in save(traces, out, written_as, force, comment):
-            typer.echo(f"wrote {path}")
+        save(traces, out, written_as, force, comment)
         if out != STDOUT:
             for loss in lost(traces, "csv", written_as):
                 typer.echo(f"lost: {loss}")

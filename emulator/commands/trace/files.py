@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -50,25 +50,32 @@ def fitting(traces: Sequence[Trace], to: str) -> Sequence[Trace]:
     return traces if to != "csv" else [trace.until(shortest) for trace in traces]
 
 
-def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str = "") -> list[Path]:
-    """The files that were written; `-` is the standard output.  Raises ValueError, also if one is there already."""
+def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str = "") -> None:
+    """Writes them, and says what was written; `-` is the standard output.
+
+    Raises ValueError, also if a file is there already.
+    """
     if out == STDOUT and to == "mahimahi" and len(traces) > 1:
         raise ValueError("a Mahimahi file has one direction, and there are two; say --direction")
     texts = _csv(traces, out, comment) if to == "csv" else _mahimahi(traces, out)
     if out == STDOUT:
         typer.echo(texts[out], nl=False)
-        return []
+    else:
+        _write(texts, out.parent, force)
+
+
+def _write(texts: Mapping[Path, str], folder: Path, force: bool) -> None:
+    from emulator.record.record import replace_file
+
     for path in texts:
         if path.exists() and not force:
             raise ValueError(f"{path} is there already; --force replaces it")
-    from emulator.record.record import replace_file
-
-    if not out.parent.is_dir():
-        out.parent.mkdir(parents=True)
-        typer.echo(f"made the folder {out.parent}")
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        typer.echo(f"made the folder {folder}")
     for path, text in texts.items():
         replace_file(path, text)
-    return list(texts)
+        typer.echo(f"wrote {path}")
 
 
 def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
@@ -81,18 +88,25 @@ def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
     """A file each way: OUT.down and OUT.up, unless OUT says it."""
     from network.traces import mahimahi
 
-    said = out.suffix[1:] if out.suffix in (".down", ".up") else None
+    if out.suffix in (".down", ".up"):
+        _check_direction(traces, out)
+    written: dict[Path, str] = {}
+    for trace in traces:
+        whole = out == STDOUT or out.suffix in (".down", ".up")
+        path = out if whole else out.with_name(f"{out.name}.{trace.direction}")
+        written[path] = mahimahi.written(trace)
+    return written
+
+
+def _check_direction(traces: Sequence[Trace], out: Path) -> None:
+    """Raises ValueError unless there is one trace, of the direction that is the suffix of OUT."""
     ways = [trace.direction for trace in traces]
-    if said is not None and ways != [said]:
+    said = out.suffix[1:]
+    if ways != [said]:
         other = "both directions" if len(ways) > 1 else f"the direction {ways[0]}"
         raise ValueError(
             f"{out} is for {said} alone, and what was read has {other}; leave the suffix out, or say --direction"
         )
-    named = {
-        trace.direction: out if said or out == STDOUT else out.with_name(f"{out.name}.{trace.direction}")
-        for trace in traces
-    }
-    return {named[trace.direction]: mahimahi.written(trace) for trace in traces}
 
 
 def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:
