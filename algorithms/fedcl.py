@@ -131,12 +131,11 @@ class FedCL(FedAvg):
 
     def train(self, download: Message, device: Party) -> Reply:
         """Trains as FedAvg does, reports on Ω, and keeps it with its round where a later round may need it."""
-        known, stands = self.holder.known(download, device), self.strength > 0 and self.holder.ones
+        known, number = self.holder.known(download, device), self.holder.stand_in
         if known is None:
-            reply = super().train(download, device)
-            return fedcl_omega.standing_in(reply, self.strength) if stands else reply
+            return fedcl_omega.without(super().train(download, device), number, self.strength)
         reply = super().train(download | {"importance": known}, device)
-        told = fedcl_omega.statistics(known, download["weights"]) | ({fedcl_omega.IDENTITY: 0.0} if stands else {})
+        told = fedcl_omega.statistics(known, download["weights"]) | ({number: 0.0} if number else {})
         reply = replace(reply, numbers={**reply.numbers, **told})
         if not self.holder.remembers:
             return reply

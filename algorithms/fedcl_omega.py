@@ -19,6 +19,7 @@ Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
 First = Literal["none", "identity", "send"]
 IDENTITY = "identity"  # the number that says on which share of the devices 1 stood for Ω
+LACKING = "no_importance"  # the number that says which share of the devices had no Ω, and so no penalty
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,15 @@ class Holder:
         """Whether 1 stands for an Ω that is not there."""
         return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
 
+    @property
+    def stand_in(self) -> str | None:
+        """The number that says where Ω is not there; None if it always is, or if there is no penalty at all."""
+        if not self.used or self.interval == 1:
+            return None
+        if self.ones:
+            return IDENTITY
+        return LACKING if self.fallback == "none" or (self.fallback, self.first) == ("keep_last", "none") else None
+
     def estimates(self, load: Load) -> bool:
         """Whether the device estimates Ω on its own examples in this round."""
         return self._own and not self.has(load)
@@ -160,9 +170,13 @@ def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) 
     return replace(reply, memory=memory, leverage={**reply.leverage, "age": age})
 
 
-def standing_in(reply: Reply, strength: float) -> Reply:
-    """The reply of a device for which 1 stood for Ω, with FedProx's μ that such a penalty of strength λ is: 2λ."""
-    return replace(reply, numbers={**reply.numbers, IDENTITY: 1.0}, leverage={**reply.leverage, "mu": 2 * strength})
+def without(reply: Reply, number: str | None, strength: float) -> Reply:
+    """The reply of a device that had no Ω, which says so by this number; where 1 stood for it, with FedProx's μ that
+    such a penalty of strength λ is: 2λ."""
+    if number is None:
+        return reply
+    mu = {"mu": 2 * strength} if number == IDENTITY else {}
+    return replace(reply, numbers={**reply.numbers, number: 1.0}, leverage={**reply.leverage, **mu})
 
 
 def form(kind: Importance, parameters: Tensors) -> Tensors:

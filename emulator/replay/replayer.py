@@ -35,6 +35,7 @@ from emulator.record.seal import seal_run
 from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
+from emulator.results.units import joined
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
@@ -215,7 +216,7 @@ def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str])
 
 
 def _some(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
+    return joined(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
 
 
 class RecordedJobs:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
+SOME = 0.1  # of the trainings: fewer that lack Ω are not worth a warning
 IDLE = 0.01  # of the 99th percentile: a penalty below it cannot be seen (docs/design/algorithms.md §10)
 
 
 class Warned(NamedTuple):
     """Something that a reader of results must know: its kind, for programs, and its words."""
 
-    kind: str  # identity | idle | stiff, and those of emulator.results.divergence
+    kind: str  # identity | unpenalised | idle | stiff, and those of emulator.results.divergence
     text: str
 
 
@@ -25,6 +26,8 @@ def warnings(rows: Rows, momentum: float) -> Iterator[Warned]:
     pulled = [row for row in rows if "p99" in row["leverage"]]
     stiff = [row for row in pulled if row["leverage"]["step"] > bound]
     yield from _weak(pulled, bound)
+    if (share := _unpenalised(rows)) >= SOME:
+        yield Warned("unpenalised", f"in {100 * share:.0f} % of all trainings the device had no Ω, and so no penalty")
     if stiff:
         yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
 
@@ -48,6 +51,13 @@ def _is_idle(row: Row, bound: float) -> bool:
 def _is_identity(row: Row) -> bool:
     """Whether 1 stood for Ω on most devices."""
     return bool(row.get("numbers", {}).get("identity", 0.0) >= 0.5)
+
+
+def _unpenalised(rows: Rows) -> float:
+    """The share of the trainings that lacked Ω, and had nothing in its place."""
+    told = [row for row in rows if "no_importance" in row.get("numbers", {})]
+    trainings = sum(row["counted"] for row in told)
+    return sum(row["counted"] * row["numbers"]["no_importance"] for row in told) / trainings if trainings else 0.0
 
 
 def _of(some: Rows, rows: Rows) -> str:

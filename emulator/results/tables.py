@@ -19,6 +19,7 @@ NUMBERS = {
     "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
     "penalty_share": "the penalty’s part of the loss that training ended with",
     "identity": "the share of devices for which 1 stood for Ω, for want of another",
+    "no_importance": "the share of devices that had no Ω, and so trained without a penalty",
     "server_step": "the server’s step, as a multiple of how far training moved; above 2 it overshoots",
     "clamped": "coordinates whose curvature would have been negative, and was set to 0",
     "density": "the share of the Fisher values that came down which is not 0",

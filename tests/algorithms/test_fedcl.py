@@ -253,6 +253,28 @@ def test_where_1_stands_for_an_importance_it_says_so_with_the_mu_that_this_is() 
     assert "mu" not in known.leverage
 
 
+@pytest.mark.parametrize("fallback", ["keep_last", "none"])
+def test_a_device_that_trains_without_any_importance_says_so(fallback: Any) -> None:
+    device = party(round=1)
+    down = {"weights": copied(device.model)}
+    algorithm = FedCL(ROUGH, interval=10, strength=5.0, fallback=fallback)
+    without, known = (
+        algorithm.train(down | more, device) for more in ({}, {"importance": random_importance(device.model)})
+    )
+    assert (without.numbers["no_importance"], known.numbers["no_importance"]) == (1.0, 0.0)
+    assert not without.leverage.keys() & {"p99", "mu"}  # there was no penalty
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [FedCL(ROUGH, interval=1), FedCL(ROUGH, interval=10, first="identity"), FedCL(ROUGH, interval=10, strength=0.0)],
+)
+def test_where_no_device_can_lack_importance_or_none_is_used_nothing_is_said_of_it(algorithm: FedCL) -> None:
+    device = party()
+    down = {"weights": copied(device.model), "importance": random_importance(device.model)}
+    assert "no_importance" not in algorithm.train(down, device).numbers
+
+
 def test_leverage_is_that_of_the_importance_received() -> None:
     device = party()
     omega = random_importance(device.model)

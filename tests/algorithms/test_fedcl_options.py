@@ -357,9 +357,9 @@ def test_one_number_for_a_tensor_pulls_like_as_many_equal_ones() -> None:
     assert replies[0].leverage == replies[1].leverage
 
 
-def test_without_an_importance_nothing_is_told_of_it() -> None:
+def test_without_an_importance_only_that_is_told_of_it() -> None:
     reply = fedcl(interval=10).train({"weights": copied(network())}, party("a", 1))
-    assert (reply.numbers, reply.leverage) == ({}, {})
+    assert (reply.numbers, reply.leverage) == ({"no_importance": 1.0}, {})
 
 
 # ---- options that contradict each other

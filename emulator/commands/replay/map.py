@@ -228,6 +228,7 @@ def _draw(
     shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(batch.labels, notes))
     said = {
         "scenario": batch.scenario.name,
+        "network": batch.network,
         "digest": digest(batch.home),
         "target": goal,
         "labels": batch.labels,
@@ -258,7 +259,7 @@ def _text(
     if len(cells) < total:
         played = f"the {len(cells)} of {total} cells that were played"
     goal = _called(batch, target)
-    yield f"{batch.scenario.name}: which algorithm is first to {goal}, in {played}"
+    yield f"{batch.scenario.name}: which algorithm is first to {goal}, in {played}, network model {batch.network}"
     yield from (f"  {why}" for why in fallen)
     for label in batch.labels:
         yield _wins(label, [each for each in cells if each.first == label])

@@ -75,6 +75,21 @@ def test_rounds_without_a_penalty_are_not_counted() -> None:
     assert warned.text.startswith("in 1 of 1 rounds")
 
 
+def lacking(counted: int, share: float) -> dict[str, Any]:
+    return {"leverage": {}, "numbers": {"no_importance": share}, "counted": counted}
+
+
+def test_trainings_without_an_importance_are_told_as_a_share_of_all() -> None:
+    """By hand: none of 4, all of 2, half of 4: 4 of 10 trainings.  A round that failed trained for nothing."""
+    (warned,) = said([lacking(4, 0.0), lacking(2, 1.0), lacking(4, 0.5), {"leverage": {}, "counted": 0}])
+    assert warned == ("unpenalised", "in 40 % of all trainings the device had no Ω, and so no penalty")
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.0, 0), (0.09, 0), (0.1, 1)])
+def test_a_few_trainings_without_an_importance_are_not_warned_of(share: float, warned: int) -> None:
+    assert len(said([lacking(100, share)])) == warned
+
+
 def test_a_summary_has_the_kind_and_the_words_and_the_table_the_words() -> None:
     more = {"round": 0, "time_s": 1.0, "bytes": {}, "accuracy": 0.5, "initial": None, "personalised": None}
     fates = {"asked": 1, "counted": 1, "late": 0, "lost": 0, "refused": 0}

@@ -480,14 +480,14 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
 
 def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedlapse, short, tmp_path, undrawn):
     done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--out", tmp_path / "map")
-    assert "first to the end of all 3 rounds, in 2 cells" in done.stdout
+    assert "first to the end of all 3 rounds, in 2 cells, network model ideal\n" in done.stdout
     why = "o run of the record reaches accuracy 0.9, so this is the time to the end of all 3 rounds"
     assert f"  n{why}\n" in done.stdout
     page = (tmp_path / "map" / "map.html").read_text()
     assert f" N{why}." in page
     assert "Times are under network model ideal." in page
     said = json.loads((tmp_path / "map" / "map.json").read_text())
-    assert said["target"] == "the end of all 3 rounds"
+    assert (said["target"], said["network"]) == ("the end of all 3 rounds", "ideal")
     assert all(cell["winner"] for cell in said["cells"])
 
 
