@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from algorithms.algorithm import Phase
 from emulator.forecast.host import TIMERS, Host
@@ -79,25 +80,33 @@ def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> 
     All devices that a round asks train at once, spread over the workers.
     """
     in_turn = math.ceil(asked / host.workers)
-    starts = (event for found in rehearsals for event in found.events if isinstance(event, ComputeStarted))
+    starts = chain.from_iterable(map(_starts, rehearsals))
     jobs = ((sum(start.seconds.values()), in_turn * _training(host, start)) for start in starts)
     return _keeps(jobs)
 
 
 def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
-    """The largest --speedup at which the server's real work still ends within its modelled time.
+    """The largest --speedup at which the server's real work still ends within its modelled time."""
+    return _keeps(chain.from_iterable(_served(host, found) for found in rehearsals))
+
+
+def _served(host: Host, found: Rehearsal) -> Iterator[tuple[float, float]]:
+    """Modelled and real seconds of each piece of the server's work.
 
     The server may have to wait for a worker that is still busy with the training of a late device.
     """
-    jobs = []
-    for found in rehearsals:
-        trainings = [_training(host, event) for event in found.events if isinstance(event, ComputeStarted)]
-        wait = max(trainings, default=0.0) if any(row["late"] for row in found.rows) else 0.0
-        for event in found.events:
-            if isinstance(event, ServerStarted) and any(event.seconds.values()):  # else nothing is combined
-                own = found.combining if event.what == "combine" else event.flops / host.flops_per_s
-                jobs.append((sum(event.seconds.values()), own + wait))
-    return _keeps(jobs)
+    wait = 0.0
+    if any(row["late"] for row in found.rows):
+        wait = max((_training(host, start) for start in _starts(found)), default=0.0)
+    for event in found.events:
+        # A round that combines nothing charges nothing.
+        if isinstance(event, ServerStarted) and any(event.seconds.values()):
+            own = found.combining if event.what == "combine" else event.flops / host.flops_per_s
+            yield sum(event.seconds.values()), own + wait
+
+
+def _starts(found: Rehearsal) -> Iterator[ComputeStarted]:
+    return (event for event in found.events if isinstance(event, ComputeStarted))
 
 
 def _training(host: Host, start: ComputeStarted) -> float:

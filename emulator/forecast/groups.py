@@ -6,14 +6,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from devices.device import UNKNOWN
 from emulator.forecast.deadline import Alone, all_alone
 from emulator.pricing.memory import Footprint
 from emulator.record.run import Run
-from emulator.results.caveats import LOOPED, TraceRepeats
+from emulator.results.caveats import LOOPED, TraceRepeats, unmetered
 from emulator.study.jobs import message_sizes
 from emulator.study.loops import Loops
 from emulator.study.study import Study
 from scenarios.build.roster import by_group
+
+PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
 
 
 @dataclass(frozen=True)
@@ -73,26 +76,33 @@ def _group(
     devices = [study.fleet[name] for name in names]
     placed, loops = study.placed(seed), Loops()
     links = [placed.links[name] for name in names]
-    loops.add(*(way for link in links for way in (link.down, link.up)))
-    parts = ("down", "compute", "up", "seconds")
+    for link in links:
+        loops.add(link.down, link.up)
+    period = min(link.repeats for link in links)
     return Group(
         name=called,
         count=count,
-        sometimes_off=sum(not device.presence.always for device in devices) * count // len(names),
-        never_on=sum(device.presence.next_on(0.0) == math.inf for device in devices) * count // len(names),
+        sometimes_off=_of_all(count, [not device.presence.always for device in devices]),
+        never_on=_of_all(count, [device.presence.next_on(0.0) == math.inf for device in devices]),
         flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
         down=Span.of(link.mean("down") for link in links),
         up=Span.of(link.mean("up") for link in links),
-        repeats=None if (period := min(link.repeats for link in links)) == math.inf else period,
+        repeats=None if period == math.inf else period,
         loops=loops.most(span)[0],
         latency=Span.of(link.mean_latency for link in links),
         examples=Span.of(len(study.held(seed, name)) for name in names),
-        alone={
-            label: {part: Span.of(getattr(found[name], part) for name in names) for part in parts}
-            for label, found in alone.items()
-        },
+        alone={label: _spans([found[name] for name in names]) for label, found in alone.items()},
     )
+
+
+def _of_all(count: int, those: Sequence[bool]) -> int:
+    """How many of `count` devices are like those that stand for them."""
+    return sum(those) * count // len(those)
+
+
+def _spans(alone: Sequence[Alone]) -> dict[str, Span]:
+    return {part: Span.of(getattr(each, part) for each in alone) for part in PARTS}
 
 
 def absent(study: Study, span: float) -> Iterator[str]:
@@ -125,3 +135,12 @@ def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[
         for group in groups
         if found.total > group.memory_bytes.low
     ]
+
+
+def without_power(study: Study) -> list[str]:
+    """A line on the groups with devices whose power draw is not known."""
+    names = []
+    for called, (members, _) in by_group(study.fleet).items():
+        if any(study.fleet[name].profile.power == UNKNOWN for name in members):
+            names.append(called)
+    return unmetered(names)

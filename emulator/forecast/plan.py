@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from devices.device import UNKNOWN
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.breakeven import Ratio, fewer, longest, no_match, ratio, sentence, shortage, too_late
 from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
-from emulator.forecast.groups import Group, absent, groups_of, too_large, too_short
-from emulator.forecast.host import measured
+from emulator.forecast.groups import Group, absent, groups_of, too_large, too_short, without_power
+from emulator.forecast.host import Host, measured
 from emulator.forecast.memory import largest
 from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
@@ -22,12 +21,10 @@ from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
-from emulator.results.caveats import unmetered
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
 from emulator.study.study import Study
 from scenarios.build.assumed import assumptions
-from scenarios.build.roster import by_group
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
@@ -81,46 +78,67 @@ def forecast_of(scenario: Scenario, workers: int) -> Forecast:
         raise BadScenario(next(iter(failing.values())))
     study = replace(study, algorithms={label: study.algorithms[label] for label in rehearsals})
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
-    prices = {label: price(found.rows, conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
-    shares = {label: weights(len(found.rows), conduct.rules.max, kinds[label]) for label, found in rehearsals.items()}
+    cut_short = _cut_short(rounds, conduct.rules, unseen)
+    return _figures(scenario, study, host, kinds, rehearsals, failing, cut_short)
+
+
+def _figures(
+    scenario: Scenario,
+    study: Study,
+    host: Host,
+    kinds: Mapping[str, Kind],
+    rehearsals: Mapping[str, Rehearsal],
+    failing: Mapping[str, str],
+    cut_short: Iterable[str],
+) -> Forecast:
+    """Those of the algorithms that were rehearsed, which are all that `study` has."""
+    seed, conduct = scenario.seeds[0], Conduct.of(scenario)
+    rules, played = conduct.rules, rehearsals.items()
+    prices = {label: price(found.rows, rules.max, kinds[label]) for label, found in played}
+    shares = {label: weights(len(found.rows), rules.max, kinds[label]) for label, found in played}
+    memory = {label: largest(Costs(study, label, seed), found) for label, found in played}
     late = _late(study, seed, conduct, rehearsals, prices)
-    compared, said = _compared(conduct, kinds, rehearsals, prices, late)
+    ratios, sentences = _compared(conduct, kinds, rehearsals, prices, late)
     span = max(cost.span_s for cost in prices.values())
     groups = groups_of(study, seed, span)
-    memory = {label: largest(Costs(study, label, seed), found) for label, found in rehearsals.items()}
     return Forecast(
         name=scenario.name,
         network=scenario.network.model,
         seed=seed,
         seeds=len(scenario.seeds),
-        rounds=conduct.rules.max,
+        rounds=rules.max,
         devices=len(study.fleet),
-        asked=conduct.rules.ask,
-        needed=conduct.rules.needed,
+        asked=rules.ask,
+        needed=rules.needed,
         groups=groups,
         shared=shared_links(study, seed, rehearsals, shares),
         prices=prices,
-        ratios=compared,
-        sentences=said,
+        ratios=ratios,
+        sentences=sentences,
         too_short=late,
         memory=memory,
         labels=study.label_counts(seed),
         effort=effort_of(scenario, study, host, rehearsals, prices),
         failing=failing,
-        warnings=[
-            *_cut_short(rounds, conduct.rules, unseen),
-            *_failures(rehearsals),
-            *absent(study, span),
-            *too_large(groups, memory),
-            *assumptions(scenario),
-            *unmetered(
-                called
-                for called, (members, _) in by_group(study.fleet).items()
-                if any(study.fleet[name].profile.power == UNKNOWN for name in members)
-            ),
-            *too_short(groups, study.placed(seed).loops.most(span)),
-        ],
+        warnings=[*cut_short, *_doubts(scenario, study, rehearsals, groups, memory, span)],
     )
+
+
+def _doubts(
+    scenario: Scenario,
+    study: Study,
+    rehearsals: Mapping[str, Rehearsal],
+    groups: Sequence[Group],
+    memory: Mapping[str, Footprint],
+    span: float,
+) -> Iterator[str]:
+    """What is wrong with rounds and fleet in runs of `span` seconds, and what is assumed."""
+    yield from _failures(rehearsals)
+    yield from absent(study, span)
+    yield from too_large(groups, memory)
+    yield from assumptions(scenario)
+    yield from without_power(study)
+    yield from too_short(groups, study.placed(scenario.seeds[0]).loops.most(span))
 
 
 def _rehearsed(study: Study, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
@@ -169,14 +187,17 @@ def _compared(
     """Ratios to the baseline, where replies are about as many, and what is said about each label."""
     rules, baseline = conduct.rules, next(iter(prices))
     theirs = prices[baseline]
-    few = {label for label, cost in prices.items() if label in late or fewer(cost, theirs, rules.needed)}
+    short = [label for label, cost in prices.items() if fewer(cost, theirs, rules.needed)]
+    few = {*late, *short}
     ratios, said = {}, {}
     for label, cost in prices.items():
         if label in few:
             said[label] = shortage(label, cost, rules.needed, rules.deadline, late.get(label))
-        elif label != baseline and (baseline in few or fewer(theirs, cost, rules.needed)):
+        elif label == baseline:
+            continue
+        elif baseline in few or fewer(theirs, cost, rules.needed):
             said[label] = no_match(label, cost, baseline, theirs)
-        elif label != baseline:
+        else:
             ratios[label] = _ratio(kinds, rules.max, label, baseline, rehearsals, prices)
             said[label] = sentence(label, baseline, ratios[label], theirs.seconds)
     return ratios, said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from math import sqrt
 from typing import Any
 
@@ -14,6 +15,7 @@ from emulator.record.events import ComputeStarted, Event
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
 Kind = Callable[[int], str]  # of a round, by its number: see Algorithm.round_kind
+Strata = list[tuple[float, list[int]]]  # of each kind of rounds: its share of a run, and its rounds
 
 # Student's t, two-sided 95 %, by degrees of freedom; from 10 on 2.2 is at most 0.24 too large.
 STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
@@ -50,7 +52,7 @@ def alike(_: int) -> str:
     return ""
 
 
-def strata(played: int, rounds: int, kind: Kind = alike) -> list[tuple[float, list[int]]]:
+def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
     """For each kind of rounds its share of all rounds of a run, and the rounds of it that were played.
 
     Round 0 is often special, so it stands only for a kind of which no other round was played.
@@ -101,16 +103,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
         raise ValueError("no round was played; a mean needs at least 1")
     kinds, lasted = strata(len(rows), rounds, kind), lengths(rows)
     numbers = sorted(number for _, of in kinds for number in of)
-
-    def mean(value: Callable[[Row], float]) -> float:
-        return sum(share * sum(value(rows[number]) for number in of) / len(of) for share, of in kinds)
-
-    def parts(value: Callable[[Row], Mapping[str, float]]) -> Parts:
-        def part(key: str) -> float:
-            return mean(lambda row: value(row).get(key, 0.0))  # a row that lacks it counts as 0
-
-        return {key: part(key) for key in sorted({key for number in numbers for key in value(rows[number])})}
-
+    mean, parts = partial(_mean, rows, kinds), partial(_part_means, rows, kinds)
     seconds = sum(share * sum(lasted[number] for number in of) / len(of) for share, of in kinds)
     return Price(
         rounds=(numbers[0], numbers[-1]),
@@ -134,6 +127,26 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
         wasted=_share(mean(lambda row: row["wasted_bytes"]), mean(_bytes)),
         span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
     )
+
+
+def _mean(rows: Sequence[Row], kinds: Strata, value: Callable[[Row], float]) -> float:
+    """Of a value of rounds, each kind of rounds weighed by its share."""
+    return sum(share * sum(value(rows[number]) for number in of) / len(of) for share, of in kinds)
+
+
+def _part_means(
+    rows: Sequence[Row],
+    kinds: Strata,
+    value: Callable[[Row], Mapping[str, float]],
+) -> Parts:
+    """The same part by part; a round that lacks one counts as 0."""
+    played = [value(rows[number]) for _, of in kinds for number in of]
+    keys = sorted(set(chain.from_iterable(played)))
+    return {key: _mean(rows, kinds, partial(_part, key, value)) for key in keys}
+
+
+def _part(key: str, value: Callable[[Row], Mapping[str, float]], row: Row) -> float:
+    return value(row).get(key, 0.0)
 
 
 def lengths(rows: Sequence[Row]) -> list[float]:
@@ -191,9 +204,15 @@ def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind
     free = sum(len(each) - 1 for each in rest)
     if not free:
         return 0.0
-    variance = sum((value - sum(each) / len(each)) ** 2 for each in rest for value in each) / free
+    variance = sum(chain.from_iterable(map(_squares, rest))) / free
     spread = sum(share**2 / len(of) for share, of in kinds)
     return STUDENT.get(free, 2.2) * sqrt(variance * spread) / whole
+
+
+def _squares(values: Sequence[float]) -> list[float]:
+    """The squared deviations from their mean."""
+    mean = sum(values) / len(values)
+    return [(value - mean) ** 2 for value in values]
 
 
 def work(events: Iterable[Event], shares: Mapping[int, float]) -> Parts:
