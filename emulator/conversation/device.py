@@ -9,11 +9,11 @@ from emulator.conversation.processor import Bench
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
 from emulator.record.run import Run
-from emulator.study.jobs import Trained, train
+from emulator.study.jobs import Learnt, Trained, train
+from emulator.study.store import EMPTY, Stored
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
-from network.wire import envelope, payload
+from network.wire import envelope
 from network.wire.form import FRAME
-from network.wire.payload import EMPTY, NOTHING
 
 
 @dataclass
@@ -24,18 +24,18 @@ class Home:
     comes.  Each request names the last counted round of this device, so a lost acknowledgement does no harm.
     """
 
-    memory: bytes = NOTHING
-    pending: tuple[int, bytes] | None = None
-    entered: tuple[int, bytes] | None = None  # the last round that it was asked in, and the memory that it came with
+    memory: Stored = EMPTY
+    pending: tuple[int, Stored] | None = None
+    entered: tuple[int, Stored] | None = None  # the last round that it was asked in, and the memory that it came with
 
-    def before(self, round: int, counted: int | None) -> bytes:
+    def before(self, round: int, counted: int | None) -> Stored:
         """The device's memory when it was asked in this round, or, if it was not, when it would have been asked with an
         acknowledgement of the round `counted`."""
         if self.entered and self.entered[0] == round:
             return self.entered[1]
         return self.after(counted)
 
-    def after(self, counted: int | None) -> bytes:
+    def after(self, counted: int | None) -> Stored:
         """The memory once the device has heard that `counted` was its last counted round."""
         return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
 
@@ -49,7 +49,7 @@ class Home:
             self.pending = (round, done.kept_if_counted)
 
 
-Notes = dict[Call, Trained]  # what devices measured, for the report only: it is never sent and changes nothing
+Notes = dict[Call, Learnt]
 
 
 class Attendant:
@@ -100,7 +100,13 @@ class Attendant:
             self.refusal = (round, why)
             return
         ticket = self.world.submit(
-            train, self.run, self.name, round, parcel.body, self.home.memory, self.measured(round)
+            train,
+            self.run,
+            self.name,
+            round,
+            parcel.message.ref,
+            self.home.memory.ref,
+            self.measured(round),
         )
         self.ticket = (round, ticket)
 
@@ -146,11 +152,11 @@ class Attendant:
         done = await self._compute(call, parcel, ticket)
         self.ticket = None
         self.home.keep(round, done)
-        self.notes[call] = done
+        self.notes[call] = done.learnt
         await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
 
     @staticmethod
-    async def _send(channel: DeviceEnd, header: envelope.Header, message: payload.Inspected) -> None:
+    async def _send(channel: DeviceEnd, header: envelope.Header, message: Stored) -> None:
         try:
             await channel.send(Parcel.of(header, message))
         except Lost:
@@ -158,7 +164,7 @@ class Attendant:
 
     def _refusal(self, call: Call, parcel: Parcel) -> str | None:
         """Why it cannot take part: its memory is too small for what it would have to hold at once."""
-        downloaded, kept = _tensors(parcel.sizes), _tensors(payload.trusted(self.home.memory).sizes)
+        downloaded, kept = _tensors(parcel.sizes), _tensors(self.home.memory.sizes)
         duty = self.costs.duty(self.name, call.round, downloaded, kept)
         if duty:
             self.bench.record.duty(call, duty)
@@ -166,7 +172,7 @@ class Attendant:
 
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
         kinds = parcel.sizes.keys() - {"frame"}
-        memory = payload.trusted(self.home.memory).sizes.keys() - {"frame"}
+        memory = self.home.memory.sizes.keys() - {"frame"}
         try:
             return await self.bench.do(call, self.costs.device(self.name, call.round, kinds, memory), ticket)
         except Cancelled:

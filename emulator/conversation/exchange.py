@@ -109,7 +109,7 @@ class Exchange:
         elif not refusal and round.count(name):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
-            play.replies[name] = (reply.body, examples)
+            play.replies[name], play.uploads[name] = examples, reply.message.ref
 
     def _refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         if why := reply.header.get("refusal"):

@@ -19,6 +19,7 @@ import hmac
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import aiohttp
@@ -28,12 +29,25 @@ from emulator.conversation.channel import LOST, Line
 from emulator.conversation.device import Attendant
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import RunFailed
+from emulator.study.store import Ref, Store
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from network.wire import envelope, payload
 from network.wire.form import Refused
 
 TICK = 0.01  # s of real time between two looks at how many bytes the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
+
+
+class Arrived:
+    """A message that has come over a socket (interface.Message); the store gets it when somebody asks for its Ref."""
+
+    def __init__(self, view: payload.View, store: Store) -> None:
+        self.view, self.store = view, store
+        self.sizes, self.check = view.sizes, view.check
+
+    @cached_property
+    def ref(self) -> Ref:
+        return self.store.put(bytes(self.view.data))
 
 
 class WebLine(Line):
@@ -91,8 +105,8 @@ class WebLine(Line):
 class Reception:
     """The server's web application.  `largest`: bytes of the largest upload that a device may send."""
 
-    def __init__(self, lines: Mapping[str, WebLine], largest: int) -> None:
-        self.lines, self.largest = lines, largest
+    def __init__(self, lines: Mapping[str, WebLine], largest: int, store: Store) -> None:
+        self.lines, self.largest, self.store = lines, largest, store
         self.strangers = 0  # requests that did not carry the token of the device that they named
 
     def runner(self) -> web.AppRunner:
@@ -127,7 +141,7 @@ class Reception:
         if item is LOST:
             return _hang_up(request)
         parcel, flight = item
-        data = envelope.pack(parcel.header, parcel.body)
+        data = envelope.pack(parcel.header, self.store.get(parcel.message.ref))
         response = web.StreamResponse(headers={"Content-Length": str(len(data))})
         await response.prepare(request)
         try:
@@ -143,7 +157,7 @@ class Reception:
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise web.HTTPUnsupportedMediaType(text="send the bytes as they are, without Content-Encoding")
         try:
-            parcel = _parcel(await request.read(), ("round", "examples"))
+            parcel = _parcel(await request.read(), ("round", "examples"), self.store)
         except Refused as refused:
             raise web.HTTPBadRequest(text=str(refused)[:200]) from None
         except ConnectionResetError:  # the device went off while it was sending; traffic.py has written that down
@@ -177,13 +191,13 @@ class WebEnd:
                 length = response.content_length
                 if response.status != 200 or length is None or length > self.largest + HEADER:
                     raise Lost(f"the server answered {response.status} with {length} bytes")
-                return _parcel(await response.read(), ("round", "counted"))
+                return _parcel(await response.read(), ("round", "counted"), self.line.world.store)
         except (aiohttp.ClientError, Refused) as error:
             _check_files(error)
             raise Lost(str(error)) from None
 
     async def send(self, parcel: Parcel) -> None:
-        data = envelope.pack(parcel.header, parcel.body)
+        data = envelope.pack(parcel.header, self.line.world.store.get(parcel.message.ref))
         flight = self.line.launch("up", parcel)
         headers = {**self.headers, "Content-Length": str(len(data))}
         query = {"device": self.line.name}
@@ -230,7 +244,7 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
             arrival.exception()  # the flight may be cut while a chunk is written: asyncio wants to see that
 
 
-def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
+def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
     """A message with these two numbers; a reply may say beside them why it is a refusal."""
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
@@ -239,7 +253,7 @@ def _parcel(data: bytes, names: tuple[str, str]) -> Parcel:
     numbers = header.keys() - {"refusal"} if why else header.keys()
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
         raise Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
-    return Parcel.of(header, payload.view(body))
+    return Parcel.of(header, Arrived(payload.view(body), store))
 
 
 def _hang_up(request: web.Request) -> web.StreamResponse:

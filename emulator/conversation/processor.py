@@ -41,7 +41,7 @@ class Bench:
             raise Cancelled("off")
         self.call = None
         self.heat = self.profile.throttle.loaded(self.heat, self.record.now())
-        self.record.compute_end(call, done.update)
+        self.record.compute_end(call, done.upload.ref.short)
         return done
 
     def load(self, call: Call, bill: Bill) -> None:

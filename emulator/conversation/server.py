@@ -24,10 +24,9 @@ from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.study.jobs import Opening, State, combine, request, start
 from emulator.study.seeds import seed
+from emulator.study.store import NOTHING
 from emulator.study.study import Study
 from emulator.worlds.interface import Late, Parcel, ServerEnd, Task, Ticket, World
-from network.wire import payload
-from network.wire.payload import NOTHING
 from scenarios.build.roster import EACH
 
 FINITE = "; a lower lr or strength may keep it finite"
@@ -176,15 +175,16 @@ class Server:
     async def _play(self, number: int) -> Play:
         cohort, idle = await self._cohort(number)
         play = self._play_of(number, cohort)
-        play.opened = self.record.open(number, cohort, payload.digest(self.state.weights), idle)
+        play.opened = self.record.open(number, cohort, self.state.weights.short, idle)
         self.presences.follow(play)
         opening = await self._request(play)
         play.shapes = self.judge.shapes(number)
-        play.download = opening.download if self.study.up.get(self.run.label) else NOTHING
+        play.download = opening.download.ref if self.study.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
+        play.uploads.clear()
         play.stamp = self.time
         return play
 
@@ -196,18 +196,16 @@ class Server:
         opening: Opening
         if bill.seconds:
             opening = await self._serve_work(play, "request", bill, ticket)
-            self.record.server_end(round.number, "request", payload.digest(self.state.weights))
+            self.record.server_end(round.number, "request", self.state.weights.short)
         else:
             opening = await self.world.uncharged(ticket)
         return opening
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
-        shared = payload.own(opening.download)  # parsed once for all who get the same
         for name in play.round.asked:
             header = {"round": play.round.number, "counted": self.counted.get(name)}
-            message = payload.own(opening.extra[name]) if name in opening.extra else shared
-            parcel = Parcel.of(header, message)
+            parcel = Parcel.of(header, opening.extra.get(name, opening.download))
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.rules.deadline is None:
             await play.closing.wait()
@@ -243,10 +241,11 @@ class Server:
 
     async def _combine(self, play: Play) -> float:
         """Closes the round on the server: the new model; when it was there."""
-        number, replies = play.round.number, dict(sorted(play.replies.items()))
+        number = play.round.number
+        replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
-        return self.record.server_end(number, "combine", payload.digest(self.state.weights))
+        return self.record.server_end(number, "combine", self.state.weights.short)
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

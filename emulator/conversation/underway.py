@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from emulator.conversation.rounds import Round
 from emulator.record.tally import Bill
 from emulator.study.jobs import State
+from emulator.study.store import NOTHING, Ref
 from emulator.worlds.interface import Signal, Task
-from network.wire.payload import NOTHING, Shapes
+from network.wire.payload import Shapes
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -26,12 +27,13 @@ class Play:
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
     shapes: Shapes = field(default_factory=dict)  # of this round's uploads
-    download: bytes = NOTHING  # what went down, where the server must know it to read the replies
+    download: Ref = NOTHING  # what went down, where the server must know it to read the replies
     opened: float = 0.0  # as recorded
     closed: float = 0.0
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
-    replies: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # device -> upload, examples
+    replies: dict[str, int] = field(default_factory=dict)  # device -> examples
+    uploads: dict[str, Ref] = field(default_factory=dict)  # of those, until they are combined
     not_finite: int = 0  # replies that were refused because a value in them is not finite
     asks: dict[str, Task] = field(default_factory=dict)
     watches: dict[str, Task] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from emulator.results.units import rounded_up
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import message_sizes, start
 from emulator.study.study import Study
+from emulator.worlds.stores import Memory
 from network.links.link import Link
 from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
@@ -98,7 +99,7 @@ def check_deadline(study: Study, scenario: Scenario) -> None:
 
 def _last_of(study: Study, label: str, seed: int, needed: int) -> Alone:
     """The slowest of the `needed` devices that could answer first."""
-    model = len(start(study, Run(label, seed)).weights)
+    model = start(study, Memory(), Run(label, seed)).weights.nbytes
     devices = [_luckiest(study, one) for one in all_alone(study, label, seed, ("weights",), model).values()]
     place = (needed - 1) * len(devices) // len(study.fleet)
     return sorted(devices, key=lambda one: (one.seconds, one.device))[place]

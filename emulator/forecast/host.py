@@ -14,9 +14,10 @@ from algorithms.fedavg import FedAvg
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.study.jobs import start, train
+from emulator.study.store import NOTHING
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import quiet_torch
-from network.wire.payload import NOTHING
+from emulator.worlds.stores import Memory
 
 Result = TypeVar("Result")
 
@@ -56,12 +57,12 @@ def _samples(study: Study, seed: int) -> tuple[float, ...]:
         algorithms={"plain": FedAvg(replace(training, epochs=1))},
         splits={seed: Split({name: (some,)}, {}, {}, split.proxy)},
     )
-    run = Run("plain", seed)
-    weights = start(plain, run).weights
+    run, store = Run("plain", seed), Memory()
+    weights = start(plain, store, run).weights
     flops = Costs(plain, "plain", seed).device(name, 0, ("weights",), ()).total_flops
 
     def job() -> None:
-        train(plain, run, name, 0, weights, NOTHING, False)
+        train(plain, store, run, name, 0, weights, NOTHING, False)
 
     job()  # the very first is slower, and is not counted
     rates: list[float] = []

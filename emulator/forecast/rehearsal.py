@@ -31,11 +31,11 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.study.guarded import Faulty, Guarded
 from emulator.study.jobs import Trained, combine, message_sizes, request, train
+from emulator.study.store import EMPTY, Ref, Store
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
 from network.wire import payload
 from network.wire.form import FRAME
-from network.wire.payload import NOTHING
 from scenarios.build.roster import Made
 from scenarios.text.faults import BadScenario
 
@@ -85,7 +85,7 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
         events = list(events_of(read_lines(Path(folder) / "events.jsonl")))
     if outcome.fault:
         raise outcome.fault
-    down, up, kept = (_tensors(message) for message in (understudy.downloaded, understudy.uploaded, understudy.kept))
+    down, up, kept = (_tensors(sizes) for sizes in (understudy.downloaded, understudy.uploaded, understudy.kept))
     return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
 
 
@@ -117,8 +117,8 @@ class Understudy(Inline):
         self.round = -1
         # Of this round, by what goes in: the result, and whether its number of examples is all that the device holds.
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
-        self.seen: dict[bytes, Sizes] = {}
-        self.downloaded = self.uploaded = self.kept = NOTHING  # the largest
+        self.seen: dict[str, Sizes] = {}  # by digest
+        self.downloaded = self.uploaded = self.kept = EMPTY.sizes  # the largest
         self.combining = 0.0
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -126,7 +126,15 @@ class Understudy(Inline):
         return super().submit(cut.get(job, job), *args)
 
     def _train(
-        self, study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, _: bool
+        self,
+        study: Study,
+        store: Store,
+        run: Run,
+        device: str,
+        round: int,
+        download: Ref,
+        memory: Ref,
+        _: bool,
     ) -> Trained:
         """The result of the first device that got the same request, with this one's number of examples."""
         if round != self.round:  # what belongs to earlier rounds is never asked for again
@@ -135,8 +143,8 @@ class Understudy(Inline):
             self.seen.clear()
         key = (self._sizes(download), self._sizes(memory))
         if key not in self.known:
-            done = train(study, run, device, round, download, memory, False)
-            self._note(download, done)
+            done = train(study, store, run, device, round, download, memory, False)
+            self._note(self._sizes(download), done)
             self.known[key] = (done, done.examples == len(self._held(study, run, device, round)))
         done, tells_all = self.known[key]
         return replace(done, examples=len(self._held(self.whole, run, device, round))) if tells_all else done
@@ -145,26 +153,28 @@ class Understudy(Inline):
     def _held(study: Study, run: Run, device: str, round: int) -> ndarray:
         return study.held(run.seed, device, study.cycle(run.label, round))
 
-    def _request(self, study: Study, run: Run, round: int, *args: Any) -> Any:
+    def _request(self, study: Study, store: Store, run: Run, round: int, *args: Any) -> Any:
         """A server that computes on its proxy set gets a few of its examples; one that does not may send them."""
         work = study.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
-        return request(self._served(study, run, work), run, round, *args)
+        return request(self._served(study, run, work), store, run, round, *args)
 
     def _combine(
         self,
         study: Study,
+        store: Store,
         run: Run,
         round: int,
-        state: bytes,
-        replies: Mapping[str, tuple[bytes, int]],
-        download: bytes,
+        state: Ref,
+        replies: Mapping[str, tuple[Ref, int]],
+        download: Ref,
     ) -> Any:
         work = study.algorithms[run.label].combine_work(
             Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
         )
-        most = max(1, MOST // max(len(upload) for upload, _ in replies.values()))
+        most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
-        done, seconds = timed(lambda: combine(self._served(study, run, work), run, round, state, some, download))
+        served = self._served(study, run, work)
+        done, seconds = timed(lambda: combine(served, store, run, round, state, some, download))
         self.combining = max(self.combining, seconds * len(replies) / len(some))
         return done
 
@@ -172,19 +182,25 @@ class Understudy(Inline):
         proxy = self.proxy[:FEW] if any(phase.examples or phase.second_order for phase in work) else self.proxy
         return replace(study, splits={run.seed: replace(study.splits[run.seed], proxy=proxy)})
 
-    def _sizes(self, message: bytes) -> Sizes:
-        if message not in self.seen:
-            self.seen[message] = frozenset(payload.trusted(message).sizes.items())
-        return self.seen[message]
+    def _sizes(self, message: Ref) -> Sizes:
+        if message.digest not in self.seen:
+            sizes = payload.trusted(self.store.get(message)).sizes
+            self.seen[message.digest] = frozenset(sizes.items())
+        return self.seen[message.digest]
 
-    def _note(self, download: bytes, done: Trained) -> None:
-        self.downloaded = max(self.downloaded, download, key=len)
-        self.uploaded = max(self.uploaded, done.upload.data, key=len)
-        self.kept = max(self.kept, done.kept, done.kept_if_counted or done.kept, key=len)
+    def _note(self, downloaded: Sizes, done: Trained) -> None:
+        kept = (done.kept_if_counted or done.kept).sizes
+        self.downloaded = max(self.downloaded, dict(downloaded), key=_length)
+        self.uploaded = max(self.uploaded, done.upload.sizes, key=_length)
+        self.kept = max(self.kept, done.kept.sizes, kept, key=_length)
 
 
-def _tensors(message: bytes) -> dict[str, int]:
-    return {kind: size for kind, size in payload.trusted(message).sizes.items() if kind != FRAME}
+def _length(sizes: Mapping[str, int]) -> int:
+    return sum(sizes.values())
+
+
+def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {kind: size for kind, size in sizes.items() if kind != FRAME}
 
 
 def _with_few(study: Study, seed: int) -> Study:

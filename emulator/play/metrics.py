@@ -24,10 +24,21 @@ from numpy import ndarray
 
 from emulator.conversation.device import Attendant
 from emulator.record.run import Run
-from emulator.study.jobs import Hits, Opening, Scores, State, Trained, blocks, evaluate, hits, personalise, request
+from emulator.study.jobs import (
+    Hits,
+    Learnt,
+    Opening,
+    Scores,
+    State,
+    blocks,
+    evaluate,
+    hits,
+    personalise,
+    request,
+)
+from emulator.study.store import NOTHING, Ref
 from emulator.study.study import Study, in_cycle
 from emulator.worlds.interface import World
-from network.wire.payload import NOTHING
 from scenarios.build.roster import sample
 
 Values = dict[str, float | None]
@@ -54,7 +65,7 @@ class Metrics:
     ) -> None:
         self.world, self.study, self.run, self.schedule = world, study, run, schedule
         self.attendants = attendants  # those that were ever asked; the others remember nothing
-        self.known: tuple[bytes, Scores] | None = None  # the last model on the test set
+        self.known: tuple[str, Scores] | None = None  # the last model on the test set
         self.best: dict[int, float] = {}  # time slice -> the best accuracy that was ever seen on it
 
     async def start(self, state: State) -> None:
@@ -62,7 +73,7 @@ class Metrics:
         if self.schedule.every == 1:
             await self._test(state)
 
-    async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Trained]) -> tuple[Values, Values]:
+    async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Learnt]) -> tuple[Values, Values]:
         """The metrics of a round without `personalised`, and further numbers for texts and for drifting data."""
         cycle = self.study.cycle(self.run.label, round)
         initial = self._on_shards(await self._test(broadcast), cycle)
@@ -77,7 +88,7 @@ class Metrics:
         }
         return values, self._further(scores, cycle, trained)
 
-    def _further(self, scores: Scores, cycle: int, trained: Sequence[Trained]) -> Values:
+    def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
         found: Values = {}
         if self.study.data.text:
             found["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
@@ -118,15 +129,17 @@ class Metrics:
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
         for name in names:
-            download, memory = opening.extra.get(name, opening.download), self._memory(name, round, counted)
+            download = opening.extra.get(name, opening.download).ref
+            memory = self._memory(name, round, counted)
             tickets.append(self.world.submit(personalise, self.run, name, round, download, memory))
         found = [await self.world.uncharged(ticket) for ticket in tickets]
         return _mean_share(each[0] for each in found if each)
 
     async def _test(self, state: State) -> Scores:
         """The model on the whole test set, all time slices of it."""
-        if self.known is None or self.known[0] != state.weights:
-            self.known = (state.weights, _joined(await self._scores(state, "test", 0)))
+        if self.known is None or self.known[0] != state.weights.digest:
+            scores = _joined(await self._scores(state, "test", 0))
+            self.known = (state.weights.digest, scores)
         return self.known[1]
 
     async def _validation(self, state: State, cycle: int) -> float | None:
@@ -150,8 +163,10 @@ class Metrics:
         tests = self.study.splits[self.run.seed].tests
         return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in sample(tests))
 
-    def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> bytes:
-        return self.attendants[name].home.before(round, counted.get(name)) if name in self.attendants else NOTHING
+    def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> Ref:
+        if name not in self.attendants:
+            return NOTHING
+        return self.attendants[name].home.before(round, counted.get(name)).ref
 
 
 def _joined(scores: Sequence[Scores]) -> Scores:

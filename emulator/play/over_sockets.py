@@ -21,10 +21,10 @@ from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import message_limits, personalise, request, start
+from emulator.study.store import NOTHING
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.sockets import SocketWorld
-from network.wire.payload import NOTHING
 from scenarios.text.faults import BadScenario
 
 SPARE = 64  # open files of this process itself: its terminal, the event loop, modules that are being imported
@@ -80,7 +80,7 @@ async def run_sockets(
         stage.record.shut()
         seal(stage, outcome)
         return outcome
-    reception = Reception(lines, up)
+    reception = Reception(lines, up, executor.store)
     server_side = reception.runner()
     await server_side.setup()
     await web.TCPSite(server_side, "127.0.0.1", 0).start()
@@ -116,7 +116,7 @@ async def warm(stage: Stage, executor: Executor) -> None:
     run, names = stage.run, sorted(stage.study.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
-    trials = [executor.submit(personalise, run, name, 0, opening.download, NOTHING) for name in names[:WARM]]
+    trials = [executor.submit(personalise, run, name, 0, opening.download.ref, NOTHING) for name in names[:WARM]]
     await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
     kinds, costs = stage.study.algorithms[run.label].downloads, stage.costs
     for name in stage.study.fleet:

@@ -14,7 +14,7 @@ from emulator.record.call import Call
 from emulator.record.run import Run
 from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
 from emulator.record.targets import reached
-from emulator.study.jobs import State, Trained
+from emulator.study.jobs import Learnt, State
 
 Progress = Callable[[Run, Row], None]
 GoingOn = Callable[[], bool]
@@ -83,7 +83,7 @@ class Diary:
             self.stage.record.row(row)
             self.progress(self.stage.run, row)
 
-    def _trained(self, play: Play) -> list[Trained]:
+    def _trained(self, play: Play) -> list[Learnt]:
         return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
 
     def _timing(self, play: Play) -> dict[str, float]:

@@ -20,6 +20,7 @@ from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.study.guarded import Faulty, facts_of
 from emulator.study.jobs import State
+from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.virtual import VirtualWorld
@@ -45,13 +46,14 @@ async def play(
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
     if diary.state and stage.record.folder and not stage.record.unwritten:
         try:
-            save_model(stage.record.folder, diary.state)
+            save_model(stage.record.folder, diary.state, stage.world.store)
         except OSError as error:
             stage.record.unwritten = error
 
 
-def save_model(folder: Path, state: State) -> None:
-    replace_file(folder / MODEL, save(payload.trusted(state.weights).arrays()["weights"]))
+def save_model(folder: Path, state: State, store: Store) -> None:
+    weights = payload.trusted(store.get(state.weights)).arrays()["weights"]
+    replace_file(folder / MODEL, save(weights))
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:

@@ -37,10 +37,12 @@ from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
+from emulator.study.store import EMPTY, NOTHING, Ref
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
+from emulator.worlds.stores import Memory
 from emulator.worlds.virtual import VirtualWorld
-from network.wire.payload import EMPTY, NOTHING, Shapes
+from network.wire.payload import Shapes
 from scenarios.schema.scenario import Scenario
 
 # What a device does, where that differs from the record: of one device, and of several.
@@ -49,8 +51,8 @@ COUNTED = ("{} counts", "{} count")
 TRAINED = ("{} ends its training", "{} end their training")
 OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
 LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
-NO_STATE = State(b"", b"")
-KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(NOTHING, {})}  # the same each time
+NO_STATE = State(NOTHING, NOTHING)
+KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EMPTY, {})}  # the same each time
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class RecordedJobs:
     """An executor (see worlds/executors.py) whose jobs have been done before."""
 
     def __init__(self, script: Script) -> None:
-        self.script = script
+        self.script, self.store = script, Memory()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -235,7 +237,7 @@ class RecordedJobs:
             _, device, round = args[:3]
             part = self.script.rounds[round].parts.get(device)
             update = part.update if part and part.update is not None else ""
-            return Trained(EMPTY, update, 1, NOTHING, None, {}, {}, ())
+            return Trained(replace(EMPTY, ref=Ref(update, 0)), 1, EMPTY, None)
         return KNOWN[job]
 
 

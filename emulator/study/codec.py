@@ -6,14 +6,15 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from numpy import ndarray
 
 from algorithms.algorithm import Message, Tensors
 from network.wire import payload
+from network.wire.payload import Buffer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,7 @@ def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: i
     return payload.encode(arrays_of(message), encodings or {}, seed)
 
 
-def decode(data: bytes) -> Message:
+def decode(data: Buffer) -> Message:
     """The message that `encode` wrote, in memory of its own.  What comes off a socket is checked there."""
     from torch import from_numpy
 
@@ -39,6 +40,43 @@ def decode(data: bytes) -> Message:
         kind: {name: from_numpy(array) for name, array in arrays.items()}
         for kind, arrays in payload.trusted(data).arrays().items()
     }
+
+
+def unread(data: Buffer, broadcast: Tensors) -> Message:
+    """An upload of which each tensor is decoded when it is asked for: a round's uploads need no memory together.
+
+    Its weights are put on top of the broadcast ones; {}: they are as they are.
+    """
+    view = payload.trusted(data)
+    # It does what readers of a dict do, and is read only.
+    return {kind: cast(Tensors, Unread(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
+
+
+class Unread(Mapping[str, "Tensor"]):
+    """The tensors of one kind, by name, each decoded anew whenever it is asked for."""
+
+    def __init__(self, view: payload.View, kind: str, base: Tensors) -> None:
+        self.view, self.kind, self.base = view, kind, base
+
+    def __getitem__(self, name: str) -> Tensor:
+        from torch import from_numpy
+
+        return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.view.tree[self.kind])
+
+    def __len__(self) -> int:
+        return len(self.view.tree[self.kind])
+
+    def __or__(self, other: Mapping[str, Tensor]) -> Tensors:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Tensor]) -> Tensors:
+        return {**other, **self}
+
+    def copy(self) -> Tensors:
+        return dict(self)
 
 
 @dataclass
@@ -63,7 +101,7 @@ class Outbox:
         if kind == "weights":
             lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
             self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
-            found = unpacked({kind: found}, self.reference)[kind]
+            found = {name: _on_top(value, self.reference.get(name)) for name, value in found.items()}
         self.known.append((found, wanted))
         return found
 
@@ -85,15 +123,9 @@ class Outbox:
         return found
 
 
-def unpacked(message: Message, broadcast: Tensors) -> Message:
-    """The message with its weights put on top of the broadcast ones again; {}: as it is."""
-    if "weights" not in message or not broadcast:
-        return message
-    weights = {
-        name: value + broadcast[name] if _floating(value) and name in broadcast else value
-        for name, value in message["weights"].items()
-    }
-    return {**message, "weights": weights}
+def _on_top(value: Tensor, base: Tensor | None) -> Tensor:
+    """A difference of weights, put on top of those that it is a difference to."""
+    return value + base if base is not None and _floating(value) else value
 
 
 def _floating(tensor: Tensor) -> bool:

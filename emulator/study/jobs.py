@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy import ndarray
 
 from algorithms.algorithm import Message, Party, Reply, Tensors
 from emulator.record.run import Run
-from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unpacked
+from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.study.seeds import seed as derive
+from emulator.study.store import Ref, Store, Stored, stored
 from emulator.study.study import Study, in_cycle
 from network.wire import payload
 from scenarios.build.roster import sample
@@ -29,18 +30,18 @@ BLOCK = 1000  # examples evaluated by one job; a constant, so that results do no
 
 @dataclass(frozen=True)
 class State:
-    """The server's state, encoded."""
+    """The server's state."""
 
-    message: bytes  # all kinds
-    weights: bytes  # the kind "weights" alone: the model
+    message: Ref  # all kinds
+    weights: Ref  # the kind "weights" alone: the model
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What a round opens with, encoded."""
+    """What a round opens with."""
 
-    download: bytes
-    extra: Mapping[str, bytes]  # device -> its whole download, where it gets more than the others
+    download: Stored
+    extra: Mapping[str, Stored]  # device -> its whole download, where it gets more than the others
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,25 @@ class Hits:
 
 
 @dataclass(frozen=True)
+class Learnt:
+    """What a training tells the report; it is never sent, and changes nothing."""
+
+    leverage: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)  # what else the report shows
+    personalised: Sequence[
+        Hits
+    ] = ()  # of the trained model on the device's test shard: of this time slice, of the next
+
+
+@dataclass(frozen=True)
 class Trained:
     """A device's half of a round."""
 
-    upload: payload.Inspected  # its form and values are checked here, so that the server need not parse it
-    update: str  # digest of the upload
+    upload: Stored  # its form and values are checked here, so that the server need not parse it
     examples: int
-    kept: bytes  # the device's memory whatever becomes of the upload
-    kept_if_counted: bytes | None  # and once it is counted, if that is more
-    leverage: Mapping[str, float]
-    numbers: Mapping[str, float]  # what else the report shows
-    personalised: Sequence[Hits]  # of the trained model on the device's test shard: of this time slice, of the next
+    kept: Stored  # the device's memory whatever becomes of the upload
+    kept_if_counted: Stored | None  # and once it is counted, if that is more
+    learnt: Learnt = Learnt()
 
 
 @dataclass(frozen=True)
@@ -75,50 +84,61 @@ class Scores:
     loss: ndarray  # (n,) float64, sum of the losses of its labels
 
 
-def start(study: Study, run: Run) -> State:
+def start(study: Study, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
     model = study.network(derive(run.seed, "weights"))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    return _state(study.algorithms[run.label].start(weights, _server(study, run, 0)))
+    return _state(store, study.algorithms[run.label].start(weights, _server(study, run, 0)))
 
 
-def request(study: Study, run: Run, round: int, state: bytes, names: tuple[str, ...]) -> Opening:
+def request(study: Study, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
     """Opens a round: the download, encoded once for all who get the same."""
-    asked = study.algorithms[run.label].request(decode(state), names, _server(study, run, round))
+    asked = study.algorithms[run.label].request(decode(store.get(state)), names, _server(study, run, round))
     how, seed = study.down.get(run.label, {}), derive(run.seed, "encode", "server", round)
-    extra = {name: encode({**asked.download, **more}, how, seed) for name, more in asked.extra.items()}
-    return Opening(encode(asked.download, how, seed), extra)
+    extra = {name: stored(store, encode({**asked.download, **more}, how, seed)) for name, more in asked.extra.items()}
+    return Opening(stored(store, encode(asked.download, how, seed)), extra)
 
 
-def train(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes, measure: bool) -> Trained:
+def train(
+    study: Study,
+    store: Store,
+    run: Run,
+    device: str,
+    round: int,
+    download: Ref,
+    memory: Ref,
+    measure: bool,
+) -> Trained:
     """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
-    reply, kept, outbox = _train(study, run, device, round, decode(download), decode(memory))
+    received, kept = decode(store.get(download)), decode(store.get(memory))
+    reply, outbox = _train(study, run, device, round, received, kept)
     kept = {**kept, **reply.memory}
-    upload = payload.trusted(outbox.packed(reply.upload)).inspected(upload_shapes(study, run.label, round))
     later = {**reply.if_counted, **outbox.errors}
     numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
     return Trained(
-        upload=upload,
-        update=payload.digest(upload.data),
+        upload=stored(store, outbox.packed(reply.upload), upload_shapes(study, run.label, round)),
         examples=reply.examples,
-        kept=encode(kept),
-        kept_if_counted=encode({**kept, **later}) if later else None,
-        leverage=_finite(reply.leverage),
-        numbers=_finite(numbers),
-        personalised=_on_shard(study, run, device, round, reply) if measure else (),
+        kept=stored(store, encode(kept)),
+        kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
+        learnt=Learnt(
+            _finite(reply.leverage),
+            _finite(numbers),
+            _on_shard(study, run, device, round, reply) if measure else (),
+        ),
     )
 
 
-def personalise(study: Study, run: Run, device: str, round: int, download: bytes, memory: bytes) -> Sequence[Hits]:
+def personalise(
+    study: Study, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref
+) -> Sequence[Hits]:
     """How the device's model would do on its test shard, had it been asked in this round."""
-    reply, _, _ = _train(study, run, device, round, decode(download), decode(memory))
+    received, kept = decode(store.get(download)), decode(store.get(memory))
+    reply, _ = _train(study, run, device, round, received, kept)
     return _on_shard(study, run, device, round, reply)
 
 
-def _train(
-    study: Study, run: Run, device: str, round: int, download: Message, memory: Message
-) -> tuple[Reply, Message, Outbox]:
-    """The reply, what was kept before, and the outbox that the upload has gone through."""
+def _train(study: Study, run: Run, device: str, round: int, download: Message, memory: Message) -> tuple[Reply, Outbox]:
+    """The reply, and the outbox that the upload has gone through."""
     outbox = Outbox(
         study.up.get(run.label, {}),
         derive(run.seed, "encode", device, round),
@@ -128,7 +148,7 @@ def _train(
     held = study.held(run.seed, device, study.cycle(run.label, round))
     party = _party(study, run, device, round, "train", held, memory)
     party = replace(party, send=outbox.send)
-    return study.algorithms[run.label].train(download, party), memory, outbox
+    return study.algorithms[run.label].train(download, party), outbox
 
 
 def _drift(study: Study, reply: Reply, broadcast: Tensors) -> dict[str, float]:
@@ -157,22 +177,29 @@ def hits(scores: Scores) -> Hits:
 
 
 def combine(
-    study: Study, run: Run, round: int, state: bytes, replies: Mapping[str, tuple[bytes, int]], download: bytes
+    study: Study,
+    store: Store,
+    run: Run,
+    round: int,
+    state: Ref,
+    replies: Mapping[str, tuple[Ref, int]],
+    download: Ref,
 ) -> State:
     """Closes a round: replies are (upload, examples) by device name; `download` is what went down in it."""
-    broadcast = decode(download).get("weights", {}) if "weights" in study.up.get(run.label, {}) else {}
-    decoded = {
-        name: Reply(unpacked(decode(upload), broadcast), examples)
-        for name, (upload, examples) in sorted(replies.items())
+    algorithm, sent = study.algorithms[run.label], {}
+    if "weights" in study.up.get(run.label, {}):
+        sent = decode(store.get(download)).get("weights", {})
+    uploads = {
+        name: Reply(unread(store.get(upload), sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
     server = _server(study, run, round)
-    return _state(study.algorithms[run.label].combine(decode(state), decoded, server))
+    return _state(store, algorithm.combine(decode(store.get(state)), uploads, server))
 
 
-def evaluate(study: Study, run: Run, weights: bytes, part: str, cycle: int, block: int) -> Scores:
+def evaluate(study: Study, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
     indices = _indices(study, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
-    return _score(study, decode(weights)["weights"], part, indices)
+    return _score(study, decode(store.get(weights))["weights"], part, indices)
 
 
 def blocks(study: Study, run: Run, part: str, cycle: int) -> int:
@@ -206,9 +233,9 @@ def message_limits(study: Study, run: Run) -> tuple[int, int]:
     return down + SLACK, up + SLACK
 
 
-def _state(message: Message) -> State:
-    weights = encode({"weights": message["weights"]})
-    return State(weights if set(message) == {"weights"} else encode(message), weights)
+def _state(store: Store, message: Message) -> State:
+    weights = store.put(encode({"weights": message["weights"]}))
+    return State(weights if set(message) == {"weights"} else store.put(encode(message)), weights)
 
 
 def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices: ndarray, memory: Message) -> Party:

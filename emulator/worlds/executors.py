@@ -1,13 +1,14 @@
 """Where real computation runs: here, or in worker processes.
 
-A job is a pure function `job(study, *args)`: same arguments, same result, on any worker, in any order.
-The study (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and bytes.
+A job is a pure function `job(study, store, *args)`: same arguments, same result, on any worker, in any order.
+The study (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
+what lies in the store, so that no message crosses a pipe.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,9 +18,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from devices.data.dataset import Dataset
+from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds import workers
-from emulator.worlds.scratch import Scratch
+from emulator.worlds.scratch import Scratch, in_memory
+from emulator.worlds.stores import Draft, Drafts, Files, Memory
 
 Job = Callable[..., Any]
 
@@ -27,8 +30,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 class Executor(Protocol):
+    @property
+    def store(self) -> Store:
+        """Where the messages of its jobs lie."""
+
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts `job(study, *args)`."""
+        """Starts `job(study, store, *args)`."""
 
 
 def quiet_torch() -> None:
@@ -56,6 +63,7 @@ class Inline:
     def __init__(self, study: Study) -> None:
         quiet_torch()
         self.study = study
+        self.store = Memory()
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +77,7 @@ class Inline:
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            future.set_result(job(self.study, *args))
+            future.set_result(job(self.study, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
             future.set_exception(error)
         return future
@@ -80,9 +88,11 @@ class Processes:
 
     def __init__(self, study: Study, count: int) -> None:
         keep_memory()
-        self.scratch = Scratch()
-        shelf = _put_away(study.dataset, self.scratch.path)
-        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf)
+        self.scratch = [scratch for scratch in (in_memory(), Scratch()) if scratch]
+        folders = [scratch.path for scratch in self.scratch]
+        self.store = Files(folders)
+        shelf = _put_away(study.dataset, folders[-1])
+        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders)
 
     def __enter__(self) -> Self:
         return self
@@ -91,14 +101,38 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
-        self.scratch.remove()
+        for scratch in self.scratch:
+            scratch.remove()
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
         workers.stop(self.pool)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return self.pool.submit(_do, job, *args)
+        return Arriving(self.pool.submit(_do, job, *args), self.store)
+
+
+class Arriving(Future[Any]):
+    """A worker's result, once the store has taken over what the job has put into it."""
+
+    def __init__(self, done: Future[tuple[Any, list[Draft]]], store: Files) -> None:
+        super().__init__()
+        self.done_there, self.store = done, store
+        done.add_done_callback(self._arrived)
+
+    def cancel(self) -> bool:
+        return self.done_there.cancel()
+
+    def _arrived(self, done: Future[tuple[Any, list[Draft]]]) -> None:
+        if done.cancelled():
+            super().cancel()
+        elif error := done.exception():
+            self.set_exception(error)
+        else:
+            result, drafts = done.result()
+            for draft in drafts:
+                self.store.take(draft)
+            self.set_result(result)
 
 
 def executor(study: Study, count: int) -> Inline | Processes:
@@ -109,6 +143,7 @@ def executor(study: Study, count: int) -> Inline | Processes:
 Shelf = dict[str, Any]  # field of Dataset -> its value, or the file that holds the array
 
 _study: Study | None = None  # in a worker: what it was handed when it came
+_folders: Sequence[Path] = ()
 
 
 def _put_away(dataset: Dataset | None, folder: Path) -> Shelf | None:
@@ -131,11 +166,13 @@ def _take_down(shelf: Shelf | None) -> Dataset | None:
     return Dataset(**{k: np.load(v, mmap_mode="c") if isinstance(v, Path) else v for k, v in shelf.items()})
 
 
-def _arrive(study: Study, shelf: Shelf | None) -> None:
-    global _study
+def _arrive(study: Study, shelf: Shelf | None, folders: Sequence[Path]) -> None:
+    global _study, _folders
     quiet_torch()
-    _study = replace(study, dataset=_take_down(shelf))
+    _study, _folders = replace(study, dataset=_take_down(shelf)), folders
 
 
-def _do(job: Job, *args: Any) -> Any:
-    return job(_study, *args)
+def _do(job: Job, *args: Any) -> tuple[Any, list[Draft]]:
+    """The job's result, and what it has put into the store: the same Refs, as both travel together."""
+    drafts = Drafts(_folders)
+    return job(_study, drafts, *args), drafts.made

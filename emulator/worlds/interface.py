@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from emulator.study.store import Ref, Store
 from network.wire import envelope, payload
 
 Work = Coroutine[Any, Any, Any]
@@ -28,10 +29,11 @@ class Lost(Exception):  # noqa: N818
 
 
 class Message(Protocol):
-    """Encoded tensors (payload.View, payload.Inspected)."""
+    """Encoded tensors (study.store.Stored, conversation.http.Arrived)."""
 
     @property
-    def data(self) -> bytes: ...
+    def ref(self) -> Ref:
+        """Where they lie."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -54,10 +56,6 @@ class Parcel:
         """A parcel with its sizes; the header's bytes are charged to the frame."""
         sizes = message.sizes
         return cls(header, message, {**sizes, "frame": sizes["frame"] + envelope.envelope_bytes(header)})
-
-    @property
-    def body(self) -> bytes:
-        return self.message.data
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,10 @@ class World(Protocol):
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
         """Calls `action` at `time`, or at once, after what is already due, if that has passed."""
+
+    @property
+    def store(self) -> Store:
+        """Where messages lie."""
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         """Hands in a real computation, which starts now."""

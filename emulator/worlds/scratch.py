@@ -1,4 +1,5 @@
-"""Temporary folders.  One that a killed process has left is removed when the next process makes its own."""
+"""Temporary folders, on disk and in memory.  One that a killed process has left is removed when the next process makes
+its own."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ import tempfile
 from pathlib import Path
 
 PREFIX, LOCK = "fedlapse-", "lock"
+IN_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux has a file system in memory
 
 
 class Scratch:
     """A folder of this process.  It holds a file that the process keeps locked until it ends, in whatever way."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Path | None = None) -> None:
         clear()
-        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
         self.path = Path(self._folder.name)
         draft = self.path / f"{LOCK}.new"
         self._file = draft.open("wb")
@@ -31,9 +33,18 @@ class Scratch:
 
 def clear() -> None:
     """Removes this user's folders whose processes are gone."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
-        if _own(lock.parent) and not _held(lock):
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    for parent in {Path(tempfile.gettempdir()), IN_MEMORY}:
+        for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+            if _own(lock.parent) and not _held(lock):
+                shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def in_memory() -> Scratch | None:
+    """A folder in memory, if this machine has a place for it."""
+    try:
+        return Scratch(IN_MEMORY) if IN_MEMORY.is_dir() else None
+    except OSError:
+        return None
 
 
 def _own(folder: Path) -> bool:

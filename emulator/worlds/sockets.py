@@ -59,7 +59,7 @@ class SocketWorld:
     """See interface.World.  `speedup` modelled seconds pass in one real second."""
 
     def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
-        self.executor = executor
+        self.executor, self.store = executor, executor.store
         self.speedup = speedup
         self.loop = asyncio.get_running_loop()
         self.zero = self.loop.time()  # when the modelled clock showed 0

@@ -131,7 +131,7 @@ class VirtualWorld:
 
     def __init__(self, executor: Executor) -> None:
         self.env = simpy.Environment()
-        self.executor = executor
+        self.executor, self.store = executor, executor.store
         self.owed: deque[tuple[Ticket, Event]] = deque()
         self.living: dict[Work, None] = {}  # begun and not ended, in order
         self.over = False  # time passes no more; what was left waiting is closed

@@ -9,7 +9,7 @@ from network.wire.form import LARGEST_HEADER, Refused, in_order, packed, parsed
 Header = Mapping[str, int | str | None]
 
 
-def pack(header: Header, body: bytes) -> bytes:
+def pack(header: Header, body: bytes | memoryview) -> bytes:
     """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
 
     Raises Refused for a header that `unpack` would not accept.

@@ -94,3 +94,70 @@ def in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tu
 def quoted(name: str) -> str:
     """`name` as it can stand in a line of text: printable ASCII, and short."""
     return ascii(name if len(name) <= 40 else name[:40] + "...")
+
+
+def unpacked(data: memoryview) -> Any:
+    """What `packed` wrote, its bytes as views into `data`: nothing is copied, and nothing is checked."""
+    return _read(data, 0)[0]
+
+
+def _read(data: memoryview, at: int) -> tuple[Any, int]:
+    """The object that begins `at` there, and where it ends (the msgpack specification's table of first bytes)."""
+    first, at = data[at], at + 1
+    if first < 0x80:
+        return first, at
+    if first < 0x90:
+        return _read_map(data, at, first & 0x0F)
+    if first < 0xA0:
+        return _read_list(data, at, first & 0x0F)
+    if first < 0xC0:
+        return _read_text(data, at, first & 0x1F)
+    read, width = _FAMILIES[first]
+    return read(data, at + width, int.from_bytes(data[at : at + width]))
+
+
+def _read_map(data: memoryview, at: int, length: int) -> tuple[dict[str, Any], int]:
+    found = {}
+    for _ in range(length):
+        name, at = _read(data, at)
+        found[name], at = _read(data, at)
+    return found, at
+
+
+def _read_list(data: memoryview, at: int, length: int) -> tuple[list[Any], int]:
+    found = []
+    for _ in range(length):
+        item, at = _read(data, at)
+        found.append(item)
+    return found, at
+
+
+def _read_text(data: memoryview, at: int, length: int) -> tuple[str, int]:
+    return str(data[at : at + length], "utf-8"), at + length
+
+
+def _read_bytes(data: memoryview, at: int, length: int) -> tuple[memoryview, int]:
+    return data[at : at + length], at + length
+
+
+def _read_int(_: memoryview, at: int, value: int) -> tuple[int, int]:
+    return value, at
+
+
+# First byte -> how the rest is read, and the width of the length, or of the number itself.
+_FAMILIES = {
+    0xC4: (_read_bytes, 1),
+    0xC5: (_read_bytes, 2),
+    0xC6: (_read_bytes, 4),
+    0xCC: (_read_int, 1),
+    0xCD: (_read_int, 2),
+    0xCE: (_read_int, 4),
+    0xCF: (_read_int, 8),
+    0xD9: (_read_text, 1),
+    0xDA: (_read_text, 2),
+    0xDB: (_read_text, 4),
+    0xDC: (_read_list, 2),
+    0xDD: (_read_list, 4),
+    0xDE: (_read_map, 2),
+    0xDF: (_read_map, 4),
+}

@@ -12,11 +12,9 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +30,7 @@ from network.wire.form import (
     packed,
     parsed,
     quoted,
+    unpacked,
 )
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
@@ -39,6 +38,7 @@ Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance":
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
 Shapes = Mapping[str, Mapping[str, Shape]]  # kind -> name -> its dtype and shape
 Entry = dict[str, Any]  # what an array is on the wire
+Buffer = bytes | memoryview
 
 DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
     "float32": np.dtype("<f4"),
@@ -56,24 +56,10 @@ ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sp
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
-@dataclass(frozen=True)
-class Inspected:
-    """A message that was looked through where it was made; `fault` is what `View.check` found there."""
-
-    data: bytes
-    sizes: Mapping[str, int]
-    fault: Refused | None = None
-
-    def check(self, shapes: Shapes) -> None:  # noqa: ARG002  those that it was compared with
-        """Raises the fault, if there is one."""
-        if self.fault:
-            raise self.fault
-
-
 class View:
     """An encoded message, parsed once: what it holds, whether it has the right shapes, and its arrays."""
 
-    def __init__(self, data: bytes, tree: dict[str, dict[str, Entry]]) -> None:
+    def __init__(self, data: Buffer, tree: dict[str, dict[str, Entry]]) -> None:
         self.data, self.tree = data, tree
 
     @cached_property
@@ -88,18 +74,14 @@ class View:
         self.fits(room_of(shapes))
         check(self._arrays(_seen), shapes)
 
-    def inspected(self, shapes: Shapes) -> Inspected:
-        """The message with what `check` finds."""
-        try:
-            self.check(shapes)
-        except Refused as fault:
-            return Inspected(self.data, self.sizes, fault)
-        return Inspected(self.data, self.sizes)
-
     def arrays(self, room: int = ROOM) -> Message:
         """The message, with a copy of each array (see `decode`).  Raises Refused if it needs more bytes than `room`."""
         self.fits(room)
         return self._arrays(_array)
+
+    def array(self, kind: str, name: str) -> NDArray[Any]:
+        """A copy of this one."""
+        return _array(self.tree[kind][name], kind, name)
 
     def _arrays(self, made: Callable[[Entry, str, str], NDArray[Any]]) -> Message:
         return {
@@ -122,14 +104,10 @@ def view(data: bytes, limit: int | None = None) -> View:
     return found
 
 
-def trusted(data: bytes) -> View:
-    """The same of a message that this program has written, or has viewed before: nothing is checked again."""
-    return View(data, {} if data == NOTHING else msgpack.unpackb(data))
-
-
-def own(data: bytes) -> Inspected:
-    """A message that this program has written, with its sizes; there is no fault in it."""
-    return Inspected(data, trusted(data).sizes)
+def trusted(data: Buffer) -> View:
+    """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
+    is copied before an array is asked for."""
+    return View(data, unpacked(memoryview(data)))
 
 
 def encode(
@@ -347,4 +325,3 @@ def _where(kind: str, name: str) -> str:
 
 
 NOTHING = encode({})
-EMPTY = own(NOTHING)

@@ -1,0 +1,70 @@
+"""Messages by reference: the event loop passes digests and sizes, and only jobs read the bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from network.wire import payload
+from network.wire.form import Refused
+from network.wire.payload import Shapes
+
+NO_TENSORS = payload.encode({})
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Bytes in a store.  They stay there as long as this process holds a Ref to them that the store has given out."""
+
+    digest: str  # SHA-256, in hex
+    nbytes: int
+
+    @classmethod
+    def of(cls, data: bytes) -> Ref:
+        return cls(hashlib.sha256(data).hexdigest(), len(data))
+
+    @property
+    def short(self) -> str:
+        """The digest as records have it (see payload.digest)."""
+        return self.digest[:16]
+
+
+class Store(Protocol):
+    """Where the bytes lie, for the process that asks and for all workers.  Every store has NOTHING."""
+
+    def put(self, data: bytes) -> Ref:
+        """Keeps the bytes; the same bytes are kept once."""
+
+    def get(self, ref: Ref) -> memoryview:
+        """The bytes, read-only.  Raises KeyError if they are not here."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A message in a store.  `fault`: what was found where it was looked through."""
+
+    ref: Ref
+    sizes: Mapping[str, int]  # bytes per kind and "frame"; together the message's
+    fault: Refused | None = None
+
+    def check(self, shapes: Shapes) -> None:  # noqa: ARG002  those that it was compared with
+        """Raises the fault, if there is one."""
+        if self.fault:
+            raise self.fault
+
+
+def stored(store: Store, data: bytes, shapes: Shapes | None = None) -> Stored:
+    """Puts a message that this program has made into the store; with `shapes` it is compared with them first."""
+    view, fault = payload.trusted(data), None
+    if shapes is not None:
+        try:
+            view.check(shapes)
+        except Refused as refused:
+            fault = refused
+    return Stored(store.put(data), view.sizes, fault)
+
+
+NOTHING = Ref.of(NO_TENSORS)
+EMPTY = Stored(NOTHING, payload.trusted(NO_TENSORS).sizes)

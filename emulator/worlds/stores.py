@@ -1,0 +1,178 @@
+"""Stores of messages (see study/store.py): in this process's memory, or in files that all workers map.
+
+Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
+has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives.  So
+only one process names and frees, and a file with a digest for its name is whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from threading import RLock
+
+from emulator.study.store import NO_TENSORS, NOTHING, Ref
+
+READ_ONLY = 0o400
+LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a job has put into the store; `path` is None if the bytes were there already."""
+
+    ref: Ref
+    path: Path | None
+
+
+class Holders:
+    """Counts the Refs of this process by digest."""
+
+    def __init__(self) -> None:
+        # Results arrive in a thread of the pool; a Ref may go at any moment, also while this thread has the lock.
+        self._lock = RLock()
+        self._count: Counter[str] = Counter()
+
+    def hold(self, ref: Ref, keep: Callable[[bool], object]) -> None:
+        """Counts this Ref until it is gone; `keep` is told whether it is the first of its digest."""
+        with self._lock:
+            first = not self._count[ref.digest]
+            self._count[ref.digest] += 1
+            keep(first)
+        weakref.finalize(ref, self._let_go, ref.digest).atexit = False
+
+    def _let_go(self, digest: str) -> None:
+        with self._lock:
+            self._count[digest] -= 1
+            if self._count[digest]:
+                return
+            del self._count[digest]
+            self.free(digest)
+
+    def free(self, digest: str) -> None:
+        """Nobody needs these bytes any more."""
+        raise NotImplementedError
+
+
+class Memory(Holders):
+    """A store in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blobs = {NOTHING.digest: NO_TENSORS}
+
+    def put(self, data: bytes) -> Ref:
+        ref = Ref.of(data)
+        self.hold(ref, lambda first: first and self._blobs.setdefault(ref.digest, data))
+        return ref
+
+    def get(self, ref: Ref) -> memoryview:
+        return memoryview(self._blobs[ref.digest])
+
+    def free(self, digest: str) -> None:
+        if digest != NOTHING.digest:
+            del self._blobs[digest]
+
+
+class Files(Holders):
+    """A store in folders, of which the first that has room takes what is put."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__()
+        self.folders = folders
+
+    def put(self, data: bytes) -> Ref:
+        drafts = Drafts(self.folders)
+        drafts.put(data)
+        return self.take(drafts.made[0])
+
+    def take(self, draft: Draft) -> Ref:
+        """Takes over what a job has put; its Ref, now counted."""
+        self.hold(draft.ref, lambda first: _settle(draft, first))
+        return draft.ref
+
+    def get(self, ref: Ref) -> memoryview:
+        return mapped(self.folders, ref)
+
+    def free(self, digest: str) -> None:
+        for folder in self.folders:
+            (folder / digest).unlink(missing_ok=True)
+
+
+@dataclass
+class Drafts:
+    """The store as one job in a worker sees it."""
+
+    folders: Sequence[Path]
+    made: list[Draft] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)  # digests that stay until the job's result has come
+
+    def put(self, data: bytes) -> Ref:
+        ref = Ref.of(data)
+        known = ref.digest == NOTHING.digest or ref.digest in self.read
+        self.made.append(Draft(ref, None if known else written(self.folders, data)))
+        return ref
+
+    def get(self, ref: Ref) -> memoryview:
+        found = mapped(self.folders, ref)
+        self.read.add(ref.digest)
+        return found
+
+
+def _settle(draft: Draft, first: bool) -> None:
+    if draft.path and first:
+        draft.path.rename(draft.path.parent / draft.ref.digest)
+    elif draft.path:
+        draft.path.unlink()
+
+
+_numbers = count()
+
+
+def written(folders: Sequence[Path], data: bytes) -> Path:
+    """A new file with these bytes, in the first folder that has room, or in the last one.  Raises OSError."""
+    name = f"draft-{os.getpid()}-{next(_numbers)}"
+    for folder in folders[:-1]:
+        if _room(folder) >= len(data):
+            try:
+                return _write(folder / name, data)
+            except OSError:  # others have filled it meanwhile
+                continue
+    return _write(folders[-1] / name, data)
+
+
+def _room(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize - LEFT_FREE
+
+
+def _write(path: Path, data: bytes) -> Path:
+    try:
+        with path.open("xb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+            os.fchmod(file.fileno(), READ_ONLY)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
+    """The bytes, mapped.  Raises KeyError if no folder has them."""
+    if ref.digest == NOTHING.digest:
+        return memoryview(NO_TENSORS)
+    for folder in folders:
+        try:
+            with (folder / ref.digest).open("rb", buffering=0) as file:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except FileNotFoundError:
+            continue
+    raise KeyError(ref.digest)
