@@ -31,6 +31,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
+from emulator.study.store import Store
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import Inline
 from network.links.link import Link
@@ -60,14 +61,15 @@ class Stopwatch:
 
     def __init__(self, study: Study) -> None:
         self.inline, self.seconds = Inline(study), 0.0
+        self.store = self.inline.store
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
         return self.inline.submit(self._timed, job, *args)
 
-    def _timed(self, study: Study, job: Callable[..., Any], *args: Any) -> Any:
+    def _timed(self, study: Study, store: Store, job: Callable[..., Any], *args: Any) -> Any:
         began = time.perf_counter()
         try:
-            return job(study, *args)
+            return job(study, store, *args)
         finally:
             self.seconds += time.perf_counter() - began
 

@@ -15,18 +15,19 @@ from benchmarks.testbed.namespaces import say
 from emulator.conversation.device import Home
 from emulator.study import jobs
 from emulator.study.build import study_of
+from emulator.study.store import NOTHING
 from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
-from network.wire import envelope, payload
+from emulator.worlds.stores import Memory
+from network.wire import envelope
 from scenarios.load import load
 
 PORT = 4478
-NOTHING = payload.encode({})
 
 
 def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, float]]:
     """One run; for each round when its request had come, when it had trained and when it had answered."""
-    home = Home()
+    home, store = Home(), Memory()
     told: list[dict[str, float]] = []
     connection = http.client.HTTPConnection(host, PORT)
     while True:
@@ -42,9 +43,9 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         home.settle(counted)
-        done = jobs.train(study, run, name, round, body, home.memory, False)
+        done = jobs.train(study, store, run, name, round, store.put(body), home.memory.ref, False)
         home.keep(round, done)
-        answer = envelope.pack({"round": round, "examples": done.examples}, done.upload.data)
+        answer = envelope.pack({"round": round, "examples": done.examples}, store.get(done.upload.ref))
         trained = time.monotonic()
         connection.request("POST", f"/reply?device={name}", body=answer)
         connection.getresponse().read()
@@ -55,8 +56,10 @@ def warm(study: Study, name: str) -> None:
     """Trains once with each algorithm: the first time takes longer than any other."""
     for label in study.algorithms:
         run = jobs.Run(label, min(study.splits))
-        opening = jobs.request(study, run, 0, jobs.start(study, run).message, tuple(study.fleet))
-        jobs.train(study, run, name, 0, opening.extra.get(name, opening.download), NOTHING, False)
+        store = Memory()
+        opening = jobs.request(study, store, run, 0, jobs.start(study, store, run).message, tuple(study.fleet))
+        download = opening.extra.get(name, opening.download)
+        jobs.train(study, store, run, name, 0, download.ref, NOTHING, False)
 
 
 def main(scenario: str, name: str, host: str) -> None:

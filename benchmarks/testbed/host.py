@@ -20,6 +20,7 @@ from emulator.study import jobs
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
+from emulator.worlds.stores import Memory
 from network.wire import envelope
 from scenarios.load import load
 
@@ -63,18 +64,23 @@ def application(desks: dict[str, Desk]) -> web.Application:
 
 async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk]) -> list[dict[str, object]]:
     """The rounds, from opening to the new model; evaluating is no part of them."""
-    state, told, counted = jobs.start(study, run), [], None
+    store, told, counted = Memory(), [], None
+    state = jobs.start(study, store, run)
     for number in range(rounds):
         began = time.monotonic()
-        opening = jobs.request(study, run, number, state.message, tuple(study.fleet))
+        opening = jobs.request(study, store, run, number, state.message, tuple(study.fleet))
         asked = time.monotonic()
         for name, desk in desks.items():
-            body = opening.extra.get(name, opening.download)
+            body = store.get(opening.extra.get(name, opening.download).ref)
             desk.out.put_nowait(envelope.pack({"round": number, "counted": counted}, body))
-        replies = {name: await desk.back.get() for name, desk in desks.items()}
+        replies = {}
+        for name, desk in desks.items():
+            body, examples = await desk.back.get()
+            replies[name] = (store.put(body), examples)
         heard = time.monotonic()
         # Its answer to the last reply goes out meanwhile.
-        state = await asyncio.to_thread(jobs.combine, study, run, number, state.message, replies, opening.download)
+        download = opening.download.ref
+        state = await asyncio.to_thread(jobs.combine, study, store, run, number, state.message, replies, download)
         told.append(
             {
                 "began": began,

@@ -113,10 +113,11 @@ def train(
     received, kept = decode(store.get(download)), decode(store.get(memory))
     reply, outbox = _train(study, run, device, round, received, kept)
     kept = {**kept, **reply.memory}
+    upload = outbox.packed(reply.upload)  # which is also when it notes what was lost
     later = {**reply.if_counted, **outbox.errors}
     numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
     return Trained(
-        upload=stored(store, outbox.packed(reply.upload), upload_shapes(study, run.label, round)),
+        upload=stored(store, upload, upload_shapes(study, run.label, round)),
         examples=reply.examples,
         kept=stored(store, encode(kept)),
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
+from emulator.study.store import Store
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import Late, Ticket, Work
 
@@ -59,7 +60,7 @@ class SocketWorld:
     """See interface.World.  `speedup` modelled seconds pass in one real second."""
 
     def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
-        self.executor, self.store = executor, executor.store
+        self.executor = executor
         self.speedup = speedup
         self.loop = asyncio.get_running_loop()
         self.zero = self.loop.time()  # when the modelled clock showed 0
@@ -72,6 +73,10 @@ class SocketWorld:
         self.failed: asyncio.Future[None] = self.loop.create_future()
         self.overruns: list[float] = []  # modelled seconds
         self.keeps = float("inf")  # the largest speed-up that no job would have overrun
+
+    @property
+    def store(self) -> Store:
+        return self.executor.store
 
     def now(self) -> float:
         return ((self.stood if self.standing else self.loop.time()) - self.zero) * self.speedup

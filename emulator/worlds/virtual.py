@@ -16,6 +16,7 @@ from typing import Any
 import simpy
 from simpy.events import Event
 
+from emulator.study.store import Store
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
@@ -131,10 +132,14 @@ class VirtualWorld:
 
     def __init__(self, executor: Executor) -> None:
         self.env = simpy.Environment()
-        self.executor, self.store = executor, executor.store
+        self.executor = executor
         self.owed: deque[tuple[Ticket, Event]] = deque()
         self.living: dict[Work, None] = {}  # begun and not ended, in order
         self.over = False  # time passes no more; what was left waiting is closed
+
+    @property
+    def store(self) -> Store:
+        return self.executor.store
 
     def now(self) -> float:
         return float(self.env.now)

@@ -31,8 +31,10 @@ from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.study.jobs import Trained
 from emulator.study.links import LinksAtOffsets
+from emulator.study.store import EMPTY, stored
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from emulator.worlds.sockets import RealSignal, SocketWorld
+from emulator.worlds.stores import Memory
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.wire import envelope, payload
@@ -43,20 +45,25 @@ RATE = 1000.0  # bytes/s, both ways
 COMPUTE = 4.0  # s
 BODY = payload.encode({"weights": {"w": np.arange(4000, dtype=np.uint8)}})
 OTHER = payload.encode({"weights": {"w": np.arange(4000, 0, -1, dtype=np.int16).view(np.uint8)[:4000]}})
+STORE = Memory()
 LARGEST = len(BODY) + 100  # that may be sent, either way
 
 
 def down(round: int, body: bytes = BODY) -> Parcel:
-    return Parcel.of({"round": round, "counted": None}, payload.view(body))
+    return Parcel.of({"round": round, "counted": None}, stored(STORE, body))
 
 
 def up(round: int, body: bytes = OTHER) -> Parcel:
-    return Parcel.of({"round": round, "examples": 3}, payload.view(body))
+    return Parcel.of({"round": round, "examples": 3}, stored(STORE, body))
+
+
+def body_of(parcel: Parcel) -> bytes:
+    return bytes(STORE.get(parcel.message.ref))
 
 
 def seconds(parcel: Parcel) -> float:
     """How long its bytes take on the way: they are those of the envelope, and no others."""
-    return len(envelope.pack(parcel.header, parcel.body)) / RATE
+    return len(envelope.pack(parcel.header, body_of(parcel))) / RATE
 
 
 DOWN, UP = seconds(down(0)), seconds(up(0))
@@ -68,21 +75,11 @@ DONE = DOWN + COMPUTE + UP
 class Trains:
     """Whatever the job, the device's half of a round comes out."""
 
+    store = STORE
+
     def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        nothing = payload.encode({})
-        future.set_result(
-            Trained(
-                upload=payload.own(OTHER),
-                update=payload.digest(OTHER),
-                examples=3,
-                kept=nothing,
-                kept_if_counted=nothing,
-                leverage={},
-                numbers={},
-                personalised=(),
-            )
-        )
+        future.set_result(Trained(stored(STORE, OTHER), 3, EMPTY, EMPTY))
         return future
 
 
@@ -199,7 +196,7 @@ class Stage:
                 yield Way(self.kind, world, memory, memory.device, record)
             else:
                 line = WebLine(world, traffic, attendant)
-                reception = Reception({"a": line, "b": WebLine(world, traffic, attendant)}, LARGEST)
+                reception = Reception({"a": line, "b": WebLine(world, traffic, attendant)}, LARGEST, STORE)
                 async with served(reception) as (url, session):
                     end = WebEnd(session, url, line, LARGEST)
                     yield Way(self.kind, world, line, end, record, url, session, reception)
@@ -258,12 +255,16 @@ def test_both_ways_the_same_bytes_arrive_that_were_sent(play: Stage) -> None:
         return there, back, way.world.now()
 
     there, back, _ = play(main)
-    assert (dict(there.header), there.body, dict(there.sizes)) == (
+    assert (dict(there.header), body_of(there), dict(there.sizes)) == (
         {"round": 0, "counted": None},
         BODY,
         dict(down(0).sizes),
     )
-    assert (dict(back.header), back.body, dict(back.sizes)) == ({"round": 0, "examples": 3}, OTHER, dict(up(0).sizes))
+    assert (dict(back.header), body_of(back), dict(back.sizes)) == (
+        {"round": 0, "examples": 3},
+        OTHER,
+        dict(up(0).sizes),
+    )
 
 
 def test_several_rounds_go_over_one_line(play: Stage) -> None:
@@ -275,7 +276,7 @@ def test_several_rounds_go_over_one_line(play: Stage) -> None:
             await way.line.send(down(round))
             reply = await way.line.receive()
             await way.line.rest()
-            answers.append((reply.header["round"], reply.body == OTHER))
+            answers.append((reply.header["round"], body_of(reply) == OTHER))
         return answers
 
     assert play(main) == [(0, True), (1, True)]
@@ -283,7 +284,7 @@ def test_several_rounds_go_over_one_line(play: Stage) -> None:
 
 def test_what_is_charged_is_the_length_of_what_is_sent() -> None:
     for parcel in (down(3), up(12)):
-        assert sum(parcel.sizes.values()) == len(envelope.pack(parcel.header, parcel.body))
+        assert sum(parcel.sizes.values()) == len(envelope.pack(parcel.header, body_of(parcel)))
 
 
 # --- stop -------------------------------------------------------------------------------------------------------
@@ -517,7 +518,7 @@ async def whole_round(way: Way, round: int = 0) -> bool:
     way.open(round)
     await way.line.send(down(round))
     reply = await way.line.receive()
-    return bool(reply.header["round"] == round and reply.body == OTHER)
+    return bool(reply.header["round"] == round and body_of(reply) == OTHER)
 
 
 @pytest.mark.parametrize(
@@ -599,7 +600,7 @@ def test_who_has_no_token_of_a_device_is_counted_and_changes_nothing(
         unchanged = before == (way.events(), len(way.line.waiting), way.line.resting)
         way.device_works()
         reply = await way.line.receive()
-        return *answer, unchanged, sending.ended, reply.body == OTHER
+        return *answer, unchanged, sending.ended, body_of(reply) == OTHER
 
     assert over_http(main) == (401, "Bearer", 1, True, True, True)
 
@@ -645,7 +646,7 @@ def test_each_message_off_a_socket_is_parsed_once(over_http: Stage, monkeypatch:
     async def main(way: Way) -> list[bytes]:
         way.device_works()
         way.open(0)
-        request = Parcel.of({"round": 0, "counted": None}, payload.own(BODY))
+        request = Parcel.of({"round": 0, "counted": None}, stored(STORE, BODY))
         await way.line.send(request)
         reply = await way.line.receive()
         reply.message.check(payload.manifest(payload.trusted(OTHER).arrays()))
@@ -671,7 +672,7 @@ def test_garbage_while_the_device_computes_does_not_disturb_its_round(over_http:
         await way.line.send(down(0))
         async with way.session.post(f"{way.url}/reply?device=a", data=b"garbage", headers=way.end.headers) as response:
             reply = await way.line.receive()
-            return response.status, reply.body == OTHER, [event for event in way.events() if "cut" in event]
+            return response.status, body_of(reply) == OTHER, [event for event in way.events() if "cut" in event]
 
     assert over_http(main) == (400, True, [])
 
@@ -692,7 +693,7 @@ def test_a_second_poll_of_a_device_takes_nothing_from_the_first(over_http: Stage
         second = asyncio.ensure_future(outcome(way.end.receive(resting=True)))
         await polling(way, 2)
         await way.line.send(down(0))
-        body, waits = (await first).body, not second.done()
+        body, waits = body_of(await first), not second.done()
         way.line.push(None)
         return body, waits, await second
 
@@ -715,7 +716,7 @@ def test_a_poll_that_was_broken_off_swallows_no_message(over_http: Stage, sent: 
         if sent == "after the second":
             await polling(way, 1)
             await way.line.send(down(0))
-        return (await second).body  # type: ignore[no-any-return]
+        return body_of(await second)
 
     assert over_http(main) == BODY
 

@@ -21,10 +21,11 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.study import jobs
 from emulator.study.build import study_of
-from emulator.study.codec import ERROR, Outbox, decode, encode, unpacked
+from emulator.study.codec import ERROR, Outbox, decode, encode, unread
 from emulator.study.seeds import seed as derive
+from emulator.study.store import EMPTY, NOTHING, Store, Stored
 from emulator.worlds.executors import Inline, Processes
-from network.wire.payload import NOTHING
+from emulator.worlds.stores import Memory
 from scenarios.load import build
 from tests.conftest import audit_run
 
@@ -172,21 +173,26 @@ def lone(
         }
     )
     study = study_of(said)
-    broadcast = jobs.start(study, Run("fedavg", 1)).weights
-    weights, memory, found = decode(broadcast)["weights"], NOTHING, []
+    store = Memory()
+    broadcast = jobs.start(study, store, Run("fedavg", 1)).weights
+    weights, memory, found = decode(store.get(broadcast))["weights"], EMPTY, []
     for round in range(rounds):
-        plain = jobs.train(study, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
-        lossy = jobs.train(study, Run("lossy", 1), "pi-4-0", round, broadcast, memory, False)
-        true = flat(decode(plain.upload.data)["weights"]) - flat(weights)
-        error = decode(lossy.kept_if_counted or NOTHING).get(ERROR, {})
-        before = decode(memory).get(ERROR, {})
+        plain = jobs.train(study, store, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
+        lossy = jobs.train(study, store, Run("lossy", 1), "pi-4-0", round, broadcast, memory.ref, False)
+        true = flat(held(store, plain.upload)["weights"]) - flat(weights)
+        error = held(store, lossy.kept_if_counted or EMPTY).get(ERROR, {})
+        before = held(store, memory).get(ERROR, {})
         if keep(round):
-            memory = lossy.kept_if_counted or NOTHING
+            memory = lossy.kept_if_counted or EMPTY
         else:
-            assert decode(lossy.kept).get(ERROR, {}).keys() == before.keys()
+            assert held(store, lossy.kept).get(ERROR, {}).keys() == before.keys()
             memory = lossy.kept
-        found.append({"true": true, "arrived": flat(decode(lossy.upload.data)["weights"]), "error": flat(error)})
+        found.append({"true": true, "arrived": flat(held(store, lossy.upload)["weights"]), "error": flat(error)})
     return found
+
+
+def held(store: Store, message: Stored) -> dict[str, dict[str, torch.Tensor]]:
+    return decode(store.get(message.ref))
 
 
 def flat(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -240,11 +246,11 @@ def test_the_outbox_forgets_nothing_and_adds_what_it_missed() -> None:
     model = {"w": torch.tensor([10.0, 10.0])}
     first = Outbox({"weights": "top-0.5"}, 0, model)
     upload = first.packed({"weights": {"w": torch.tensor([13.0, 11.0])}})
-    assert unpacked(decode(upload), model)["weights"]["w"].tolist() == [13.0, 10.0]
+    assert unread(upload, model)["weights"]["w"].tolist() == [13.0, 10.0]
     assert first.errors[ERROR]["w"].tolist() == [0.0, 1.0]
     second = Outbox({"weights": "top-0.5"}, 1, model, dict(first.errors))
     upload = second.packed({"weights": {"w": torch.tensor([11.5, 11.0])}})
-    assert unpacked(decode(upload), model)["weights"]["w"].tolist() == [10.0, 12.0]
+    assert unread(upload, model)["weights"]["w"].tolist() == [10.0, 12.0]
     assert second.errors[ERROR]["w"].tolist() == [1.5, 0.0]
 
 

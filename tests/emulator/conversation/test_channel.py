@@ -9,8 +9,8 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from emulator.conversation.channel import MemoryLine
+from emulator.study.store import EMPTY
 from emulator.worlds.interface import Lost, Parcel
-from network.wire.payload import EMPTY
 
 
 def line_of(**attendant: Any) -> MemoryLine:

@@ -11,14 +11,14 @@ import pytest
 from emulator.conversation.device import Attendant, Home
 from emulator.record.run import Run
 from emulator.study.jobs import Trained
+from emulator.study.store import EMPTY, Ref, Stored
 from emulator.worlds.interface import Parcel, Ticket
-from network.wire.payload import EMPTY
 
-BEFORE, ALWAYS, COUNTED = b"before", b"always", b"counted"
+BEFORE, ALWAYS, COUNTED = (Stored(Ref.of(said), {}) for said in (b"before", b"always", b"counted"))
 
 
-def trained(if_counted: bytes | None = COUNTED) -> Trained:
-    return Trained(EMPTY, "digest", 1, ALWAYS, if_counted, {}, {}, ())
+def trained(if_counted: Stored | None = COUNTED) -> Trained:
+    return Trained(EMPTY, 1, ALWAYS, if_counted)
 
 
 @pytest.mark.parametrize("acknowledged", [None, 2])

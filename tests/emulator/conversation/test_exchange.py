@@ -13,8 +13,8 @@ from emulator.conversation.exchange import Exchange, Soundness
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play
 from emulator.record.run import Run
+from emulator.study.store import EMPTY
 from emulator.worlds.interface import Parcel
-from network.wire.payload import EMPTY
 
 HELD = 5  # examples of the device
 
@@ -67,4 +67,5 @@ def test_a_reply_after_the_close_is_not_kept_for_the_new_model() -> None:
 def test_a_reply_to_an_older_request_is_passed_over() -> None:
     play = opened()
     asked(play, line_that(reply(round=-1, examples=2), reply(examples=3)))
-    assert play.replies == {"a": (EMPTY.data, 3)}
+    assert play.replies == {"a": 3}
+    assert play.uploads == {"a": EMPTY.ref}

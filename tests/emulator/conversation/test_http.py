@@ -15,8 +15,9 @@ from aiohttp.test_utils import make_mocked_request
 from emulator.conversation.http import Reception, WebEnd, WebLine
 from emulator.conversation.underway import RunFailed
 from emulator.record.call import Call
+from emulator.study.store import EMPTY
 from emulator.worlds.interface import Lost, Parcel
-from network.wire.payload import EMPTY
+from emulator.worlds.stores import Memory
 
 REPLY = Parcel.of({"round": 3, "examples": 1}, EMPTY)
 SIZE = sum(REPLY.sizes.values())
@@ -25,7 +26,7 @@ SIZE = sum(REPLY.sizes.values())
 def line_of(*flights: Any) -> WebLine:
     device = Mock()
     device.name = "a"
-    return WebLine(Mock(), Mock(flying=dict(zip("a", flights, strict=False))), device)
+    return WebLine(Mock(store=Memory()), Mock(flying=dict(zip("a", flights, strict=False))), device)
 
 
 def flight(direction: str = "up", landed: bool = True, round: int = 3, nbytes: int = SIZE) -> Any:
@@ -52,7 +53,7 @@ def test_nobody_answers_for_a_device_that_sends_nothing() -> None:
 @pytest.mark.parametrize("path", ["/next?device=a&resting=1", "/reply?device=a"])
 def test_who_has_not_the_device_s_token_is_turned_away_and_counted(path: str) -> None:
     line = line_of(flight())
-    reception = Reception({"a": line, "b": line_of()}, largest=SIZE)
+    reception = Reception({"a": line, "b": line_of()}, largest=SIZE, store=Memory())
     handler = reception._following if path.startswith("/next") else reception._reply
     strangers = ["", "Bearer ", f"Bearer {reception.lines['b'].token}", line.token, f"Bearer {line.token}x", "Bearer é"]
     for said in strangers:

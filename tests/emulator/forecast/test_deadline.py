@@ -9,6 +9,7 @@ from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.jobs import message_sizes, start
+from emulator.worlds.stores import Memory
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged
@@ -30,7 +31,7 @@ def checked(deadline, algorithms=("fedavg",), **changes):
 
 def alone(study, device, rate, label="fedavg"):
     """Latencies twice, the model down at 1 MB/s and all kinds up at `rate` bytes/s, and the declared work."""
-    model, up = len(start(study, Run(label, 1)).weights), message_sizes(study, Run(label, 1))[1]
+    model, up = start(study, Memory(), Run(label, 1)).weights.nbytes, message_sizes(study, Run(label, 1))[1]
     work = Costs(study, label, 1).device(device, 0, ("weights",), ()).total_seconds
     return 2 * 0.05 + model / 1e6 + up / rate + work
 
@@ -104,7 +105,7 @@ def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
     """A lower bound: later messages find the connection open, and one that was silent for a moment only is fast."""
     fleet = {"fleet": [{"profile": "pi-4", "count": 2, "link": LINK}], "network": {"model": "tcp"}}
     study = checked(None, **fleet)
-    sizes = len(start(study, Run("fedavg", 1)).weights), message_sizes(study, Run("fedavg", 1))[1]
+    sizes = start(study, Memory(), Run("fedavg", 1)).weights.nbytes, message_sizes(study, Run("fedavg", 1))[1]
     work = Costs(study, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
     seconds = work + sum(0.05 + (size + -(-size // 1448) * 52) / 1e6 for size in sizes)
     assert checked(seconds + 1e-6, **fleet)

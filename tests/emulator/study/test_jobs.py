@@ -12,8 +12,9 @@ from algorithms.fedavg import FedAvg
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.jobs import request, start, train
+from emulator.study.store import NOTHING
 from emulator.study.study import Study
-from network.wire.payload import NOTHING
+from emulator.worlds.stores import Memory
 from scenarios.load import build
 from tests.conftest import SMALL
 
@@ -43,8 +44,9 @@ def listening(study: Study) -> Study:
 
 
 def upload(study: Study, device: str, round: int) -> str:
-    weights = request(study, RUN, 0, start(study, RUN).message, (device,)).download
-    return train(study, RUN, device, round, weights, NOTHING, False).update
+    store = Memory()
+    weights = request(study, store, RUN, 0, start(study, store, RUN).message, (device,)).download
+    return train(study, store, RUN, device, round, weights.ref, NOTHING, False).upload.ref.digest
 
 
 @pytest.mark.slow

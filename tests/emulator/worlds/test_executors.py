@@ -18,6 +18,7 @@ import torch
 
 from devices.data.dataset import Dataset
 from emulator.study.jobs import decode, encode
+from emulator.study.store import Ref, Store
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline, Processes, executor
 from emulator.worlds.virtual import VirtualWorld
@@ -35,23 +36,23 @@ def study() -> Study:
 # Jobs, as a worker finds them in this module.
 
 
-def whereabouts(study: Study) -> tuple[int, bool, int, bool]:
+def whereabouts(study: Study, store: Store) -> tuple[int, bool, int, bool]:
     """Process, whether its main thread, torch's threads, whether torch is deterministic."""
     here = threading.current_thread() is threading.main_thread()
     return os.getpid(), here, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
 
 
-def sums(study: Study, factor: float) -> tuple[float, int]:
+def sums(study: Study, store: Store, factor: float) -> tuple[float, int]:
     """Something that depends on every bit of the data."""
     assert study.dataset is not None
     return float(torch.from_numpy(study.dataset.x).sum() * factor), int(study.dataset.y.sum())
 
 
-def fails(study: Study, text: str) -> None:
+def fails(study: Study, store: Store, text: str) -> None:
     raise ValueError(text)
 
 
-def sends_half(study: Study, halfway: Path) -> bytes:
+def sends_half(study: Study, store: Store, halfway: Path) -> bytes:
     """A result that its worker never sends to its end: it says so, and waits."""
 
     def half(sender: Connection, data: bytes) -> None:
@@ -63,9 +64,9 @@ def sends_half(study: Study, halfway: Path) -> bytes:
     return bytes(10_000)
 
 
-def product(study: Study, message: bytes) -> bytes:
-    weights = decode(message)["weights"]
-    return encode({"weights": {"y": weights["x"] @ weights["w"]}})
+def product(study: Study, store: Store, message: Ref) -> Ref:
+    weights = decode(store.get(message))["weights"]
+    return store.put(encode({"weights": {"y": weights["x"] @ weights["w"]}}))
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +161,15 @@ def test_worker_jobs_run_in_the_main_threads_of_other_processes(pool: Processes)
 @pytest.mark.slow
 def test_a_worker_finds_the_same_data_and_computes_the_same_bits(pool: Processes) -> None:
     message: Any = named(3)
-    jobs: list[tuple[Any, ...]] = [(sums, 0.1), (sums, 3.0), (product, encode(message))]
-    there = [pool.submit(*job) for job in jobs]
-    here = [Inline(study()).submit(*job) for job in jobs]
-    assert [future.result() for future in there] == [future.result() for future in here]
+    inline = Inline(study())
+
+    def done(by: Inline | Processes) -> list[Any]:
+        jobs: list[tuple[Any, ...]] = [(sums, 0.1), (sums, 3.0), (product, by.store.put(encode(message)))]
+        return [future.result() for future in [by.submit(*job) for job in jobs]]
+
+    there, here = done(pool), done(inline)
+    assert there == here
+    assert bytes(pool.store.get(there[-1])) == bytes(inline.store.get(here[-1]))
 
 
 @pytest.mark.slow
