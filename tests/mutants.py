@@ -235,10 +235,10 @@ MUTANTS = [
     ),
     Mutant(
         "what a worker found wrong with its upload is forgotten",
-        "network/wire/payload.py",
-        "return Inspected(self.data, self.sizes, fault)",
-        "return Inspected(self.data, self.sizes)",
-        "tests/network/wire/test_payload.py",
+        "emulator/study/store.py",
+        "return Stored(store.put(data), view.sizes, fault)",
+        "return Stored(store.put(data), view.sizes)",
+        "tests/emulator/study/test_store.py",
     ),
     Mutant(
         "one end of a connection is reckoned",
