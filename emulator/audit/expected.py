@@ -14,9 +14,10 @@ from typing import Any
 
 from devices.device import Device
 from emulator.record.folders import REPLAY
-from emulator.record.record import read_lines, unique
+from emulator.record.record import read_lines
 from emulator.record.run import read_run
 from emulator.record.work import Works
+from network.files import unique
 from network.links.link import Link
 from scenarios.build import machines
 from scenarios.load import recorded

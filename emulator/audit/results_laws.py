@@ -13,7 +13,6 @@ from emulator.audit.audit import Audit
 from emulator.audit.format import COUNT
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
-from emulator.record.record import unique
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, Seal, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
@@ -21,6 +20,7 @@ from emulator.results.conclusion import summed_up
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
 from emulator.study.links import LinksAtOffsets, places
+from network.files import unique
 from scenarios.build import wiring
 from scenarios.build.assumed import assumptions
 from scenarios.load import recorded

@@ -13,8 +13,8 @@ from pathlib import Path
 from devices.device import profiles
 from devices.profiles import Table, shipped
 from devices.sources import ANCHORS, scores, speed_of
+from network.files import BadFile
 from network.traces import fedscale
-from network.traces.source import BadTrace
 from scenarios.text.faults import BadScenario
 
 LIKE = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # whose other numbers are taken
@@ -63,7 +63,7 @@ def _speeds(path: Path, mflop: float | None) -> Iterator[tuple[str, tuple[float,
             yield from _of_scores(path)
     except OSError as error:
         raise BadScenario(f"cannot read {path}: {error.strerror}") from None
-    except (BadTrace, ValueError) as error:
+    except (BadFile, ValueError) as error:
         raise error if isinstance(error, BadScenario) else BadScenario(str(error)) from None
 
 

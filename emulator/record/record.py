@@ -55,6 +55,7 @@ from emulator.record.run import RUN, Cohort, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import named
+from network.files import unique
 
 Line = dict[str, Any]
 MODEL = "final.safetensors"
@@ -276,15 +277,6 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
             if not isinstance(line, dict):
                 raise ValueError(f"{path}:{number} is not a JSON object")
             yield line
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON.  Raises ValueError for a key that it has twice: readers would differ in what it says."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
-    return made
 
 
 def replace_file(path: Path, data: str | bytes) -> None:

@@ -10,10 +10,11 @@ from functools import lru_cache, partial
 
 from devices.device import Device, Profile
 from emulator.replay.bare import Setting
+from network.files import BadFile
 from network.links.link import Link
 from network.links.trace import Direction, Trace
 from network.traces.folder import find, gather, summed, there
-from network.traces.read import FORMATS, BadTrace
+from network.traces.read import FORMATS
 from scenarios.build.roster import Made, sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import NUMBER, RATE
@@ -170,7 +171,7 @@ def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], 
         return
     try:
         gathered = gather(place, way, format)
-    except BadTrace as error:
+    except BadFile as error:
         raise ValueError(f"{error} with --from" if error.lacks == "format" else str(error)) from None
     if gathered.passed:
         tell(f"left out of {name}: {summed(gathered.passed)}")

@@ -8,8 +8,9 @@ from typing import cast
 
 import numpy as np
 
+from network.files import shown
 from network.links.trace import Direction, Floats, Kind, Trace
-from network.traces.source import FASTEST, LONGEST, Source, shown
+from network.traces.source import FASTEST, LONGEST, Source
 
 RATES: Mapping[str, Direction] = {"down_mbit_s": "down", "up_mbit_s": "up"}
 TOPS = {"down_mbit_s": FASTEST / 1e6 * 8, "up_mbit_s": FASTEST / 1e6 * 8, "latency_ms": 1e7, "loss": 1.0}
@@ -22,7 +23,7 @@ def read(source: Source) -> tuple[Trace, ...]:
     A row's values hold from its time to the next row's.  A last row with nothing but its time ends the trace and so
     sets the period; a last row with values lasts as long as the one before it (1 s if it is alone).  `latency_ms` is
     one way, `loss` a fraction of packets.  A line `# kind: achieved` above the header says that the rates are goodput;
-    without it they are a capacity.  Raises BadTrace.
+    without it they are a capacity.  Raises BadFile.
     """
     rows = source.rows()
     kind: Kind = "capacity"
@@ -71,7 +72,7 @@ def _header(source: Source, line: int, row: str) -> list[str]:
 
 
 def _body(source: Source, names: Sequence[str], rows: object) -> tuple[Floats, Mapping[str, array[float]]]:
-    """Edges from 0 and the columns, as many values as there are pieces.  Raises BadTrace."""
+    """Edges from 0 and the columns, as many values as there are pieces.  Raises BadFile."""
     times = array("d")
     columns = {name: array("d") for name in names[1:]}
     ended = False

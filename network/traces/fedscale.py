@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from network.traces.source import FASTEST, LONGEST, Source, bad, figure, shown
-from network.traces.table import Table, is_pickle, table
+from network.files import Table, bad, figure, is_pickle, shown, table
+from network.traces.source import FASTEST, LONGEST, Source
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Capacity:
 def read(name: str, data: bytes) -> tuple[Capacity, ...]:
     """Every client of a pickle, of JSON, or of CSV with a client a column; sorted by nothing, in the file's order.
 
-    In the file, computation is in ms per sample and communication in kbit/s.  Raises BadTrace.
+    In the file, computation is in ms per sample and communication in kbit/s.  Raises BadFile.
     """
     if not is_pickle(data) and not data.lstrip().startswith(b"{"):
         return _columns(Source.of(name, data))

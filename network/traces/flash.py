@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.traces.source import FASTEST, bad, figure, shown
-from network.traces.table import Table, table
+from network.files import Table, bad, figure, shown, table
+from network.traces.source import FASTEST
 
 COLUMNS = ("down_u", "down_sigma", "up_u", "up_sigma")
 
@@ -36,7 +36,7 @@ def _positive(rng: np.random.Generator, mean: float, sigma: float) -> float:
 
 
 def read(name: str, data: bytes) -> tuple[Speeds, ...]:
-    """Every user of the file (JSON, or a pickle of the same), in its order; the file has kB/s.  Raises BadTrace."""
+    """Every user of the file (JSON, or a pickle of the same), in its order; the file has kB/s.  Raises BadFile."""
     return tuple(_speeds(name, user, entry) for user, entry in table(name, data).items())
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from network.files import BadFile, bad
 from network.links.trace import Direction, Trace
-from network.traces.read import DEVICES, BadTrace, read, recognise
-from network.traces.source import bad
+from network.traces.read import DEVICES, read, recognise
 
 Traces = Mapping[Direction, Trace]
 LINKS: Mapping[Direction, str] = {"down": "a downlink", "up": "an uplink"}
@@ -28,7 +28,7 @@ class Passed:
 
     path: Path
     why: str
-    damaged: BadTrace | None = None  # of a trace: what reading it says
+    damaged: BadFile | None = None  # of a trace: what reading it says
 
     def __str__(self) -> str:
         return f"{self.path} ({self.why})"
@@ -45,7 +45,7 @@ class Gathered:
 def find(said: str, root: str | None) -> Path:
     """Where a file, a folder or a pair is: from here, or in the folder `root`.
 
-    Raises BadTrace for a name that no file can have.
+    Raises BadFile for a name that no file can have.
     """
     try:
         here = Path(said).expanduser()
@@ -65,7 +65,7 @@ def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
     """All that was recorded that way, each with its other direction if there is one.
 
     Of a folder, what is no trace that way is passed over; two files NAME.down and NAME.up are one recording.
-    Raises BadTrace: for a file that is damaged, carries nothing, or goes the other way; for one of a folder whose
+    Raises BadFile: for a file that is damaged, carries nothing, or goes the other way; for one of a folder whose
     format must be named; and for a folder in which nothing is left.
     """
     try:
@@ -106,7 +106,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 def _member(path: Path, way: Direction, format: str | None) -> Recording | Passed:
     try:
         known = recognise(path)
-    except BadTrace as error:
+    except BadFile as error:
         if error.lacks != "format":
             return Passed(path, "unknown format" if error.lacks == "trace" else error.reason)
         if format is None:
@@ -119,7 +119,7 @@ def _member(path: Path, way: Direction, format: str | None) -> Recording | Passe
         if way not in traces:
             return Passed(path, LINKS["up" if way == "down" else "down"])
         return Recording(path, _carrying(traces, way))
-    except BadTrace as error:
+    except BadFile as error:
         return Passed(path, error.reason, error)
 
 
@@ -134,7 +134,7 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
     """Those of a file or pair; a Mahimahi file that does not tell its direction goes the way that is wanted."""
     try:
         traces = read(path, format)
-    except BadTrace as error:
+    except BadFile as error:
         if error.lacks != "direction":
             raise
         traces = read(path, format, way)
@@ -142,7 +142,7 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
 
 
 def _carrying(traces: Traces, way: Direction) -> Traces:
-    """Without a column of zeros for the other direction.  Raises BadTrace for one for this."""
+    """Without a column of zeros for the other direction.  Raises BadFile for one for this."""
     if not traces[way].mean > 0:
         raise bad(traces[way].name, None, f"carries no bytes {way}; no transfer would ever end")
     return {direction: trace for direction, trace in traces.items() if trace.mean > 0}

@@ -7,8 +7,9 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
+from network.files import LARGEST, shown
 from network.links.trace import Direction, Trace
-from network.traces.source import LARGEST, LONGEST, PACKET, Source, shown
+from network.traces.source import LONGEST, PACKET, Source
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
 SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
@@ -19,7 +20,7 @@ def read(source: Source, direction: Direction) -> Trace:
 
     Fluid: n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond that
     ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
-    Raises BadTrace.  Source: docs/design/network.md §4.
+    Raises BadFile.  Source: docs/design/network.md §4.
     """
     stamps = _stamps(source)
     at, lines = np.unique(np.where(stamps == 0, stamps[-1], stamps), return_counts=True)
@@ -30,7 +31,7 @@ def read(source: Source, direction: Direction) -> Trace:
 
 
 def _stamps(source: Source) -> npt.NDArray[np.int64]:
-    """Raises BadTrace unless they are whole, sorted, and the last is positive."""
+    """Raises BadFile unless they are whole, sorted, and the last is positive."""
     stamps = array("q")
     last = 0
     for line, row in source.rows():

@@ -24,7 +24,7 @@ def read(source: Source) -> Trace:
     """`t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first holds nothing (Mao et al., SIGCOMM'17, load_trace).
 
     The replay starts at the first time and loops after the last.  A time that repeats holds nothing; one that goes back
-    raises BadTrace.  SIGCOMM'21 (Narayanan et al.) has the same shape at 1 Hz.  All are goodput of downloads.
+    raises BadFile.  SIGCOMM'21 (Narayanan et al.) has the same shape at 1 Hz.  All are goodput of downloads.
     """
     pairs = rows_of(source, 1.0, 1e6 / 8)
     return trace_of(source, pairs, 1.0, 1e6 / 8)
@@ -35,7 +35,7 @@ def read_oboe(source: Source) -> Trace:
 
     The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead:
     on our samples the mean rate would differ by less than 0.1 %, and a rate would not be constant in pieces.
-    Raises BadTrace.
+    Raises BadFile.
     """
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     if not paired(pairs):
@@ -44,7 +44,7 @@ def read_oboe(source: Source) -> Trace:
 
 
 def rows_of(source: Source, second: float, rate: float) -> Pairs:
-    """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadTrace."""
+    """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadFile."""
     times, rates = array("d"), array("d")
     last = -1.0
     for line, row in source.rows():
@@ -61,7 +61,7 @@ def rows_of(source: Source, second: float, rate: float) -> Pairs:
 
 
 def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
-    """Value i on (t[i-1], t[i]].  Raises BadTrace if no time passes."""
+    """Value i on (t[i-1], t[i]].  Raises BadFile if no time passes."""
     lasting = np.flatnonzero(np.diff(pairs.times) > 0)
     if not len(lasting):
         raise source.bad(None, "all its times are equal; it needs two lines with different times")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from network.files import bad, content, is_pickle, shown, table
 from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
-from network.traces.source import BadTrace, Source, bad, content, shown
-from network.traces.table import is_pickle, table
+from network.traces.source import Source
 
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 
@@ -41,7 +41,7 @@ DEVICES = {
 
 
 def recognise(path: str | Path) -> str:
-    """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadTrace if none or several fit."""
+    """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadFile if none or several fit."""
     found = Path(path)
     pair = _pair(found)
     return _format(str(found), content(pair[0] if pair else found))
@@ -51,7 +51,7 @@ def read(path: str | Path, format: str | None = None, direction: Direction | Non
     """The traces of a file, down before up; with `direction` the one that way.
 
     A Mahimahi file tells its direction by its suffix `.down` or `.up`, or it must be named; a path without suffix
-    beside which both stand is the pair.  Raises BadTrace: for a damaged file, an unknown format, and for a log of
+    beside which both stand is the pair.  Raises BadFile: for a damaged file, an unknown format, and for a log of
     downloads (HSDPA, FCC, Oboe, UCC, SIGCOMM'21) that is asked for `up`: it says nothing about an uplink.
     """
     found = Path(path)
@@ -152,6 +152,3 @@ def _of_table(name: str, data: bytes) -> str:
     if isinstance(first, dict) and "messages" in first:
         return "flash-states"
     raise bad(name, None, "is a mapping whose first entry fits no known format", "trace")
-
-
-__all__ = ["DEVICES", "FORMATS", "BadTrace", "Format", "read", "recognise"]

@@ -8,8 +8,9 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
+from network.files import shown
 from network.links.trace import Floats, Trace
-from network.traces.source import FASTEST, Source, shown
+from network.traces.source import FASTEST, Source
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
@@ -23,7 +24,7 @@ def read(source: Source) -> Trace:
     The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
     skipped: every row therefore lasts the same, the seconds of the file (pauses of the logger left out) over its rows.
     PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
-    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadTrace.
+    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadFile.
     """
     rows = source.rows()
     line, header = next(rows, (1, ""))

@@ -10,7 +10,8 @@ from pathlib import Path
 from devices import sessions
 from devices.presence import Availability, Presence, together
 from devices.sessions import Diurnal, Renewal, Sessions, night
-from devices.traces import DAY, BadLog, Log, read
+from devices.traces import DAY, Log, read
+from network.files import BadFile
 from scenarios.build.drawing import generator
 from scenarios.build.recordings import place, told
 from scenarios.schema import hardware
@@ -84,5 +85,5 @@ def _off(off: tuple[tuple[float, float], ...]) -> Presence:
 def _logs(path: Path, needs: tuple[str, ...], here: Path) -> tuple[Log, ...]:  # noqa: ARG001  from where it is seen
     try:
         return read(path, needs)
-    except BadLog as error:
+    except BadFile as error:
         raise BadScenario(f"fleet: {error}") from None

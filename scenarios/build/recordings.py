@@ -10,9 +10,9 @@ from pathlib import Path
 
 from numpy.random import Generator
 
+from network.files import BadFile, bad
 from network.links.trace import Direction, Trace
 from network.traces.folder import Gathered, Traces, find, gather, summed
-from network.traces.source import BadTrace, bad
 from scenarios.build.drawing import generator, value
 from scenarios.schema import links
 from scenarios.text.faults import BadScenario
@@ -24,7 +24,7 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -> tuple[Trace, float | Trace]:
     """The rates down and up that a device's link or a shared link replays, from a file that is drawn.
 
-    Raises BadTrace for files that are damaged, or do not say what the link is.
+    Raises BadFile for files that are damaged, or do not say what the link is.
     """
     assert said.trace
     mine = generator(seed, f"trace of {name}")
@@ -44,7 +44,7 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
 
 
 def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
-    """Raises BadTrace for throughput, where devices share what was recorded."""
+    """Raises BadFile for throughput, where devices share what was recorded."""
     for trace in rates:
         if isinstance(trace, Trace) and trace.kind == "achieved":
             reason = "is throughput that one transfer had, an upper bound that cannot be shared"
@@ -53,17 +53,17 @@ def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
 
 @contextmanager
 def told(where: str) -> Iterator[None]:
-    """Turns a BadTrace into a BadScenario that says whose recording it is."""
+    """Turns a BadFile into a BadScenario that says whose recording it is."""
     try:
         yield
-    except BadTrace as error:
+    except BadFile as error:
         raise BadScenario(f"{where}: {error}") from None
 
 
 def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
     """Remarks about the recordings of a link, each a part of a sentence.
 
-    Raises BadTrace for those that cannot be read.
+    Raises BadFile for those that cannot be read.
     """
     assert said.trace
     recorded = _recordings(said.trace, "down")
@@ -138,7 +138,7 @@ def _gathered(
 ) -> Gathered:
     """All that were recorded in that direction, each with its other direction if the file has both.
 
-    Raises BadTrace also for a damaged trace in a folder: whoever replays which of the others would depend on it.
+    Raises BadFile also for a damaged trace in a folder: whoever replays which of the others would depend on it.
     """
     found = [gather(place, way, format) for place in places]
     passed = tuple(file for each in found for file in each.passed)
@@ -155,5 +155,5 @@ def _recordings(said: links.Recorded, way: Direction) -> list[Traces]:
 
 
 def place(path: str) -> Path:
-    """Where a file, a folder or a pair is: from here, or in the data's folder.  Raises BadTrace."""
+    """Where a file, a folder or a pair is: from here, or in the data's folder.  Raises BadFile."""
     return find(path, os.environ.get("FEDLAPSE_DATA"))

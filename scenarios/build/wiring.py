@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from network.files import BadFile
 from network.links.link import Link
 from network.links.rate import Rate
 from network.links.synth import named, synth
 from network.links.tcp import Tcp
 from network.links.trace import Direction
 from network.sharing.flow import Shared, Topology
-from network.traces.source import BadTrace
 from scenarios.build import recordings
 from scenarios.build.drawing import generator, value
 from scenarios.build.recordings import MBIT
@@ -80,7 +80,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
         if said.trace:
             try:
                 recordings.rates(str(loc[-1]), said, scenario.fleet_seed)
-            except BadTrace as error:
+            except BadFile as error:
                 yield Fault((*loc, "trace"), str(error))
             except BadScenario:  # of an uplink that is drawn: what each device draws is looked at with the fleet
                 continue

@@ -8,7 +8,8 @@ import pickle
 
 import pytest
 
-from devices.traces import BadLog, Log, read
+from devices.traces import Log, read
+from network.files import BadFile
 
 
 @pytest.fixture
@@ -90,14 +91,17 @@ def test_a_phone_that_was_never_eligible_is_never_on_line(file) -> None:
         (behaviour([0, 10], [20, 30]), "client '1' is active from 10.0 to 30.0 s, after 20.0 and in a period of 100.0"),
         (behaviour([0], [101]), "client '1' is active from 0.0 to 101.0 s, after 0.0 and in a period of 100.0"),
         (behaviour([], [], 0), "the finish_time of client '1' is 0.0; it must be above 0"),
-        (behaviour([], [], "x"), "the finish_time of client '1' is 'x'; it must be a number of seconds from 0 to 1e10"),
-        (behaviour([float("nan")], [1]), "the a time of client"),
+        (
+            behaviour([], [], "x"),
+            "the finish_time of client '1' is 'x'; it must be a finite number, 0 or more, up to 1e+10",
+        ),
+        (behaviour([float("nan")], [1]), "the time of client"),
         ({}, "holds a dict; it must be a mapping of clients with at least one"),
     ],
 )
 def test_a_wrong_behaviour_is_said(file, value, said) -> None:
     path = file(value)
-    with pytest.raises(BadLog) as error:
+    with pytest.raises(BadFile) as error:
         read(path)
     assert str(error.value).startswith(f"{path}: {said}")
 
@@ -117,6 +121,6 @@ def test_a_wrong_behaviour_is_said(file, value, said) -> None:
 )
 def test_a_wrong_log_is_said(file, value, said) -> None:
     path = file(value)
-    with pytest.raises(BadLog) as error:
+    with pytest.raises(BadFile) as error:
         read(path)
     assert str(error.value).startswith(f"{path}: {said}")

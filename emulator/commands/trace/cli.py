@@ -100,14 +100,15 @@ def info(
 def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple[list[Facts], list[str]]:
     """What could be read, and a line for each file that could not."""
     from emulator.commands.trace.facts import facts
-    from network.traces.read import BadTrace, recognise
+    from network.files import BadFile
+    from network.traces.read import recognise
 
     found, faults = [], []
     for path in files:
         try:
             known = format or recognise(path)
             found += [facts(path, known, one) for one in traces_of(path, known, direction)]
-        except BadTrace as error:
+        except BadFile as error:
             faults.append(one_line(error))
     return found, faults
 

@@ -28,7 +28,7 @@ def check_picture(path: Path | None) -> None:
 
 
 def traces_of(path: Path, format: str | None, way: str | None) -> tuple[Trace, ...]:
-    """Raises BadTrace."""
+    """Raises BadFile."""
     from network.traces.read import read
 
     return read(path, format, cast("Direction | None", way and str(way)))

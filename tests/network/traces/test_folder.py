@@ -2,8 +2,8 @@
 
 import pytest
 
+from network.files import BadFile
 from network.traces.folder import find, gather, summed
-from network.traces.read import BadTrace
 
 BOTH = "time_s,down_mbit_s,up_mbit_s\n0,8,4\n10,,\n"
 OPEN = "0 1\n1 1\n2 3\n3 3\n"  # seconds and Mbit/s, or ms and kbit/s
@@ -69,7 +69,7 @@ def test_a_mahimahi_file_that_does_not_tell_goes_the_way_that_is_asked_for(folde
 def test_a_format_that_content_leaves_open_must_be_named(folder):
     place = folder(log=OPEN, a_csv=BOTH)
     for where in (place, place / "log"):
-        with pytest.raises(BadTrace, match="could be pensieve or oboe; name its format") as error:
+        with pytest.raises(BadFile, match="could be pensieve or oboe; name its format") as error:
             gather(where, "down")
         assert error.value.lacks == "format"
         assert gather(place / "log", "down", "oboe").recordings[0].traces["down"].peak == 3e3 / 8
@@ -78,7 +78,7 @@ def test_a_format_that_content_leaves_open_must_be_named(folder):
 def test_a_file_that_is_named_is_never_passed_over(folder):
     place = folder(lone_up="1\n", still_csv="time_s,down_mbit_s,up_mbit_s\n0,0,1\n5,,\n", README="about\n")
     for name, said in (("lone.up", "the suffix|only up"), ("still.csv", "carries no bytes down"), ("README", "known")):
-        with pytest.raises(BadTrace, match=said):
+        with pytest.raises(BadFile, match=said):
             gather(place / name, "down")
 
 
@@ -89,10 +89,10 @@ def test_zeros_the_other_way_are_no_link(folder):
 
 def test_a_folder_without_a_trace_says_what_is_in_it(folder, tmp_path):
     place = folder(a="x", b="x", c="x", d="x", e="x")
-    with pytest.raises(BadTrace, match=r"holds no downlink trace: left out a \(.*\), b \(.*\), c \(.*\) and 2 more$"):
+    with pytest.raises(BadFile, match=r"holds no downlink trace: left out a \(.*\), b \(.*\), c \(.*\) and 2 more$"):
         gather(place, "down")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadTrace, match="holds no uplink trace: it is empty"):
+    with pytest.raises(BadFile, match="holds no uplink trace: it is empty"):
         gather(tmp_path / "empty", "up")
     assert summed(()) == ""
 
@@ -105,5 +105,5 @@ def test_a_place_is_looked_for_here_and_then_in_the_root(folder, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     assert str(find("walk.csv", "/nowhere")) == "walk.csv"
     assert str(find("other.csv", str(tmp_path))) == "other.csv"
-    with pytest.raises(BadTrace, match="too long"):
+    with pytest.raises(BadFile, match="too long"):
         find("x" * 4000, "/nowhere")

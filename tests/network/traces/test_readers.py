@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from network.files import BadFile
 from network.links.trace import Trace
 from network.traces import fedscale, flash
-from network.traces.read import BadTrace, read, recognise
+from network.traces.read import read, recognise
 
 
 def samples() -> Path:
@@ -84,10 +85,10 @@ def test_an_opportunity_at_0_is_one_at_the_last_stamp_of_the_period_before(file)
 
 def test_a_mahimahi_file_without_suffix_must_be_told_its_direction(file) -> None:
     path = file("1\n2\n")
-    with pytest.raises(BadTrace, match="its direction must be named"):
+    with pytest.raises(BadFile, match="its direction must be named"):
         read(path)
     assert one(path, direction="up").direction == "up"
-    with pytest.raises(BadTrace, match="has the suffix down, but the direction asked for is up"):
+    with pytest.raises(BadFile, match="has the suffix down, but the direction asked for is up"):
         read(file("1\n2\n", "x.down"), direction="up")
 
 
@@ -119,7 +120,7 @@ def test_what_two_columns_are_is_told_from_their_numbers(file) -> None:
     assert recognise(file("0 1\n1 2\n2 1\n")) == "sigcomm21"
     assert recognise(file("0.0\t1\n5.0\t2\n10.0\t1\n")) == "pensieve"
     assert recognise(file("100.0 800\n1100.0 800\n1200.0 1600\n3100.0 1600\n")) == "oboe"
-    with pytest.raises(BadTrace, match="could be pensieve or oboe; name its format"):
+    with pytest.raises(BadFile, match="could be pensieve or oboe; name its format"):
         recognise(file("0 5\n1 5\n"))
     assert one(file("0 8\n1 8\n"), format="pensieve").mean == 1e6
 
@@ -152,12 +153,12 @@ def test_a_pause_of_the_logger_is_no_time_of_the_trace(file) -> None:
     [("0 1\n5 2\n10 1\n", "pensieve"), ("0 1\n1 2\n2 1\n", "sigcomm21"), ("100 800\n1100 800\n", "oboe")],
 )
 def test_a_log_of_downloads_is_no_uplink(file, text, format) -> None:
-    with pytest.raises(BadTrace, match=f"is {format}, a log of downloads: it says nothing about an uplink"):
+    with pytest.raises(BadFile, match=f"is {format}, a log of downloads: it says nothing about an uplink"):
         read(file(text), direction="up")
 
 
 def test_a_csv_without_that_way_says_so(file) -> None:
-    with pytest.raises(BadTrace, match="holds no trace of the direction up, only down"):
+    with pytest.raises(BadFile, match="holds no trace of the direction up, only down"):
         read(file("time_s,down_mbit_s\n0,1\n"), direction="up")
 
 
@@ -211,7 +212,7 @@ def test_flashs_own_users() -> None:
 
 
 def test_what_describes_devices_is_no_trace_of_a_link(file) -> None:
-    with pytest.raises(BadTrace, match="is fedscale-capacity, which describes devices"):
+    with pytest.raises(BadFile, match="is fedscale-capacity, which describes devices"):
         read(file(json.dumps(CAPACITY)))
     assert recognise(file('{"a": {"active": [], "inactive": [], "finish_time": 5}}')) == "fedscale-behaviour"
     assert recognise(file('{"a": {"messages": ""}}')) == "flash-states"
@@ -252,7 +253,7 @@ def test_a_file_is_read_as_it_comes(file, format, bom, end) -> None:
 def test_a_trace_of_more_pieces_than_can_be_replayed_is_refused(file, monkeypatch) -> None:
     monkeypatch.setattr("network.traces.source.PIECES", 3)
     for text in ("time_s,up_mbit_s\n0,1\n1,2\n2,3\n3,4\n", "0 1\n1 2\n2 3\n3 4\n4 5\n", "1\n3\n6\n9\n"):
-        with pytest.raises(BadTrace, match=r"x.up|trace: has \d different moments; at most 3 are replayed"):
+        with pytest.raises(BadFile, match=r"x.up|trace: has \d different moments; at most 3 are replayed"):
             read(file(text, "x.up" if text[1] == "\n" else "trace"))
 
 

@@ -1,0 +1,176 @@
+"""Files of others: text, and JSON and pickles of plain values, read without running anything.
+
+Readers in network/ and in devices/ share it, and whatever is wrong with a file is one kind of error.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any, Literal
+
+LARGEST = 256_000_000  # bytes of a file
+FOREIGN = {  # first bytes: what they tell, and what to do
+    b"\x1f\x8b": "is packed by gzip; unpack it first",
+    b"PK\x03\x04": "is a zip archive; unpack it first",
+    b"\xff\xfe": "is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "is UTF-16; save it as UTF-8",
+}
+# Numbers, texts, lists, tuples and dicts, and nothing that could name a class or call a function.
+PLAIN = (
+    "PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 "
+    "FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE "
+    "BINUNICODE8 EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT "
+    "DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET"
+)
+PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+
+Table = dict[str, object]
+Lack = Literal["format", "direction", "trace"]
+
+
+class BadFile(ValueError):  # noqa: N818 - said to a user
+    """A file that cannot be read; the message is one line with the file, its line and the reason.
+
+    `reason`: the same without the file's name.  `lacks`: of a file that is not damaged, what reading it as a trace
+    takes: that its format or direction is named; or that it were a trace at all.
+    """
+
+    reason = ""
+    lacks: Lack | None = None
+
+
+def bad(name: str, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
+    """The error, in one line whatever the file's name and content."""
+    why = _printable(f"line {line}: {reason}" if line is not None else reason)
+    error = BadFile(f"{_printable(name)}: {why}")
+    error.reason, error.lacks = why, lacks
+    return error
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shown(cell: object) -> str:
+    """A value for an error, cut when long; a container is named by its type, for it may be of any size."""
+    if isinstance(cell, str):
+        return repr(cell if len(cell) <= 40 else cell[:37] + "...")
+    return repr(cell) if isinstance(cell, float | bool | None) else f"a {type(cell).__name__}"
+
+
+def content(path: Path) -> bytes:
+    """All bytes of a file.  Raises BadFile if it cannot be read, is empty or is larger than LARGEST."""
+    try:
+        if not path.is_file():  # a pipe or a device could keep us waiting
+            raise bad(str(path), None, "is not a file" if path.exists() else "there is no such file")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise bad(str(path), None, f"cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST:
+        raise bad(str(path), None, f"is larger than {LARGEST // 1_000_000} MB, the most that is read")
+    if not data.strip():
+        raise bad(str(path), None, "is empty")
+    return data
+
+
+def decoded(name: str, data: bytes) -> str:
+    """The text that the bytes are in UTF-8.  Raises BadFile if they are none."""
+    for start, reason in FOREIGN.items():
+        if data.startswith(start):
+            raise bad(name, None, reason)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise bad(name, line, "holds bytes that are not UTF-8; the file is binary or damaged") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise bad(name, line, "holds a NUL character; the file is binary or damaged")
+    return text
+
+
+def is_pickle(data: bytes) -> bool:
+    """Whether the bytes begin as a pickle of protocol 2 to 5 does; older ones look like any text."""
+    return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
+
+
+def table(name: str, data: bytes) -> Table:
+    """{client: value} from JSON or a pickle, keys as texts.  Raises BadFile unless it has one entry or more."""
+    value = _unpickled(name, data) if is_pickle(data) else _parsed(name, data)
+    if not isinstance(value, dict) or not value:
+        raise bad(name, None, f"holds {shown(value)}; it must be a mapping of clients with at least one")
+    return {str(key) if isinstance(key, str | int) else shown(key): entry for key, entry in value.items()}
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON.  Raises ValueError for a key that it has twice: readers would differ in what it says."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return made
+
+
+def figure(name: str, value: object, what: str, largest: float = math.inf) -> float:
+    """A value of a table as a finite number that is at least 0 and at most `largest`.  Raises BadFile."""
+    try:
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number <= largest or number == math.inf:
+        raise bad(name, None, f"the {what} is {shown(value)}; it must be a finite number, 0 or more, up to {largest:g}")
+    return number
+
+
+def _parsed(name: str, data: bytes) -> object:
+    text = decoded(name, data)
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_int=_integer)
+    except json.JSONDecodeError as error:
+        raise bad(name, error.lineno, f"is not JSON: {error.msg}") from None
+    except RecursionError:
+        raise bad(name, None, "is JSON nested too deeply") from None
+    except ValueError as error:
+        raise bad(name, None, str(error)) from None
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError("holds a number with thousands of digits") from None
+
+
+class Builtins(pickle.Unpickler):
+    """Admits builtin values only: whatever would look up a name is refused, whatever let it come so far."""
+
+    def find_class(self, module: str, name: str) -> object:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+
+def _unpickled(name: str, data: bytes) -> object:
+    try:
+        _check_plain(name, data)
+        return Builtins(io.BytesIO(data)).load()
+    except BadFile:
+        raise
+    except Exception as error:  # a damaged pickle makes the standard library raise nearly anything
+        raise bad(name, None, f"is a damaged pickle ({type(error).__name__})") from None
+
+
+def _check_plain(name: str, data: bytes) -> None:
+    """Raises BadFile for a pickle that does more than to list plain values, or that asks for a huge memo."""
+    plain, puts = PLAIN.split(), 0
+    for code, argument, at in pickletools.genops(data):
+        if code.name not in plain:
+            raise bad(name, None, f"is a pickle with {code.name} at byte {at}; only plain values are read")
+        # The memo is an array as long as its largest index: 4 bytes could ask for gigabytes.
+        if code.name in PUTS and not (isinstance(argument, int) and 0 <= argument <= puts):
+            raise bad(name, None, f"is a damaged pickle: it memorises out of order at byte {at}")
+        puts += code.name in PUTS or code.name == "MEMOIZE"

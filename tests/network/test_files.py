@@ -1,0 +1,89 @@
+"""Others' files: whatever their bytes, nothing runs, memory stays bounded, and the error is one line."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from pathlib import Path
+
+import pytest
+
+from devices import traces as devices_traces
+from network import files
+from network.files import BadFile, content, decoded, table
+from network.traces.read import recognise
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1_000_000)
+    (tmp_path / "x").write_bytes(b"1\n" * 500_001)
+    with pytest.raises(BadFile, match="is larger than 1 MB"):
+        content(tmp_path / "x")
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("touched"),))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("read", [recognise, devices_traces.read], ids=["links", "phones"])
+def test_a_pickle_runs_nothing(tmp_path, monkeypatch, protocol, read) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x").write_bytes(pickle.dumps({"1": Evil()}, protocol=protocol))
+    with pytest.raises(BadFile, match="GLOBAL at byte .*; only plain values are read"):
+        read("x")
+    assert not Path("touched").exists()
+
+
+def test_a_pickle_that_asks_for_gigabytes_of_memo_is_refused() -> None:
+    # LONG_BINPUT 2**31 makes the C unpickler grow an array of 2**32 pointers.
+    with pytest.raises(BadFile, match="is a damaged pickle: it memorises out of order at byte 3"):
+        table("x", b"\x80\x02}r" + struct.pack("<I", 2**31) + b".")
+
+
+def test_a_truncated_pickle_is_damaged() -> None:
+    whole = pickle.dumps({"1": {"active": [0, 50], "inactive": [20, 70], "finish_time": 100}})
+    for length in range(3, len(whole)):
+        with pytest.raises(BadFile, match="is a damaged pickle"):
+            table("x", whole[:length])
+
+
+def test_a_pickle_says_what_json_says() -> None:
+    said = {"1": {"active": [0, 1.5], "text": "é"}, "2": [None, True]}
+    as_json = '{"1": {"active": [0, 1.5], "text": "é"}, "2": [null, true]}'.encode()
+    assert table("x", pickle.dumps(said)) == table("x", as_json) == said
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"1":\n 2,}', "x: line 2: is not JSON: "),
+        (b'{"u": {"a": 1, "a": 2}}', "x: the key 'a' stands there twice"),
+        (b'{"1": 1, "1": 2}', "x: the key '1' stands there twice"),
+        (b'{"1": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "x: is JSON nested too deeply"),
+        (b'{"1": ' + b"9" * 5000 + b"}", "x: holds a number with thousands of digits"),
+        (b"[1, 2]", "x: holds a list; it must be a mapping of clients with at least one"),
+        (b"{}", "x: holds a dict; it must be a mapping of clients with at least one"),
+    ],
+)
+def test_json_that_says_nothing_clear_is_refused(data, said) -> None:
+    with pytest.raises(BadFile) as error:
+        table("x", data)
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\x03\x04 ...", "x: is a zip archive; unpack it first"),
+        (b"\x1f\x8b ...", "x: is packed by gzip; unpack it first"),
+        ("0 1\n".encode("utf-16"), "x: is UTF-16; save it as UTF-8"),
+        (b"1\n2\n\xff", "x: line 3: holds bytes that are not UTF-8"),
+        (b"1\n\0", "x: line 2: holds a NUL character"),
+    ],
+)
+def test_what_is_no_text_is_named(data, said) -> None:
+    with pytest.raises(BadFile) as error:
+        decoded("x", data)
+    assert str(error.value).startswith(said)
