@@ -8,12 +8,18 @@ from pathlib import Path
 
 import typer
 
-from emulator.commands.errors import BAD_INPUT, FAILED
+from emulator.commands.errors import BAD_INPUT, FAILED, one_line
+from emulator.commands.lines import say
+
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, AssertionError)  # by what is read
 
 
 @contextmanager
 def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
-    """Says what the seals of these folders tell; the exit code is 1 if one is damaged, also where it is of no use."""
+    """Says what the seals of these folders tell; the exit code is 1 if one is damaged, also where it is of no use.
+
+    A record that is damaged, or has no seal, may hold anything, so that whatever goes wrong with it is its own fault.
+    """
     from emulator.results.soundness import soundness
 
     found = {folder: soundness(folder) for folder in folders}
@@ -26,6 +32,13 @@ def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
         if damaged and end.exit_code in (0, BAD_INPUT):
             raise typer.Exit(FAILED) from None
         raise
+    except MALFORMED as error:
+        doubtful = " ".join(str(folder) for folder, each in found.items() if each.notes)
+        if not doubtful:
+            raise
+        what = f"{type(error).__name__}: {one_line(error)}"
+        say(f"fedlapse: this record cannot be read ({what}); `fedlapse audit {doubtful}` says what is wrong", err=True)
+        raise typer.Exit(FAILED) from None
     if damaged:
         raise typer.Exit(FAILED)
 

@@ -87,7 +87,7 @@ class Batch:
             said.append(f"These runs are missing: {', '.join(missing)}.")
         longest = max(len(script.rounds) for script in self.scripts)
         if longest > self.shared:
-            only = f"only the first {self.shared} are compared"
+            only = f"only the first {f'{self.shared} are' if self.shared > 1 else 'round is'} compared"
             said.append(f"The runs have {self.shared} to {longest} rounds; {only}.")
         return said
 
@@ -116,7 +116,8 @@ class Batch:
     def every(self) -> str:
         """`all 8 rounds`, of runs of unlike length `the first 3 rounds`."""
         alike = all(len(script.rounds) == self.shared for script in self.scripts)
-        return f"{'all' if alike else 'the first'} {self.shared} rounds"
+        which = "all" if alike else "the first"
+        return f"{which} {self.shared} rounds" if self.shared > 1 else "the only round" if alike else "the first round"
 
     def play(self, order: Order) -> Result:
         script = self.scripts[order.run]

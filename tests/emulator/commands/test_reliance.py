@@ -81,6 +81,36 @@ def test_a_damaged_record_is_told_on_the_page_and_on_stderr_and_ends_with_1(
     assert "This record is damaged: " in replayed.stderr
 
 
+MALFORMED = {
+    "a row without its keys": ("rounds.jsonl", '{"round":0}'),
+    "bytes that are a word": ("rounds.jsonl", '{"bytes":"x"}'),
+    "a device that is a list": ("events.jsonl", '{"device":[1]}'),
+}
+
+
+@pytest.mark.parametrize(("file", "change"), MALFORMED.values(), ids=MALFORMED)
+def test_a_damaged_record_that_cannot_be_read_is_no_traceback(
+    fedlapse: Callable[..., Any], out: Path, file: str, change: str
+) -> None:
+    path = out / "fedavg-s1" / file
+    first, *others = path.read_text().splitlines()
+    whole = {} if change == '{"round":0}' else json.loads(first)
+    path.write_text("\n".join([json.dumps({**whole, **json.loads(change)}), *others, ""]))
+    for command in (("report", out), ("replay", out, "--latency", "40ms")):
+        done = fedlapse(*command)
+        assert done.returncode == 1
+        assert "This record is damaged: " in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_one_round_is_not_called_rounds(fedlapse: Callable[..., Any], out: Path) -> None:
+    interrupt(out)
+    cut(out / "fedavg-s1" / "rounds.jsonl", 1)
+    done = fedlapse("replay", out, "--latency", "40ms")
+    assert "The runs have 1 to 3 rounds; only the first round is compared." in done.stdout
+    assert "the first round: " in done.stdout
+
+
 def test_a_baseline_that_is_missing_is_not_replaced_in_silence(fedlapse: Callable[..., Any], out: Path) -> None:
     (out / "fedavg-s1" / "rounds.jsonl").unlink()
     done = fedlapse("report", out, "--format", "json")
