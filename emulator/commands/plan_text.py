@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -36,7 +37,7 @@ def text(plan: Forecast) -> str:
     parts: list[RenderableType] = [
         *_deadline(plan, width),
         filled(_opening(plan), width),
-        _devices(plan),
+        *_devices(plan, width),
         *([_shared(plan)] if plan.shared else []),
         _rounds(plan),
         _break_even(plan, width),
@@ -105,26 +106,46 @@ def _opening(plan: Forecast) -> str:
     )
 
 
-def _devices(plan: Forecast) -> Table:
+def _devices(plan: Forecast, width: int) -> list[Table]:
+    """What the devices are, and how long a round takes them; as two tables where ranges would be broken in one."""
     baseline = next(iter(plan.prices))
-    title = f"Devices, and the seconds of a {baseline} round for a device that is alone on its links"
-    if any(group.repeats is not None for group in plan.groups):
-        title += " while these carry the most; ~ marks the mean of rates that vary"
-    table = grid(
-        title, "devices", numbers=("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms", "down", "compute", "up", "round")
-    )
-    table.columns[0].no_wrap = True
-    for group in plan.groups:
-        alone = group.alone[baseline]
-        table.add_row(
-            _called(group),
-            _span(group.flops_per_s, 1e9),
-            _span(group.memory_bytes, 1e6),
-            _rates(group),
-            _span(group.latency, 1e-3),
-            *(_span(alone[part]) for part in ("down", "compute", "up", "seconds")),
-        )
+    varying = any(group.repeats is not None for group in plan.groups)
+    seconds = f"seconds of a {baseline} round for a device that is alone on its links"
+    seconds += " while these carry the most" if varying else ""
+    mean = "; ~ marks the mean of rates that vary" if varying else ""
+    what, long = [_hardware(group) for group in plan.groups], [_seconds(group, baseline) for group in plan.groups]
+    names = [(_called(group),) for group in plan.groups]
+    both = _rows(f"Devices, and the {seconds}{mean}", (*HARDWARE, *PARTS), names, what, long)
+    if Console(width=1000).measure(both).maximum <= width:
+        return [both]
+    return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, names, long)]
+
+
+HARDWARE = ("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms")
+PARTS = ("down", "compute", "up", "round")
+
+
+def _rows(title: str, numbers: Sequence[str], *columns: Sequence[Sequence[str]]) -> Table:
+    table = grid(title, "devices", numbers=numbers)
+    for column in table.columns:
+        column.no_wrap = True
+    for parts in zip(*columns, strict=True):
+        table.add_row(*chain.from_iterable(parts))
     return table
+
+
+def _hardware(group: Group) -> Sequence[str]:
+    return (
+        _span(group.flops_per_s, 1e9),
+        _span(group.memory_bytes, 1e6),
+        _rates(group),
+        _span(group.latency, 1e-3),
+    )
+
+
+def _seconds(group: Group, baseline: str) -> Sequence[str]:
+    """Of a round of the baseline, by its parts."""
+    return [_span(group.alone[baseline][part]) for part in ("down", "compute", "up", "seconds")]
 
 
 def _shared(plan: Forecast) -> Table:

@@ -86,6 +86,6 @@ def without_unit(key: str, text: str) -> str | None:
     if dimension is None:
         return None
     try:
-        return f"{dimension.value(text) / one:g}"
+        return f"{dimension.value(text.replace('bps', 'bit/s')) / one:g}"
     except ValueError:
         return None

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from scenarios.text.dimensions import without_unit
+from scenarios.text.dimensions import NUMBER, without_unit
 from scenarios.text.source import Loc, Mark, Source
 
 MOST = 20  # faults that are shown
@@ -147,6 +147,8 @@ def _hint(said: Any, key: str, given: Any) -> str:
     """What was probably meant."""
     if isinstance(given, str) and (number := without_unit(key, given)):
         return f"; the unit is in the key: write {number}"
+    if isinstance(given, str) and (percent := re.fullmatch(rf"({NUMBER})\s*%", given)):
+        return f"; {given} is {float(percent[1]) / 100:g}"
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
         return "; a range is {uniform: {low: 0.5, high: 2}}"
     if "off" in said["loc"]:

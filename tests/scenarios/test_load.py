@@ -200,6 +200,7 @@ def test_only_a_near_name_is_suggested_for_a_missing_file(path, hint, tmp_path, 
         ("fleet.0.link.up_mbit_s", "1 MB/s", "8"),
         ("fleet.0.link.down_mbit_s", "1.5Gbit/s", "1500"),
         ("server.link.up_mbit_s", "500kbit/s", "0.5"),
+        ("server.link.up_mbit_s", "2Mbps", "2"),
         ("fleet.0.link.latency_ms", "40ms", "40"),
         ("fleet.0.link.latency_ms", "0.2 s", "200"),
         ("fleet.0.speed_gflop_s", "4GFLOP/s", "4"),
@@ -209,6 +210,10 @@ def test_only_a_near_name_is_suggested_for_a_missing_file(path, hint, tmp_path, 
 )
 def test_a_unit_in_a_value_is_answered_with_the_number_to_write(key, value, number):
     assert faults(GOOD, [f"{key}={value}"]).endswith(f"not {value!r}; the unit is in the key: write {number}")
+
+
+def test_a_percentage_is_answered_with_the_share_to_write():
+    assert faults(GOOD, ["rounds.fraction=50 %"]).endswith("not '50 %'; 50 % is 0.5")
 
 
 def test_a_word_in_the_place_of_a_number_is_answered_with_a_range():

@@ -348,6 +348,19 @@ def test_a_range_has_no_sign_that_could_be_a_minus_and_no_exponent(low, high, sa
 
 
 @pytest.mark.slow
+def test_no_range_is_broken_in_a_terminal_of_80_columns(planned, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    drawn = {"up_mbit_s": {"choice": [0.11, 0.22]}, "down_mbit_s": {"choice": [3.3, 4.4]}, "latency_ms": 35}
+    group = {"name": "phones", "profile": "phone-mid", "count": 9, "memory_mb": {"choice": [3000, 4000]}, "link": drawn}
+    lines = text(planned(fleet=[group])).splitlines()
+    table = lines[lines.index("Devices") : next(n for n, line in enumerate(lines) if line.startswith("A round"))]
+    assert max(map(len, table)) <= 80
+    assert any("3000 to 4000" in line and "3.3 to 4.4 /" in line for line in table)
+    assert any("0.11 to 0.22" in line for line in table)
+    assert not [line for line in table if line.endswith(" to")]
+
+
+@pytest.mark.slow
 def test_a_baseline_that_is_kept_out_is_told_too(planned):
     algorithms = [{"fedcurv": {}}, "fedavg"]
     plan = planned(**{**TIGHT, "algorithms": algorithms})
