@@ -47,7 +47,7 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
         faults += chain(_host(host), _runs(scenario, runs), _split(out, scenario, runs))
         if faults or any(each.faults for each in runs.values()):
             return Audit(faults, None, True)
-        if own := [entry.key for entry in scenario.algorithms if ":" in entry.key]:
+        if own := [each.key for each in scenario.algorithms if ":" in each.key and each.options.get("preset")]:
             return Audit(faults, f"summary.json is not worked out again, as that would run {own[0]}", True)
         faults += _summary(out, scenario, host.get("world") == "virtual")
     except (OSError, ValueError) as error:

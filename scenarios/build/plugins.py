@@ -125,10 +125,11 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
 def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
     """The shared training, with what a preset of the algorithm says instead, and what the entry says itself.
 
-    Raises Unknown for an unknown key, ValidationError for values that do not fit.
+    Raises Unknown for a preset of an unknown key, ValidationError for values that do not fit.
     """
-    presets: Mapping[str, Mapping[str, Any]] = getattr(kind(entry.key), "trainings", {})
-    preset = presets.get(str(entry.options.get("preset")), {})
+    preset: Mapping[str, Any] = {}
+    if named := entry.options.get("preset"):  # else the class is not looked at: a report need not import torch
+        preset = getattr(kind(entry.key), "trainings", {}).get(str(named), {})
     return schema.Training.model_validate({**shared.model_dump(), **preset, **(entry.options.get("training") or {})})
 
 

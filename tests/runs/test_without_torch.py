@@ -1,4 +1,4 @@
-"""A replay computes nothing that was computed, so neither it nor its workers wait for torch."""
+"""What a record holds is not computed again, so who replays or reads it, workers too, does not wait for torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from emulator.commands.play import Settings, play_scenario
 from emulator.record.run import RUN
+from emulator.record.seal import seal_results
 from scenarios.load import build, load
 from tests.conftest import SMALL, Done, merged
 from tests.runs.in_turn import IN_TURN
@@ -53,14 +55,16 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def without_torch(tmp_path: Path) -> Any:
-    """The command line in a process in which, and in whose workers, importing torch is a fault."""
+    """The command line in a process that ends, as its workers do, if torch is imported, whatever is caught there."""
     (tmp_path / "no" / "torch").mkdir(parents=True)
-    (tmp_path / "no" / "torch" / "__init__.py").write_text("raise RuntimeError('torch is imported')\n")
+    end = "import os\nos.write(2, b'torch is imported')\nos._exit(77)\n"
+    (tmp_path / "no" / "torch" / "__init__.py").write_text(end)
 
     def call(*arguments: object) -> Done:
         path = os.pathsep.join([str(tmp_path / "no"), *filter(None, sys.path)])
         command = [sys.executable, "-m", "emulator", *map(str, arguments)]
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        env = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         return Done(done.returncode, done.stdout, done.stderr)
 
     return call
@@ -68,8 +72,7 @@ def without_torch(tmp_path: Path) -> Any:
 
 def test_the_fixture_notices_torch(without_torch: Any, tmp_path: Path) -> None:
     done = without_torch("compare", "quickstart", "--rounds", 1, "--out", tmp_path / "out")
-    assert done.returncode != 0
-    assert "torch is imported" in done.stderr
+    assert (done.returncode, done.stderr) == (77, "torch is imported")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -111,6 +114,32 @@ def test_among_other_devices_what_it_does_is_not_known(chosen: Path, without_tor
 def test_nor_does_a_replay_on_another_fleet(record: Path, without_torch: Any, tmp_path: Path) -> None:
     done = without_torch("replay", record, "--fleet", "quickstart", "--latency", "80ms", "--out", tmp_path / "again")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "audit", "diff"])
+def test_nor_does_what_reads_a_record(chosen: Path, without_torch: Any, tmp_path: Path, command: str) -> None:
+    copytree(chosen, out := tmp_path / "out")
+    done = without_torch(command, out, *([out] if command == "diff" else []))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_audit_works_out_the_summary_of_own_algorithms_too(
+    chosen: Path, without_torch: Any, tmp_path: Path
+) -> None:
+    copytree(chosen, out := tmp_path / "out")
+    said = json.loads((out / "summary.json").read_text())
+    said["labels"]["in-turn"]["device_rounds"]["asked"] += 1
+    (out / "summary.json").write_text(json.dumps(said))
+    seal_results(out)
+    done = without_torch("audit", out)
+    assert done.returncode == 1
+    assert "summary: labels.in-turn.device_rounds.asked is 9, but the records say 8" in done.stdout  # 2 in 4 rounds
+
+
+@pytest.mark.parametrize("command", ["devices", "papers", "scenarios", "trace synth", "new mine", "--help"])
+def test_nor_does_a_list(without_torch: Any, command: str) -> None:
+    done = without_torch(*command.split())
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
