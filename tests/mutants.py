@@ -45,6 +45,20 @@ MUTANTS = [
         "tests/emulator/conversation/test_device.py",
     ),
     Mutant(
+        "work that was cut by an absence is cut again",
+        "emulator/conversation/processor.py",
+        "if call and not self.away:",
+        "if call:",
+        "tests/emulator/conversation/test_processor.py",
+    ),
+    Mutant(
+        "paused work begins anew",
+        "emulator/conversation/processor.py",
+        "self.bill = self.bill.part(1 - done)",
+        "self.bill = self.bill",
+        "tests/emulator/conversation/test_processor.py",
+    ),
+    Mutant(
         "an answer to an old request lets the device rest",
         "emulator/conversation/channel.py",
         '        if parcel.header["round"] == self.asked:\n            self.rests()',
