@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from devices.device import profiles
-from devices.thermal import NEVER
+from devices.device import NEVER
 from emulator.conversation.processor import Bench
 from emulator.record.call import Call
 from emulator.record.record import Record
