@@ -7,8 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from devices.device import profiles
-from devices.device import NEVER
+from devices.device import NEVER, profiles
 from emulator.conversation.processor import Bench
 from emulator.record.call import Call
 from emulator.record.record import Record
