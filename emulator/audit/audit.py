@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -216,30 +217,38 @@ def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
     if path["device"] != closer:
         yield f"critical is the path of {path['device']!r}, but {closer!r} was counted last"
         return
-    for part, told in _parts(round.visits.get(closer or ""), round).items():
+    visit = round.visits.get(closer or "", Visit())
+    for part, told in _parts(visit, round).items():
         said = path[part]
         if said.keys() != told.keys() or not all(near(said[key], told[key], 1e-6) for key in told):
             yield f"critical.{part} is {said}, but the events say {told}"
-    did = closing.all("down", "up") if (closing := round.visits.get(closer or "")) else ()
-    if not near(path["setup_s"], setup := sum(stretch.setup for stretch in did), 1e-6):
+    setup = sum(stretch.setup for stretch in visit.all("down", "up"))
+    if not near(path["setup_s"], setup, 1e-6):
         yield f"critical.setup_s is {path['setup_s']}, but the events say {setup}"
-    seconds = [path["setup_s"], path["wait_s"], *(value for part in PARTS for value in path[part].values())]
-    margin = slack(row["time_s"])
+    yield from _length(row, before)
+
+
+def _length(row: Row, before: float | None) -> Iterator[str]:
+    path, margin = row["critical"], slack(row["time_s"])
+    parts = chain.from_iterable(path[part].values() for part in PARTS)
+    seconds = [path["setup_s"], path["wait_s"], *parts]
     if min(seconds) < -margin:
         yield f"critical holds {min(seconds)} s; no part of a round is negative"
-    if before is not None and abs(sum(seconds) - (row["time_s"] - before)) > 1e-6 * (row["time_s"] - before) + margin:
-        yield f"critical sums to {sum(seconds)} s, but the round took {row['time_s'] - before} s"
+    if before is None:
+        return
+    took = row["time_s"] - before
+    if abs(sum(seconds) - took) > 1e-6 * took + margin:
+        yield f"critical sums to {sum(seconds)} s, but the round took {took} s"
 
 
-def _parts(visit: Visit | None, round: Round) -> dict[str, dict[str, float]]:
-    did = visit or Visit()
+def _parts(visit: Visit, round: Round) -> dict[str, dict[str, float]]:
     server: Counter[str] = Counter()
     for stretch in round.server.values():
         server.update(stretch.start.body["seconds"])
     return {
-        "down_s": _split(did.all("down"), "bytes"),
-        "compute_s": _split(did.all("compute"), "seconds"),
-        "up_s": _split(did.all("up"), "bytes"),
+        "down_s": _split(visit.all("down"), "bytes"),
+        "compute_s": _split(visit.all("compute"), "seconds"),
+        "up_s": _split(visit.all("up"), "bytes"),
         "server_s": dict(server),
     }
 

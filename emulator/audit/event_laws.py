@@ -105,21 +105,25 @@ class Timeline:
     def _reason(self, line: Event, round: Round) -> None:
         reason, asked = line.body["reason"], len(round.visits)
         heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
-        if reason == "all" and heard + round.lost[1] < asked:
-            self.fault(
-                "rounds", line, f"closed for 'all', but only {heard + round.lost[1]} of {asked} were heard or lost"
-            )
-        if reason in ("first", "deadline") and heard + round.lost[0] >= asked:
-            self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
+        least, most = (heard + lost for lost in round.lost)
+        if reason == "all" and most < asked:
+            said = f"closed for 'all', but only {most} of {asked} were heard or lost"
+            self.fault("rounds", line, said)
+        if reason in ("first", "deadline") and least >= asked:
+            said = f"closed for {reason!r}, but all of {asked} were heard or lost"
+            self.fault("rounds", line, said)
         if reason != "too_few" and not round.counted:
             self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
-        arrived = max(
-            (visit.last.number for name in round.counted if (visit := round.visits.get(name)) and visit.last), default=0
-        )
+        self._cut_too_early(round)
+
+    def _cut_too_early(self, round: Round) -> None:
+        counted = [round.visits[name].last for name in round.counted if name in round.visits]
+        arrived = max((last.number for last in counted if last), default=0)
         for visit in round.visits.values():
             cut = visit.cut("closed")
             if cut and cut.number < arrived:
-                self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
+                said = f"cut by a close whose last counted reply came later, in line {arrived}"
+                self.fault("I7", cut, said)
 
     def _server(self, line: Event, round: Round) -> None:
         what, starts = line.body["what"], line.event == "server.start"
