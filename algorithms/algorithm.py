@@ -24,9 +24,9 @@ Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each 
 class Training:
     """Local training: plain SGD, a fresh optimiser each round (docs/design/algorithms.md §1)."""
 
-    epochs: int = 1  # passes over the device's examples in a round (E)
-    batch: int = 32  # examples a step (B); the last batch of an epoch may be shorter
-    lr: float = 0.1  # of round 0
+    epochs: int = 5  # passes over the device's examples in a round (E)
+    batch: int = 10  # examples a step (B); the last batch of an epoch may be shorter
+    lr: float = 0.05  # of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
     lr_schedule: Literal["exponential", "cosine"] = "exponential"  # by lr_decay; or half a cosine from lr to lr_end
     lr_end: float = 0.0  # of the cosine, from round lr_rounds on

@@ -89,7 +89,7 @@ def jobs(name: str, model: nn.Module, shape: tuple[int, ...], scale: float) -> l
         steps = max(2, round(scale * (40 if batch < 64 else 20)))
         moved = optimiser + (PULL * parameters if pull else 0.0)
         phase = Phase("train+penalty" if pull else "train", "batch", steps * batch, batch, traffic=moved)
-        return job(phase, lambda device: sgd(device, weights, Training(batch=batch), pull))
+        return job(phase, lambda device: sgd(device, weights, Training(epochs=1, lr=0.1, batch=batch), pull))
 
     def matter(phase: str, kind: Kind) -> Job:
         examples = CHUNK * max(1, round(scale * 4))
@@ -110,7 +110,7 @@ def text_jobs(name: str, model: nn.Module, positions: int, scale: float) -> list
     def train(batch: int) -> Job:
         phase = Phase("train", "batch", max(2, round(scale * 3)) * batch, batch, traffic=optimiser)
         device = party(model, (positions,), int(phase.examples), words)
-        return priced(name, meter, phase, lambda: sgd(device, weights, Training(batch=batch)))
+        return priced(name, meter, phase, lambda: sgd(device, weights, Training(epochs=1, lr=0.1, batch=batch)))
 
     return [train(10), train(64)]
 

@@ -97,7 +97,7 @@ def study_of(fleet: int) -> Study:
         model="two-weights",
         dataset=Dataset("nothing", x, y, x, y, classes=1),
         splits={1: Split(shards, shards, shards, one)},
-        algorithms={"nothing": Nothing(Training())},
+        algorithms={"nothing": Nothing(Training(epochs=1, batch=32, lr=0.1))},
         fleet={name: Device(name, kinds[k % len(kinds)]) for k, name in enumerate(names)},
         links={name: LINKS[k % len(LINKS)] for k, name in enumerate(names)},
         server=Device("server", profiles()["workstation"]),

@@ -112,8 +112,8 @@ class Renewal(Sessions):
     Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
     """
 
-    mean_on: float = HOUR
-    mean_off: float = HOUR
+    mean_on: float
+    mean_off: float
     cv_on: float = 1.0
     cv_off: float = 1.0
 
@@ -162,9 +162,9 @@ class Diurnal(Sessions):
     Source: docs/design/devices.md §4 (charging and on wifi at night).
     """
 
-    arrive: tuple[float, ...] = (0.5,) * 24
-    leave: tuple[float, ...] = (0.5,) * 24
-    local: float = 0.0
+    arrive: tuple[float, ...]
+    leave: tuple[float, ...]
+    local: float
 
     def __post_init__(self) -> None:
         for what in ("arrive", "leave"):

@@ -14,7 +14,9 @@ from network.links.synth import presets
 from network.traces.read import FORMATS
 from scenarios.build import plugins
 from scenarios.build.sets import SETS
-from scenarios.schema.scenario import Encoding, Scenario, Training
+from scenarios.schema.entries import Encoding
+from scenarios.schema.rounds import Training
+from scenarios.schema.scenario import Scenario
 
 URL = "http://json-schema.org/draft-07/schema#"
 OWN = {"type": "string", "pattern": ":"}  # package.module:name

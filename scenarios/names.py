@@ -16,7 +16,7 @@ from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
 from scenarios.schema import known
-from scenarios.schema.scenario import Entry
+from scenarios.schema.entries import Entry
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.source import Loc
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.schema.scenario import entry_of
+from scenarios.schema.entries import entry_of
 from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
 from scenarios.text.source import DEEPEST, Loc, Source, Unreadable, read
 

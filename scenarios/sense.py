@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from scenarios.build import absence
 from scenarios.build.roster import EACH
 from scenarios.schema.links import Links, listed
-from scenarios.schema.scenario import Scenario, Stop, Target
+from scenarios.schema.rounds import Stop, Target
+from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import Fault, did_you_mean
 from scenarios.text.source import Loc
 

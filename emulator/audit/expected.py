@@ -21,7 +21,7 @@ from network.files import unique
 from network.links.link import Link
 from scenarios.build import machines
 from scenarios.load import recorded
-from scenarios.schema.scenario import Rounds
+from scenarios.schema.rounds import Rounds
 
 DRAW = ("fedlapse", "numpy")  # another version may make another fleet of a scenario
 

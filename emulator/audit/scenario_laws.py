@@ -23,7 +23,7 @@ from emulator.audit.stragglers import over
 from emulator.audit.timeline import PHASES, Round, Visit
 from emulator.audit.whole_record import Fault, slack
 from emulator.record.targets import Target, reached
-from scenarios.schema.scenario import Rounds
+from scenarios.schema.rounds import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scenarios.schema.rounds import Rounds
+
 Reason = Literal["all", "first", "deadline", "too_few"]
+DEFAULT = Rounds()
 
 
 @dataclass(frozen=True)
@@ -16,12 +19,12 @@ class RoundRules:
     max: int  # rounds
     needed: int  # replies that close a round (K)
     ask: int  # devices asked; more than `needed` is over-selection
-    deadline: float | None = None  # s after the round opened
-    min_replies: int = 1  # with fewer the model stays and the round has failed
-    cycle_seconds: float | None = None  # the data of cycle c come c times so late; None: as soon as they are wanted
-    finish_stragglers: bool = False  # let them end after the close, instead of stopping them
-    computing: str = "lose"  # lose | pause | restart: what becomes of it when its device goes offline
-    transfers: str = "lose"  # lose | restart | resume: the same of them
+    deadline: float | None = DEFAULT.deadline_s  # s after the round opened
+    min_replies: int = DEFAULT.min_replies  # with fewer the model stays and the round has failed
+    cycle_seconds: float | None = DEFAULT.cycle_s  # cycle c comes c times so late; None: as it is wanted
+    finish_stragglers: bool = DEFAULT.stragglers == "finish"  # after the close, not stop them
+    computing: str = DEFAULT.when_off  # lose | pause | restart: what becomes of it when its device goes offline
+    transfers: str = DEFAULT.transfers  # lose | restart | resume: the same of them
 
 
 @dataclass

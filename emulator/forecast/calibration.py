@@ -199,7 +199,7 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
     phase = Phase("train", "batch", n, batch, traffic=traffic)
     meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
-    return Kernel(kind, steps, meter.step(phase), lambda: sgd(party, weights, Training(batch=batch)))
+    return Kernel(kind, steps, meter.step(phase), lambda: sgd(party, weights, Training(epochs=1, lr=0.1, batch=batch)))
 
 
 def _many_operators() -> nn.Module:

@@ -20,7 +20,8 @@ from emulator.study.guarded import Faulty
 from scenarios.build import plugins
 from scenarios.build.roster import Made
 from scenarios.load import load
-from scenarios.schema.scenario import Entry, Scenario
+from scenarios.schema.entries import Entry
+from scenarios.schema.scenario import Scenario
 
 BASELINE = "fedavg"
 STAND_IN = {"integer": 1, "number": 1.0, "boolean": False}  # for an option without a default, by its type

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scenarios.schema import rounds as schema
+
 
 @dataclass(frozen=True)
 class Target:
@@ -13,7 +15,7 @@ class Target:
 
     metric: str  # accuracy | initial | personalised | validation
     value: float
-    hold: int = 1
+    hold: int = schema.Target.model_fields["hold"].default
 
     @property
     def name(self) -> str:

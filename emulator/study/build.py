@@ -10,7 +10,8 @@ from emulator.study.guarded import Faulty, Guarded, Unmade
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Split, Study
 from scenarios.build import machines, parts, plugins, wiring
-from scenarios.schema.scenario import Encoding, Entry, Scenario
+from scenarios.schema.entries import Encoding, Entry
+from scenarios.schema.scenario import Scenario
 
 
 def study_of(scenario: Scenario) -> Study:

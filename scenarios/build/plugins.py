@@ -24,9 +24,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
 from scenarios.build.slips import NO_OPTIONS, annotated, slips
-from scenarios.schema import scenario as schema
+from scenarios.schema import rounds
+from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.known import GROUP
-from scenarios.schema.scenario import Entry
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.source import Loc
 
@@ -111,7 +111,7 @@ def _advice(path: str, error: Exception) -> str:
     return "it must be package.module:name"
 
 
-def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
+def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algorithm:
     """The algorithm of an entry, with its options; `training` overrides single values of the shared training.
 
     Raises Unknown for an unknown key, ValidationError for options that it does not take.
@@ -122,7 +122,7 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
     return made
 
 
-def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
+def training_of(entry: Entry, shared: rounds.Training) -> rounds.Training:
     """The shared training, with what a preset of the algorithm says instead, and what the entry says itself.
 
     Raises Unknown for a preset of an unknown key, ValidationError for values that do not fit.
@@ -130,16 +130,17 @@ def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
     preset: Mapping[str, Any] = {}
     if named := entry.options.get("preset"):  # else the class is not looked at: a report need not import torch
         preset = getattr(kind(entry.key), "trainings", {}).get(str(named), {})
-    return schema.Training.model_validate({**shared.model_dump(), **preset, **(entry.options.get("training") or {})})
+    own = entry.options.get("training") or {}
+    return rounds.Training.model_validate({**shared.model_dump(), **preset, **own})
 
 
-def encoding(entry: Entry, made: Algorithm) -> schema.Encoding:
+def encoding(entry: Entry, made: Algorithm) -> Encoding:
     """Encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
 
     Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
     """
-    said = schema.Encoding.model_validate(entry.options.get("encoding") or {})
-    return schema.Encoding(
+    said = Encoding.model_validate(entry.options.get("encoding") or {})
+    return Encoding(
         up=_way("up", {**_squares(made, said.up), **said.up}, made.uploads, entry, made),
         down=_way("down", said.down, made.downloads, entry, made),
     )
@@ -166,7 +167,7 @@ def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
     return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
 
 
-def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
+def faults(entry: Entry, shared: rounds.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
     """What is wrong with an entry that stands at `loc`."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
@@ -179,7 +180,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
     except Unknown as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
-        parts = {part.__name__: part for part in (schema.Training, schema.Encoding)}
+        parts = {part.__name__: part for part in (rounds.Training, Encoding)}
         part = parts.get(error.title)
         model, where = (part, (*inside, part.__name__.lower())) if part else (kind(entry.key), inside)
         found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))

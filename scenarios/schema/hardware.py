@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, create_model, field_validator, model_validator
 
+from devices import sessions
 from devices.profiles import QUANTITIES, Quantity
 from scenarios.schema.draws import DrawnAmount, DrawnRate
 from scenarios.schema.keys import LONG, Count, Name, Part, says
@@ -37,10 +38,14 @@ class Renewal(Part):
     mean_on_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an online session, in seconds.", 1800)
     mean_off_s: Annotated[float, Field(ge=1, le=LONG)] = says("Mean length of an absence, in seconds.", 3600)
     cv_on: Annotated[float, Field(ge=0, le=10)] = says(
-        "Coefficient of variation of online sessions; with 0 all have the same length.", 1.5, default=1.0
+        "Coefficient of variation of online sessions; with 0 all have the same length.",
+        1.5,
+        default=sessions.Renewal.cv_on,
     )
     cv_off: Annotated[float, Field(ge=0, le=10)] = says(
-        "Coefficient of variation of absences; with 0 all have the same length.", 1.5, default=1.0
+        "Coefficient of variation of absences; with 0 all have the same length.",
+        1.5,
+        default=sessions.Renewal.cv_off,
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any, Literal, Union
 
 from pydantic import create_model
 
+from scenarios.schema.entries import Encoding
 from scenarios.schema.keys import Part
-from scenarios.schema.scenario import Encoding, Training
+from scenarios.schema.rounds import Training
 
 GROUP = "fedlapse.algorithms"  # of the entry points of installed algorithms
 TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}

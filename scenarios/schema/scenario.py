@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
+from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Server
-from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
+from scenarios.schema.keys import BelowOne, Count, Name, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import Shared, Transport
+from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
 from scenarios.text.source import Source
-
-Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 
 class Split(Part):
@@ -97,181 +97,6 @@ class Data(Part):
     validation: BelowOne = says(
         "Share of each device's examples that is held out for decisions such as stopping.", 0.1, default=0.1
     )
-
-
-class Training(Part):
-    """Local training by SGD. An algorithm may override any of these values in its own `training:`."""
-
-    epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=5)
-    batch: Count = says("Number of examples in a step (B).", 10, 64, default=10)
-    lr: Positive = says("Learning rate in the first round.", 0.05, default=0.05)
-    lr_decay: Share = says("Factor by which the learning rate shrinks each round.", 0.99, default=1.0)
-    lr_schedule: Literal["exponential", "cosine"] = says(
-        "Schedule of the learning rate. exponential: multiplied by `lr_decay` each round. cosine: half a cosine "
-        "from `lr` to `lr_end` in `lr_rounds` rounds.",
-        "cosine",
-        default="exponential",
-    )
-    lr_end: NotNegative = says("Learning rate at the end of a cosine schedule.", 0.0001, default=0.0)
-    lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Length of a cosine schedule, in rounds.", 500, default=0
-    )
-    momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=0.0)
-    weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=0.0)
-
-    @model_validator(mode="after")
-    def _a_cosine_takes_rounds(self) -> Training:
-        if self.lr_schedule == "cosine" and not self.lr_rounds:
-            raise ValueError("a cosine needs lr_rounds, as {lr_schedule: cosine, lr_rounds: 500}")
-        return self
-
-
-class Target(Part):
-    """A value that a metric has to reach; the time, rounds and bytes until then are the result."""
-
-    metric: Metric = says(
-        "Metric that is compared with the value after each evaluated round.", "accuracy", default="accuracy"
-    )
-    value: Share = says("Value to reach, between 0 and 1.", 0.9)
-    hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
-
-
-class Stop(Target):
-    """A target at which a run ends."""
-
-    metric: Metric = says(
-        "Metric that stops the run. Stopping is a decision, so by default it uses held-out examples.",
-        "validation",
-        default="validation",
-    )
-
-
-class Rounds(Part):
-    """How rounds are played, and when a run ends."""
-
-    max: Count = says("Number of rounds after which a run ends.", 60, default=60)
-    per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Rounds on each time slice of data that drift, such as a month; with 0 all slices are used at once.",
-        20,
-        default=0,
-    )
-    cycle_s: Seconds | None = says(
-        "Seconds between two time slices of data that drift; the clock jumps there. By default a slice arrives as "
-        "soon as it is needed.",
-        3600,
-        default=None,
-    )
-    fraction: Share = says("Share of the fleet whose replies close a round.", 0.3, default=0.3)
-    ask: Count | None = says(
-        "Devices asked in a round; more than `fraction` of the fleet is over-selection. By default as many as "
-        "close a round.",
-        8,
-        default=None,
-    )
-    deadline_s: Seconds | None = says(
-        "Seconds after which a round closes, however many devices have replied. By default a round has no deadline.",
-        120,
-        default=None,
-    )
-    min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
-    stragglers: Literal["stop", "finish"] = says(
-        "What devices do that are still working when a round closes: they stop, or they finish.",
-        "finish",
-        default="stop",
-    )
-    when_off: Literal["lose", "pause", "restart"] = says(
-        "What happens to computing when its device goes offline: it is lost, it pauses until the device is back, "
-        "or it restarts then.",
-        "pause",
-        default="lose",
-    )
-    transfers: Literal["lose", "restart", "resume"] = says(
-        "What happens to a transfer when its device goes offline: it is lost, it restarts when the device is "
-        "back, or it resumes from the last byte.",
-        "resume",
-        default="lose",
-    )
-    targets: tuple[Target, ...] = says(
-        "Targets for which results report time, rounds and bytes.", [{"metric": "accuracy", "value": 0.9}], default=()
-    )
-    stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
-
-
-def _word_or_number(value: Any) -> str:
-    return "<word>" if isinstance(value, str) else "<rounds>"
-
-
-PersonaliseEvery = Annotated[
-    Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<rounds>")],
-    Discriminator(_word_or_number),
-]
-
-
-class Evaluate(Part):
-    """When models are evaluated; evaluation costs no virtual time."""
-
-    every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Rounds between two evaluations of the global model; with 0 it is never evaluated.", 1, default=1
-    )
-    personalise_every: PersonaliseEvery = says(
-        "Rounds between two evaluations of the models that devices have after local training; 0 for the end only, "
-        "or never. Every device trains once more for it, which takes real time.",
-        10,
-        "never",
-        default=0,
-    )
-
-
-def entry_of(entry: Any) -> Any:
-    """An entry of `algorithms:` with its short form written out."""
-    if isinstance(entry, str):
-        return {"key": entry, "options": {}, "name": name_of(entry)}
-    if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
-        return entry
-    if "algorithm" in entry:  # {algorithm: my_package.mine:Mine, options: {...}, name: mine}
-        said = entry["algorithm"]
-        rest = {key: value for key, value in entry.items() if key != "algorithm"}
-        return {"key": said, "options": {}, "name": name_of(said), **rest}
-    keys = [key for key in entry if key != "name"]
-    if len(keys) != 1:
-        raise ValueError(f"an entry names one algorithm, as {{fedcl: {{strength: 0.5}}, name: mine}}, not {keys}")
-    options = {} if entry[keys[0]] is None else entry[keys[0]]
-    if not isinstance(options, dict):
-        raise ValueError(f"{keys[0]} has {options!r}; its options are a mapping, as {{fedcl: {{strength: 0.5}}}}")
-    return {"key": keys[0], "options": options, "name": entry.get("name", name_of(keys[0]))}
-
-
-def name_of(key: Any) -> Any:
-    """The default name of an algorithm in results: `fedcl`, or `mine` for `my_package.mine:Mine`."""
-    return key.rpartition(":")[2].rpartition(".")[2].lower() if isinstance(key, str) else key
-
-
-class Entry(Part):
-    """An algorithm to run, as `fedavg` or `{fedcl: {strength: 0.5}, name: mine}`."""
-
-    key: str = says(
-        "Name that `fedlapse algorithms` lists, or your own class as package.module:Class.",
-        "fedcl",
-        "my_package.mine:Mine",
-    )
-    options: dict[str, Any] = says("Options of the algorithm.", {"strength": 0.5}, default={})
-    name: Name = says("Name of the algorithm in results. By default the algorithm's own name.", "fedcl-n10")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_forms(cls, said: Any) -> Any:
-        return entry_of(said)
-
-
-class Encoding(Part):
-    """How an algorithm's tensors are encoded on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
-    sparse, or top-0.01 for the largest hundredth. The receiver works with the decoded values. Kinds that are left out
-    travel as the algorithm itself says, which is float32 for most."""
-
-    up: dict[str, str] = says(
-        "Encodings of uploads, by kind of tensor.", {"weights": "int8", "fisher": "bfloat16"}, default={}
-    )
-    down: dict[str, str] = says("Encodings of downloads, by kind of tensor.", {"weights": "float16"}, default={})
 
 
 class Published(Part):

@@ -70,7 +70,7 @@ def fisher_one_by_one(device: Party, weights: Tensors) -> Tensors:
 
 
 ROUGH = Training(epochs=2, batch=8, lr=0.05, momentum=0.9, weight_decay=1e-4)
-STILL = Training(lr=0.0)  # the model stays, and with it each device's Fisher
+STILL = Training(epochs=1, batch=32, lr=0.0)  # the model stays, and with it each device's Fisher
 
 
 class Fleet:
@@ -185,7 +185,7 @@ def test_rwalk_by_hand() -> None:
     """A loss of slope 2 everywhere: 5 steps of 0.1 x 2, scored after 2, 4 and 5; F = 2², and s on top."""
     x = torch.full((5, 1), 2.0, dtype=torch.float64)
     device = Party("a", 2, nn.Linear(1, 1, bias=False).double(), slope_of_one, x, torch.zeros(5), 0, 0, 1)
-    algorithm = AgentImportance(Training(batch=1, lr=0.1), importance="rwalk", window=2, damping=0.02)
+    algorithm = AgentImportance(Training(epochs=1, batch=1, lr=0.1), importance="rwalk", window=2, damping=0.02)
     reply = algorithm.train({"weights": {"weight": torch.ones(1, 1).double()}}, device)
     pair, last = 2 * 0.4 / (0.5 * 4 * 0.4**2 + 0.02), 0.4 / (0.5 * 4 * 0.2**2 + 0.02)
     assert reply.upload["fisher"]["weight"].item() == pytest.approx(4 + 2 * pair + last, rel=1e-13)
@@ -197,7 +197,7 @@ def test_rwalk_scores_the_loss_and_not_the_penalty() -> None:
     x = torch.full((4, 1), slope, dtype=torch.float64)
     device = Party("a", 2, nn.Linear(1, 1, bias=False).double(), slope_of_one, x, torch.zeros(4), 1, 0, 1)
     algorithm = AgentImportance(
-        Training(batch=1, lr=lr), strength, importance="rwalk", window=1, damping=damping, weigh_by="raw"
+        Training(epochs=1, batch=1, lr=lr), strength, importance="rwalk", window=1, damping=damping, weigh_by="raw"
     )
     down = {"weights": {"weight": torch.ones(1, 1).double()}, "fisher": {"weight": torch.full((1, 1), f).double()}}
     reply = algorithm.train(down, device)

@@ -368,7 +368,7 @@ def test_the_last_round_of_a_block_asks_the_whole_fleet(algorithm: Continual, wh
 # ---- work
 
 
-LARGE = Training(epochs=2, batch=8, per_cycle=2, momentum=0.9)
+LARGE = Training(lr=0.1, epochs=2, batch=8, per_cycle=2, momentum=0.9)
 
 
 def wide() -> nn.Sequential:
@@ -467,7 +467,7 @@ def test_a_phase_refuses_floats_that_are_not_numbers() -> None:
         ({"personal": "!body.*"}, "personal is '!body"),
         ({"inner": 3}, "inner is 3 and rounds.per_cycle 4; a cycle must consist of so many equal blocks"),
         ({"inner": 4}, "inner is 4 and rounds.per_cycle 4"),
-        ({"training": Training(per_cycle=1)}, "rounds.per_cycle 1"),
+        ({"training": Training(epochs=1, batch=32, lr=0.1, per_cycle=1)}, "rounds.per_cycle 1"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
@@ -478,7 +478,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("algorithm", "message"),
     [
-        (continual("alg1", Training()), "rounds.per_cycle is 0; alg1 needs data that drift"),
+        (continual("alg1", Training(epochs=1, batch=32, lr=0.1)), "rounds.per_cycle is 0; alg1 needs data that drift"),
         (continual("alg1", personal="fc9.*"), "it must name some of body.weight, body.bias"),
         (continual("alg2", personal="body.* norm.* soft*"), "alg2 needs other parameters"),
     ],

@@ -129,7 +129,7 @@ def one_shot(strength: float, forget_own: bool = False, scale: float = 1.0) -> f
     After round 1 each device is at its own optimum c and knows its own curvature a.
     """
     a, c = quadratics()
-    algorithm = FedCurv(Training(), strength)
+    algorithm = FedCurv(Training(epochs=1, batch=32, lr=0.1), strength)
     own = [{"fisher": {"w": a[k]}, "fisher_theta": {"w": a[k] * c[k]}} for k in range(7)]
     replies = {f"{k}": Reply({"weights": {"w": c[k]}, **own[k]}, 10) for k in range(7)}
     server = party("server")
@@ -285,7 +285,7 @@ def test_the_gradient_is_that_of_the_sum_where_the_models_are_near_each_other(dt
     draw = torch.Generator().manual_seed(6)
     fishers, apart = (make(7, 1000, generator=draw).to(dtype) for make in (torch.rand, torch.randn))
     thetas = 0.05 * torch.randn(1000, generator=draw).to(dtype) + 1e-2 * apart
-    algorithm, server = FedCurv(Training(), strength=0.5), party("server", dtype=dtype)
+    algorithm, server = FedCurv(Training(epochs=1, batch=32, lr=0.1), strength=0.5), party("server", dtype=dtype)
     own = [{"fisher": {"w": f}, "fisher_theta": {"w": f * theta}} for f, theta in zip(fishers, thetas, strict=True)]
     replies = {str(k): Reply({"weights": {"w": thetas[k]}, **own[k]}, 10) for k in range(7)}
     state = algorithm.combine(algorithm.start({"w": torch.zeros(1000, dtype=dtype)}, server), replies, server)

@@ -21,7 +21,7 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import changed, of_others, recentred, strongest, term, whole
 from algorithms.local import Pull
-from emulator.study.codec import ERROR, Outbox, decode, unpacked
+from emulator.study.codec import ERROR, Outbox, unread
 from network.wire.payload import decoded
 
 SUMS = ("fisher", "fisher_theta")
@@ -163,7 +163,7 @@ def test_through_the_outbox_a_device_keeps_what_the_server_decodes_and_its_weigh
         fleet.send = outbox.send
         missed = dict(errors.get(ERROR, {}))
         (reply,) = fleet.play("a").values()
-        arrived, errors = unpacked(decode(outbox.packed(reply.upload)), broadcast), outbox.errors
+        arrived, errors = unread(outbox.packed(reply.upload), broadcast), outbox.errors
         for kind, tensors in reply.upload.items():
             assert all(torch.equal(arrived[kind][name], value) for name, value in tensors.items())
         for name, value in reply.model.items():
@@ -269,7 +269,7 @@ def newton(a: Tensor, c: Tensor, penalty: Pull) -> Tensor:
 
 def shot(options: dict[str, Any], code: Callable[[Tensor], Tensor], times: int = 1) -> Tensor:
     """How far each device's optimum is from the global one, (K, N), once each has sent its a and c so often."""
-    algorithm = FedCurv(Training(), 0.5, **options)
+    algorithm = FedCurv(Training(epochs=1, batch=32, lr=0.1), 0.5, **options)
     state: Message = {"weights": {"w": START}}
     memory: list[Message] = [{} for _ in range(K)]
     for round in range(times):
@@ -366,7 +366,7 @@ def unless_model(code: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
 @pytest.mark.parametrize("options", [{}, {"upload": "lean"}, {"centred": True}], ids=str)
 def test_of_few_coordinates_the_optimum_is_that_of_those_who_sent_them(options: dict[str, Any]) -> None:
     sent = torch.stack([strongest({"w": a}, 0.5)["w"] for a in A])
-    algorithm = FedCurv(Training(), 0.5, **options)
+    algorithm = FedCurv(Training(epochs=1, batch=32, lr=0.1), 0.5, **options)
     server, replies = party({}), {}
     memory: list[Message] = []
     centre = {"w": START} if algorithm.sums.about({}) else None

@@ -18,7 +18,7 @@ from algorithms.cost import Meter, Moved
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 
-TRAINING = Training(epochs=2, batch=8, momentum=0.9)
+TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 EXAMPLES, N = 20, 10_000
 OPTIONS: list[dict[str, Any]] = [
     {},

@@ -99,7 +99,7 @@ def test_a_batch_of_none_is_refused() -> None:
 
 
 def test_a_round_takes_as_many_steps_as_it_draws_batches() -> None:
-    training = Training(epochs=3, batch=5)
+    training = Training(lr=0.1, epochs=3, batch=5)
     assert steps(23, training) == sum(len(list(batches(23, 5, 1, epoch))) for epoch in range(3)) == 15
 
 
@@ -376,9 +376,9 @@ def test_leverage_without_importance_is_that_of_ones() -> None:
 def test_leverages_that_the_design_worked_out_by_hand() -> None:
     # By arithmetic: FedCL's identity fallback with the text's settings 0.94 (6000 examples, B=64, E=2, lr 0.005,
     # λ=0.5); UGA's FedProx 4e-6 on FEMNIST (101 examples, B=64, E=5, lr 0.002, μ=2e-4)
-    fedcl = leverage(0.5, None, 0.005, steps(6000, Training(epochs=2, batch=64)))
+    fedcl = leverage(0.5, None, 0.005, steps(6000, Training(lr=0.1, epochs=2, batch=64)))
     assert fedcl["p99"] == pytest.approx(0.94)
-    prox = leverage(1e-4, None, 0.002, steps(101, Training(epochs=5, batch=64)))
+    prox = leverage(1e-4, None, 0.002, steps(101, Training(lr=0.1, epochs=5, batch=64)))
     assert prox["p99"] == pytest.approx(4e-6)
 
 

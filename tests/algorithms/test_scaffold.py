@@ -158,7 +158,7 @@ def test_a_round_whose_rate_is_zero_changes_nothing() -> None:
 
 def test_two_rounds_by_hand() -> None:
     """Full batches, K = 1, η = 0.1: then c_i is the gradient at the model that came down."""
-    one_step, eta = Training(batch=1, lr=0.1), 0.1
+    one_step, eta = Training(epochs=1, batch=1, lr=0.1), 0.1
     scaffold = Play(SCAFFOLD(one_step))
     slopes = [-a * c for a, c in zip(A, C, strict=True)]  # at 0
     scaffold.play([0, 1])

@@ -19,7 +19,7 @@ def rates(scheduler: str, lr: float, rounds: int, **options: float) -> list[floa
 
 @pytest.mark.slow  # the first import of the schedulers takes seconds
 def test_the_exponential_schedule_is_torchs() -> None:
-    training = Training(lr=0.005, lr_decay=0.99)
+    training = Training(epochs=1, batch=32, lr=0.005, lr_decay=0.99)
     expected = rates("ExponentialLR", 0.005, 60, gamma=0.99)
     assert [training.rate(t) for t in range(60)] == pytest.approx(expected, rel=1e-12)
 
@@ -27,13 +27,13 @@ def test_the_exponential_schedule_is_torchs() -> None:
 @pytest.mark.slow  # the first import of the schedulers takes seconds
 def test_the_cosine_is_torchs() -> None:
     """FedCL's authors go from 5e-3 to 1e-4 in 500 rounds; here in 50."""
-    training = Training(lr=5e-3, lr_schedule="cosine", lr_end=1e-4, lr_rounds=50)
+    training = Training(epochs=1, batch=32, lr=5e-3, lr_schedule="cosine", lr_end=1e-4, lr_rounds=50)
     expected = rates("CosineAnnealingLR", 5e-3, 51, T_max=50, eta_min=1e-4)
     assert [training.rate(t) for t in range(51)] == pytest.approx(expected, rel=1e-9)
 
 
 def test_after_its_rounds_the_cosine_stays_at_its_end() -> None:
-    training = Training(lr=5e-3, lr_schedule="cosine", lr_end=1e-4, lr_rounds=50)
+    training = Training(epochs=1, batch=32, lr=5e-3, lr_schedule="cosine", lr_end=1e-4, lr_rounds=50)
     assert (training.rate(0), training.rate(50), training.rate(500)) == pytest.approx((5e-3, 1e-4, 1e-4), rel=1e-12)
     assert training.rate(25) == pytest.approx((5e-3 + 1e-4) / 2)
 

@@ -147,7 +147,7 @@ def test_sessions_have_the_means_and_variations_that_were_asked_for():
 
 
 def test_sessions_are_lognormal():
-    logs = np.log(sessions(Renewal(2, cv_on=1.0), 5000)[True])
+    logs = np.log(sessions(Renewal(2, 3600.0, 3600.0, cv_on=1.0), 5000)[True])
     assert ((logs - logs.mean()) ** 3).mean() / logs.std() ** 3 == pytest.approx(0, abs=0.15)
 
 
@@ -172,7 +172,7 @@ def test_without_variation_sessions_are_all_equal():
 @pytest.mark.parametrize("wrong", [{"mean_on": 0}, {"mean_off": math.inf}, {"cv_on": -1}, {"cv_off": math.nan}])
 def test_a_renewal_without_sense_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Renewal(1, **wrong)
+        Renewal(**{"seed": 1, "mean_on": 60.0, "mean_off": 60.0, **wrong})
 
 
 def test_beyond_what_is_remembered_is_refused(monkeypatch):
@@ -182,7 +182,7 @@ def test_beyond_what_is_remembered_is_refused(monkeypatch):
 
 
 def test_the_pace_of_sessions_is_what_is_counted():
-    rates = Diurnal(1, tuple(float(hour % 5) for hour in HOURS), tuple(float(hour % 3) for hour in HOURS))
+    rates = Diurnal(1, tuple(float(hour % 5) for hour in HOURS), tuple(float(hour % 3) for hour in HOURS), 0.0)
     for model in (Renewal(1, 300.0, 900.0), night(1), rates):
         last = 0.0
         for _ in range(4000):
@@ -194,7 +194,7 @@ def test_the_pace_of_sessions_is_what_is_counted():
 
 
 def test_with_equal_hours_waits_are_exponential():
-    model = Diurnal(1, (2.0,) * 24, (0.5,) * 24)
+    model = Diurnal(1, (2.0,) * 24, (0.5,) * 24, local=0.0)
     lengths = sessions(model, 4000)
     assert np.mean(lengths[True]) == pytest.approx(2 * HOUR, rel=0.07)
     assert np.mean(lengths[False]) == pytest.approx(HOUR / 2, rel=0.07)
@@ -236,9 +236,9 @@ def test_the_share_solves_its_equation():
 def test_rates_without_sense_are_refused(wrong):
     for what in ("arrive", "leave"):
         with pytest.raises(ValueError, match=what):
-            replace(Diurnal(1), **{what: wrong})
+            replace(night(1), **{what: wrong})
     with pytest.raises(ValueError, match="local"):
-        Diurnal(1, local=math.inf)
+        replace(night(1), local=math.inf)
 
 
 # ---- together

@@ -17,7 +17,7 @@ from algorithms.fedavg import FedAvg
 from emulator.pricing.costs import meter_of
 from scenarios.build import plugins
 
-TRAINING = Training(epochs=2, batch=8, momentum=0.9)
+TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 CYCLES = {"training": replace(TRAINING, per_cycle=2), "personal": "fc2.*"}
 EXAMPLES, PROXY = 20, 72  # of 72, two and three parts are alike
 NAMES = ("a", "b", "c")

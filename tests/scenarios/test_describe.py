@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 from scenarios.describe import json_schema, text
 from scenarios.load import build, shipped
 from scenarios.schema import links
-from scenarios.schema.scenario import Encoding, Training
+from scenarios.schema.entries import Encoding
+from scenarios.schema.rounds import Training
 
 SCHEMA = json_schema(own=False)
 

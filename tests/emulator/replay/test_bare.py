@@ -11,7 +11,7 @@ from scenarios.build import plugins
 from tests.runs.test_work import CASES, NAMES, party
 
 MODEL, EXAMPLES, PROXY = "digits-cnn", 3, 6
-TRAINING = Training(epochs=1, batch=3)
+TRAINING = Training(lr=0.1, epochs=1, batch=3)
 
 FURTHER: list[tuple[str, dict[str, Any]]] = [
     ("fedcl", {"interval": 2, "fallback": "keep_last"}),

@@ -16,7 +16,7 @@ from emulator.record.run import Facts
 from emulator.study.guarded import Faulty, Guarded, facts_of
 from tests.runs.test_work import party
 
-TRAINING = Training(epochs=1, batch=3)
+TRAINING = Training(lr=0.1, epochs=1, batch=3)
 
 
 @dataclass(frozen=True)

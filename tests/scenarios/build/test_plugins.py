@@ -11,8 +11,9 @@ from algorithms.fedprox import FedProx
 from scenarios.build import plugins
 from scenarios.build.plugins import Unknown, kind, kinds
 from scenarios.load import BadScenario, build
+from scenarios.schema.entries import Entry
 from scenarios.schema.known import GROUP
-from scenarios.schema.scenario import Entry, Training
+from scenarios.schema.rounds import Training
 from tests.conftest import SMALL
 
 

@@ -11,7 +11,8 @@ from scenarios.build import plugins
 from scenarios.build.sets import SETS
 from scenarios.load import parse
 from scenarios.schema import known
-from scenarios.schema.scenario import Entry, Training
+from scenarios.schema.entries import Entry
+from scenarios.schema.rounds import Training
 from scenarios.text.faults import BadScenario
 
 VALUES = [True, 1, 0.5, "auto", "identity", "paper", "float32", {"lr": 0.5}, {}, None, [1]]

@@ -1,0 +1,61 @@
+"""What a scenario says of its algorithms: which they are, their options, and how their tensors travel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import model_validator
+
+from scenarios.schema.keys import Name, Part, says
+
+
+def entry_of(entry: Any) -> Any:
+    """An entry of `algorithms:` with its short form written out."""
+    if isinstance(entry, str):
+        return {"key": entry, "options": {}, "name": name_of(entry)}
+    if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
+        return entry
+    if "algorithm" in entry:  # {algorithm: my_package.mine:Mine, options: {...}, name: mine}
+        said = entry["algorithm"]
+        rest = {key: value for key, value in entry.items() if key != "algorithm"}
+        return {"key": said, "options": {}, "name": name_of(said), **rest}
+    keys = [key for key in entry if key != "name"]
+    if len(keys) != 1:
+        raise ValueError(f"an entry names one algorithm, as {{fedcl: {{strength: 0.5}}, name: mine}}, not {keys}")
+    options = {} if entry[keys[0]] is None else entry[keys[0]]
+    if not isinstance(options, dict):
+        raise ValueError(f"{keys[0]} has {options!r}; its options are a mapping, as {{fedcl: {{strength: 0.5}}}}")
+    return {"key": keys[0], "options": options, "name": entry.get("name", name_of(keys[0]))}
+
+
+def name_of(key: Any) -> Any:
+    """The default name of an algorithm in results: `fedcl`, or `mine` for `my_package.mine:Mine`."""
+    return key.rpartition(":")[2].rpartition(".")[2].lower() if isinstance(key, str) else key
+
+
+class Entry(Part):
+    """An algorithm to run, as `fedavg` or `{fedcl: {strength: 0.5}, name: mine}`."""
+
+    key: str = says(
+        "Name that `fedlapse algorithms` lists, or your own class as package.module:Class.",
+        "fedcl",
+        "my_package.mine:Mine",
+    )
+    options: dict[str, Any] = says("Options of the algorithm.", {"strength": 0.5}, default={})
+    name: Name = says("Name of the algorithm in results. By default the algorithm's own name.", "fedcl-n10")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, said: Any) -> Any:
+        return entry_of(said)
+
+
+class Encoding(Part):
+    """How an algorithm's tensors are encoded on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
+    sparse, or top-0.01 for the largest hundredth. The receiver works with the decoded values. Kinds that are left out
+    travel as the algorithm itself says, which is float32 for most."""
+
+    up: dict[str, str] = says(
+        "Encodings of uploads, by kind of tensor.", {"weights": "int8", "fisher": "bfloat16"}, default={}
+    )
+    down: dict[str, str] = says("Encodings of downloads, by kind of tensor.", {"weights": "float16"}, default={})

@@ -1,0 +1,135 @@
+"""What a scenario says of rounds: local training, whose replies count, targets, and evaluations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from algorithms.algorithm import Training as Sgd
+from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, says
+
+Metric = Literal["accuracy", "initial", "personalised", "validation"]
+
+
+class Training(Part):
+    """Local training by SGD. An algorithm may override any of these values in its own `training:`."""
+
+    epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=Sgd.epochs)
+    batch: Count = says("Number of examples in a step (B).", 10, 64, default=Sgd.batch)
+    lr: Positive = says("Learning rate in the first round.", 0.05, default=Sgd.lr)
+    lr_decay: Share = says("Factor by which the learning rate shrinks each round.", 0.99, default=Sgd.lr_decay)
+    lr_schedule: Literal["exponential", "cosine"] = says(
+        "Schedule of the learning rate. exponential: multiplied by `lr_decay` each round. cosine: half a cosine "
+        "from `lr` to `lr_end` in `lr_rounds` rounds.",
+        "cosine",
+        default=Sgd.lr_schedule,
+    )
+    lr_end: NotNegative = says("Learning rate at the end of a cosine schedule.", 0.0001, default=Sgd.lr_end)
+    lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Length of a cosine schedule, in rounds.", 500, default=Sgd.lr_rounds
+    )
+    momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=Sgd.momentum)
+    weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=Sgd.weight_decay)
+
+    @model_validator(mode="after")
+    def _a_cosine_takes_rounds(self) -> Training:
+        if self.lr_schedule == "cosine" and not self.lr_rounds:
+            raise ValueError("a cosine needs lr_rounds, as {lr_schedule: cosine, lr_rounds: 500}")
+        return self
+
+
+class Target(Part):
+    """A value that a metric has to reach; the time, rounds and bytes until then are the result."""
+
+    metric: Metric = says(
+        "Metric that is compared with the value after each evaluated round.", "accuracy", default="accuracy"
+    )
+    value: Share = says("Value to reach, between 0 and 1.", 0.9)
+    hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
+
+
+class Stop(Target):
+    """A target at which a run ends."""
+
+    metric: Metric = says(
+        "Metric that stops the run. Stopping is a decision, so by default it uses held-out examples.",
+        "validation",
+        default="validation",
+    )
+
+
+class Rounds(Part):
+    """How rounds are played, and when a run ends."""
+
+    max: Count = says("Number of rounds after which a run ends.", 60, default=60)
+    per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Rounds on each time slice of data that drift, such as a month; with 0 all slices are used at once.",
+        20,
+        default=0,
+    )
+    cycle_s: Seconds | None = says(
+        "Seconds between two time slices of data that drift; the clock jumps there. By default a slice arrives as "
+        "soon as it is needed.",
+        3600,
+        default=None,
+    )
+    fraction: Share = says("Share of the fleet whose replies close a round.", 0.3, default=0.3)
+    ask: Count | None = says(
+        "Devices asked in a round; more than `fraction` of the fleet is over-selection. By default as many as "
+        "close a round.",
+        8,
+        default=None,
+    )
+    deadline_s: Seconds | None = says(
+        "Seconds after which a round closes, however many devices have replied. By default a round has no deadline.",
+        120,
+        default=None,
+    )
+    min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
+    stragglers: Literal["stop", "finish"] = says(
+        "What devices do that are still working when a round closes: they stop, or they finish.",
+        "finish",
+        default="stop",
+    )
+    when_off: Literal["lose", "pause", "restart"] = says(
+        "What happens to computing when its device goes offline: it is lost, it pauses until the device is back, "
+        "or it restarts then.",
+        "pause",
+        default="lose",
+    )
+    transfers: Literal["lose", "restart", "resume"] = says(
+        "What happens to a transfer when its device goes offline: it is lost, it restarts when the device is "
+        "back, or it resumes from the last byte.",
+        "resume",
+        default="lose",
+    )
+    targets: tuple[Target, ...] = says(
+        "Targets for which results report time, rounds and bytes.", [{"metric": "accuracy", "value": 0.9}], default=()
+    )
+    stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
+
+
+def _word_or_number(value: Any) -> str:
+    return "<word>" if isinstance(value, str) else "<rounds>"
+
+
+PersonaliseEvery = Annotated[
+    Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<rounds>")],
+    Discriminator(_word_or_number),
+]
+
+
+class Evaluate(Part):
+    """When models are evaluated; evaluation costs no virtual time."""
+
+    every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
+        "Rounds between two evaluations of the global model; with 0 it is never evaluated.", 1, default=1
+    )
+    personalise_every: PersonaliseEvery = says(
+        "Rounds between two evaluations of the models that devices have after local training; 0 for the end only, "
+        "or never. Every device trains once more for it, which takes real time.",
+        10,
+        "never",
+        default=0,
+    )

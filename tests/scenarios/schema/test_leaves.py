@@ -1,0 +1,64 @@
+"""A leaf's class that takes what a scenario says has the keys of the scenario, and the same defaults."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields
+
+import pytest
+
+from algorithms import algorithm
+from devices import sessions
+from emulator.conversation.rounds import RoundRules
+from emulator.record import targets
+from network.links.tcp import Tcp
+from scenarios.schema import hardware, links, rounds
+from scenarios.schema.keys import Part
+
+# (schema, leaf, the leaf's names of keys that it calls otherwise, what only the schema has, what only the leaf has)
+PAIRS = {
+    "training": (rounds.Training, algorithm.Training, {}, set(), {"per_cycle"}),
+    "target": (rounds.Target, targets.Target, {}, set(), set()),
+    "renewal": (
+        hardware.Renewal,
+        sessions.Renewal,
+        {"mean_on_s": "mean_on", "mean_off_s": "mean_off"},
+        set(),
+        {"seed"},
+    ),
+    "diurnal": (hardware.Diurnal, sessions.Diurnal, {}, set(), {"seed", "local"}),
+    "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth"}),
+    "rounds": (
+        rounds.Rounds,
+        RoundRules,
+        {
+            "deadline_s": "deadline",
+            "cycle_s": "cycle_seconds",
+            "stragglers": "finish_stragglers",
+            "when_off": "computing",
+        },
+        {"per_cycle", "fraction", "targets", "stop_at"},
+        {"needed"},
+    ),
+}
+IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"}
+
+
+def init_fields(leaf: type) -> dict[str, Field]:
+    return {field.name: field for field in fields(leaf) if field.init}
+
+
+@pytest.mark.parametrize(("schema", "leaf", "names", "schema_only", "leaf_only"), PAIRS.values(), ids=PAIRS)
+def test_a_leaf_has_the_keys_of_its_schema(schema, leaf, names, schema_only, leaf_only) -> None:
+    keys = {names.get(key, key) for key in schema.model_fields if key not in schema_only}
+    assert keys == init_fields(leaf).keys() - leaf_only
+
+
+@pytest.mark.parametrize(("schema", "leaf", "names", "schema_only", "leaf_only"), PAIRS.values(), ids=PAIRS)
+def test_a_leaf_has_no_default_of_its_own(schema: type[Part], leaf, names, schema_only, leaf_only) -> None:
+    there = init_fields(leaf)
+    for key, info in schema.model_fields.items():
+        if key in schema_only or there[names.get(key, key)].default is MISSING:
+            continue
+        assert not info.is_required(), key
+        said = IN_OTHER_WORDS.get(key, lambda value: value)(info.default)
+        assert there[names.get(key, key)].default == said, key
