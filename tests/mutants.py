@@ -59,6 +59,20 @@ MUTANTS = [
         "tests/emulator/conversation/test_processor.py",
     ),
     Mutant(
+        "replies of a failed round are acknowledged",
+        "emulator/conversation/server.py",
+        "self.counted.update(dict.fromkeys(play.replies, number) if not play.round.failed else {})",
+        "self.counted.update(dict.fromkeys(play.replies, number))",
+        "tests/emulator/conversation/test_server.py",
+    ),
+    Mutant(
+        "a time slice begins one slice later",
+        "emulator/conversation/server.py",
+        "cycle * seconds - self.world.now()",
+        "(cycle + 1) * seconds - self.world.now()",
+        "tests/emulator/conversation/test_server.py",
+    ),
+    Mutant(
         "an answer to an old request lets the device rest",
         "emulator/conversation/channel.py",
         '        if parcel.header["round"] == self.asked:\n            self.rests()',
