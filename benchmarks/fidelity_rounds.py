@@ -210,7 +210,7 @@ def _span(values: Sequence[float], form: str) -> str:
 
 
 TEXT = """{devices} device processes, each in a namespace of its own behind a veth that htb shapes both ways (burst
-3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They speak the protocol over HTTP
+3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They exchange messages over HTTP
 without any pace of ours, and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in each.
 Made by
 

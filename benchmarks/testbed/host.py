@@ -38,7 +38,7 @@ class Desk:
 
 
 def application(desks: dict[str, Desk]) -> web.Application:
-    """What devices poll and answer (emulator/conversation/http.py), without its pace."""
+    """What devices poll and answer, by one request after the other; nothing paces it."""
 
     async def following(request: web.Request) -> web.Response:
         desk = desks[request.query["device"]]

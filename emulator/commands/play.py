@@ -92,7 +92,7 @@ def _make_room(scenario: Scenario, workers: int) -> None:
     from emulator.play.over_sockets import make_room
 
     runs = len(scenario.algorithms) * len(scenario.seeds)
-    make_room(scenario.devices, Conduct.of(scenario).rules, runs, workers)
+    make_room(scenario.devices, runs, workers)
 
 
 def _most_jobs(study: Study) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from pathlib import Path
 
 import aiohttp
-from aiohttp import web
 
-from emulator.conversation.http import Reception, WebEnd, WebLine
-from emulator.conversation.rounds import RoundRules
 from emulator.conversation.server import After, Server
+from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress
 from emulator.play.run import play, seal
@@ -29,28 +28,25 @@ from scenarios.text.faults import BadScenario
 
 SPARE = 64  # open files of this process itself: its terminal, the event loop, modules that are being imported
 OF_WORKER = 2  # its pipes
-OF_RUN = 4  # the three files of its record, and the socket that listens
+OF_RUN = 4 + STRANGERS  # the three files of its record, the socket that listens, and connections of strangers
+OF_DEVICE = 2  # both ends of its connection, which are in this process
 WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
 
 
-def connections(devices: int, rules: RoundRules) -> int:
-    """How many connections a run has open at most: each device polls on one, and uploads on a second one."""
-    return devices + (devices if rules.finish_stragglers else min(rules.ask, devices))
-
-
-def make_room(devices: int, rules: RoundRules, runs: int, workers: int = 0) -> None:
+def make_room(devices: int, runs: int, workers: int = 0) -> None:
     """Lets this process open the files that `runs` runs at the same time need, with their workers.
 
-    Both ends of a connection are in this process, and each is an open file.  The soft limit becomes the hard one.
-    Raises BadScenario, with the numbers, if that is not enough.
+    The soft limit becomes the hard one.  Raises BadScenario, with the numbers, if that is not enough.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = SPARE + OF_WORKER * workers + runs * (OF_RUN + 2 * connections(devices, rules))
+    others = SPARE + OF_WORKER * workers
+    needed = others + runs * (OF_RUN + OF_DEVICE * devices)
     unbounded = hard == resource.RLIM_INFINITY
     if needed > hard and not unbounded:
+        most = max(0, ((hard - others) // runs - OF_RUN) // OF_DEVICE)
         raise BadScenario(
             f"fleet: {devices} devices in {runs} run{'s' * (runs > 1)} over sockets need {needed} open files; this "
-            f"system allows {hard} (ulimit -Hn); ask for fewer devices, algorithms or seeds"
+            f"system allows {hard} (ulimit -Hn), enough for {most}; ask for fewer devices, algorithms or seeds"
         )
     # macOS says that nothing bounds it, and refuses to be given that.
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if unbounded else hard, hard))
@@ -81,30 +77,30 @@ async def run_sockets(
         seal(stage, outcome)
         return outcome
     reception = Reception(lines, up, executor.store)
-    server_side = reception.runner()
-    await server_side.setup()
-    await web.TCPSite(server_side, "127.0.0.1", 0).start()
-    host, port = server_side.addresses[0][:2]
-    connector = aiohttp.TCPConnector(limit=connections(len(study.fleet), conduct.rules))
-    timeout = aiohttp.ClientTimeout(total=None)
+    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, lines.__getitem__)
+
+    async def serve(after: After) -> None:
+        await warm(stage, executor)
+        await world.run(server.serve(after))
+
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     try:
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
-            for line in lines.values():
-                end = WebEnd(session, f"http://{host}:{port}", line, down)
-                world.start(line.attendant.attend(end))
-            server = Server(world, study, run, conduct.rules, stage.record, stage.costs, lines.__getitem__)
-
-            async def serve(after: After) -> None:
-                await warm(stage, executor)
-                await world.run(server.serve(after))
-
-            try:
-                await play(stage, outcome, going_on, progress, serve)
-            finally:
-                await world.end()
+        with socket.create_server(("127.0.0.1", 0), backlog=len(lines)) as listening:
+            listening.setblocking(False)
+            host, port = listening.getsockname()
+            async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+                ends = [WebEnd(session, f"http://{host}:{port}", line, down) for line in lines.values()]
+                try:
+                    world.start(reception.welcome(listening))
+                    for end in ends:
+                        world.start(end.line.attendant.attend(end))
+                    await play(stage, outcome, going_on, progress, serve)
+                finally:
+                    await world.end()
+                    await asyncio.gather(*(end.close() for end in ends))
     finally:
         stage.record.shut()
-        await server_side.cleanup()
+        await reception.server.shutdown(CLOSES)
     outcome.overruns, outcome.strangers = world.overruns, reception.strangers
     seal(stage, outcome)
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""

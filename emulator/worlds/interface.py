@@ -29,7 +29,7 @@ class Lost(Exception):  # noqa: N818
 
 
 class Message(Protocol):
-    """Encoded tensors (study.store.Stored, conversation.http.Arrived)."""
+    """Encoded tensors (study.store.Stored, conversation.peer.Arrived)."""
 
     @property
     def ref(self) -> Ref:

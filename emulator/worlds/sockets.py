@@ -7,7 +7,7 @@ overrun: counted, recorded, and told with the largest speed-up that this host ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -193,9 +193,12 @@ class SocketWorld:
             self.failed.set_exception(error)
 
 
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
     running = [task for task in tasks if not task.done()]
     for task in running:
         task.cancel()
     if running:
         await asyncio.wait(running)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # of several that fail one is raised; asyncio wants to see that the others are known

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.test_lines import DOWN, UP, Stage, Way, down, outcome
+from tests.contracts.lines import DOWN, UP, Stage, Way, down, outcome
 
 AWAY = 5.0  # s
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -205,6 +206,23 @@ def test_if_one_raises_all_others_are_cancelled_at_that_instant(play: Theatre) -
     assert [name for name, _, _ in log] == ["a", "b", "c"]
     assert max(began for _, began, _ in log) < min(ended for _, _, ended in log)
     assert all(play.is_time(began, 2.0) for _, began, _ in log)
+
+
+def test_of_two_that_raise_together_over_sockets_none_is_complained_of_later() -> None:
+    """asyncio prints the error of a task whose error nobody has seen, when the task is forgotten."""
+    complaints: list[dict[str, Any]] = []
+
+    async def broken() -> None:
+        raise ValueError("broken")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        with pytest.raises(ValueError, match="broken"):
+            await SocketWorld(cast(Any, Here())).together([broken(), broken()])
+        gc.collect()
+
+    asyncio.run(main())
+    assert complaints == []
 
 
 def test_two_that_raise_at_one_instant_are_one_error_that_can_be_caught(play: Theatre) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import itertools
+import socket
 
 import aiohttp
 import pytest
 
-from emulator.conversation.http import Reception
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -129,20 +129,32 @@ def test_over_sockets_too_a_device_that_is_too_small_refuses_by_name(pool, tmp_p
     assert {line["device"][:4] for line in lines if line["event"] == "refused" and line["kind"] == "device"} == {"pi-4"}
 
 
-def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path, monkeypatch):
-    """They poll and answer in the place of every device, as long as the run lasts."""
-    scenario, runners = small(rounds={"max": 2, "fraction": 1.0}), []
-    make = Reception.runner
-    monkeypatch.setattr(Reception, "runner", lambda self: runners.append(make(self)) or runners[-1])
+@pytest.fixture
+def address(monkeypatch):
+    """Where the server of the run listens, once it does."""
+    found, create = [], socket.create_server
+
+    def created(address, **options):
+        listening = create(address, **options)
+        found.append(listening.getsockname())
+        return listening
+
+    monkeypatch.setattr(socket, "create_server", created)
+    return found
+
+
+def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path, address):
+    """They call in the place of every device, as long as the run lasts."""
+    scenario = small(rounds={"max": 2, "fraction": 1.0})
 
     async def strangers():
-        while not (runners and runners[0].addresses):
+        while not address:
             await asyncio.sleep(0.001)
-        host, port = runners[0].addresses[0][:2]
+        host, port = address[0]
         async with aiohttp.ClientSession(f"http://{host}:{port}") as session:
             for name in itertools.cycle(["phone-mid-0", "phone-mid-1", "pi-4-0", "pi-4-1"]):
-                for path in ("next", "reply"):
-                    async with session.post(f"/{path}?device={name}", data=bytes(1000)) as response:
+                for method in ("get", "post"):
+                    async with session.request(method, f"/?device={name}", data=bytes(1000)) as response:
                         assert response.status == 401
 
     async def attacked(work):

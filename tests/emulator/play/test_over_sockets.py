@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -33,14 +32,15 @@ def test_the_server_is_reached_by_its_own_machine_s_first_address_and_no_other(
 ) -> None:
     """127.0.0.2 is this machine too: a server that listened to all of its addresses would answer there."""
     found: dict[str, bool] = {}
-    start = web.TCPSite.start
+    create = socket.create_server
 
-    async def started(site: Any) -> None:
-        await start(site)
-        port = site._runner.addresses[0][1]
+    def created(address: tuple[str, int], **options: Any) -> socket.socket:
+        listening = create(address, **options)
+        port = listening.getsockname()[1]
         found.update({host: answers(host, port) for host in ("127.0.0.1", "127.0.0.2")})
+        return listening
 
-    monkeypatch.setattr(web.TCPSite, "start", started)
+    monkeypatch.setattr(socket, "create_server", created)
     scenario = build(merged(SMALL, {"rounds": {"max": 1}, "evaluate": {"every": 0}}))
     study = study_of(scenario)
     run, folder = Run("fedavg", 1), tmp_path / "fedavg-s1"

@@ -1,0 +1,135 @@
+"""Words and messages on a WebSocket, at the pace of the modelled links.  With sockets.py the only file that sleeps for
+real.
+
+A word is a text frame.  A message is a text frame with its length in bytes, in decimal, and then its bytes in binary
+frames, as the links let them through; words may come between these.  Another length drops what has come of a message.
+
+Bytes from the network are hostile: sizes are bounded before they are read, nothing is inflated, and what is decoded
+must be of a closed form (network/wire/payload.py), with shapes and dtypes of the model and finite values (exchange.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import cached_property
+
+from aiohttp import ClientWebSocketResponse, WSMsgType, web
+
+from emulator.conversation.traffic import Flight
+from emulator.study.store import Ref, Store
+from emulator.worlds.interface import Lost, Parcel
+from network.wire import envelope, payload
+from network.wire.form import Refused
+
+TICK = 0.01  # s of real time between two looks at how many bytes the links let through
+HEADER = 4100  # bytes: the largest header of an envelope, with its length
+DIGITS = 12  # of a length
+
+
+class Arrived:
+    """A message that has come over a socket (interface.Message); the store gets it when somebody asks for its Ref."""
+
+    def __init__(self, view: payload.View, store: Store) -> None:
+        self.view, self.store = view, store
+        self.sizes, self.check = view.sizes, view.check
+
+    @cached_property
+    def ref(self) -> Ref:
+        return self.store.put(bytes(self.view.data))
+
+
+class Peer:
+    """The other end of a WebSocket.
+
+    It may say these `words`, and send messages whose bodies have `largest` bytes at most and whose headers have these
+    two `numbers`.
+    """
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse | ClientWebSocketResponse,
+        words: tuple[str, ...],
+        numbers: tuple[str, str],
+        largest: int,
+        store: Store,
+    ) -> None:
+        self.socket, self.words, self.numbers = socket, words, numbers
+        self.limit, self.store = largest + HEADER, store
+        self.length, self.data = 0, bytearray()  # of the message that is coming: its length, and what has come of it
+
+    async def say(self, word: str) -> None:
+        """Raises Lost if the connection has ended."""
+        try:
+            await self.socket.send_str(word)
+        except ConnectionError as error:
+            raise Lost(str(error)) from None
+
+    async def send(self, parcel: Parcel, flight: Flight) -> None:
+        """Returns when the flight has landed and all is sent; raises Lost if it is cut, or the connection has ended."""
+        data = envelope.pack(parcel.header, self.store.get(parcel.message.ref))
+        await self.say(str(len(data)))
+        try:
+            async for chunk in paced(flight, data):
+                await self.socket.send_bytes(chunk)
+        except ConnectionError as error:
+            raise Lost(str(error)) from None
+
+    async def hear(self) -> Parcel | str:
+        """The next word or message.  Raises Lost when the connection ends, and Refused for what is neither.
+
+        One who is cancelled while it waits takes nothing with it.
+        """
+        while True:
+            frame = await self.socket.receive()
+            if frame.type is WSMsgType.TEXT:
+                if frame.data in self.words:
+                    return str(frame.data)
+                self.length, self.data = self._length(frame.data), bytearray()
+            elif frame.type is WSMsgType.BINARY:
+                self.data += frame.data
+            else:
+                raise Lost("the connection has ended")
+            if len(self.data) > self.length:
+                raise Refused(f"a message of {self.length} bytes has more")
+            if len(self.data) == self.length:
+                data, self.length, self.data = bytes(self.data), 0, bytearray()
+                return _parcel(data, self.numbers, self.store)
+
+    def _length(self, text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+            raise Refused(f"{text[:40]!a} is neither a length nor one of {', '.join(self.words)}")
+        if int(text) > self.limit:
+            raise Refused(f"a message of {text} bytes; the limit is {self.limit}")
+        return int(text)
+
+
+async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
+    """The bytes, at the pace at which the modelled links carry them.  Raises Lost if the flight is cut."""
+    arrival = asyncio.ensure_future(flight.signal.wait())
+    sent = 0
+    try:
+        while sent < len(data):
+            await asyncio.wait([arrival], timeout=TICK)  # always: a chunk for every byte would leave no time to others
+            if arrival.done():
+                arrival.result()
+            # The last byte waits until the flight has landed and is written down: nobody may count it before.
+            allowed = len(data) if flight.landed else min(flight.carried(), len(data) - 1)
+            if allowed > sent:
+                yield data[sent:allowed]
+                sent = allowed
+    finally:
+        if not arrival.cancel() and not arrival.cancelled():
+            arrival.exception()  # the flight may be cut while a chunk is written: asyncio wants to see that
+
+
+def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
+    """A message with these two numbers; a reply may say beside them why it is a refusal."""
+    header, body = envelope.unpack(data)
+    why = header.get("refusal", "") if "examples" in names else ""
+    if type(why) is not str or not why.isprintable():  # it will be shown on a terminal
+        raise Refused("the header's refusal must be printable text")
+    numbers = header.keys() - {"refusal"} if why else header.keys()
+    if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
+        raise Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
+    return Parcel.of(header, Arrived(payload.view(body), store))

@@ -1,0 +1,212 @@
+"""The two ends of a line over a WebSocket (RFC 6455), the one connection that a device has.
+
+A device opens it with its token of this run (`Authorization: Bearer`, RFC 6750); without that the answer is 401, and
+nothing else is done or said.  Then it asks for what is next, by `ready` while it works and by `resting` when it has
+nothing to do.  Each time it is answered when the server has something for it: a request, or `stop`.  Its replies go up
+meanwhile.  When the modelled device goes offline, the server closes the connection, whatever is under way, and the
+device opens another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hmac
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from aiohttp import WSCloseCode, web
+
+from emulator.conversation.channel import Inbox, Line
+from emulator.conversation.device import Attendant
+from emulator.conversation.peer import HEADER, Peer
+from emulator.conversation.traffic import Traffic
+from emulator.conversation.underway import RunFailed
+from emulator.study.store import Store
+from emulator.worlds.interface import Cancelled, Lost, Parcel, World
+from network.wire.form import Refused
+
+READY, RESTING, STOP = "ready", "resting", "stop"
+STRANGERS = 8  # connections beside those of the devices
+SILENT = 2.0  # s of real time that a connection may be open before it says who it is
+CLOSES = 1.0  # s of real time for a device to agree that its connection is closed
+
+
+class WebLine(Line):
+    """The server's end of a line over a WebSocket (interface.ServerEnd)."""
+
+    def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
+        super().__init__(world, traffic, attendant)
+        self.token = secrets.token_urlsafe()  # who has it speaks for the device; a new one in each run
+        self.turn = asyncio.Lock()  # a second connection of the device waits until the first has ended
+        self.waiting = Inbox(world)  # what the device has not asked for yet
+
+    async def send(self, parcel: Parcel) -> None:
+        flight = self.launch("down", parcel)
+        self.resting = False
+        self.push((parcel, flight))
+        await self.fly(flight)
+
+    def push(self, item: Any) -> None:
+        self.waiting.put(item)
+
+    def expects(self, parcel: Parcel) -> bool:
+        """Whether this is the upload whose last byte the links have just let through; any other is refused."""
+        flight = self.traffic.flying.get(self.name)
+        if flight is None or flight.direction != "up" or not flight.landed:
+            return False
+        return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
+
+    async def converse(self, device: Peer) -> None:
+        """Raises Lost when the device goes offline or its connection ends, and Refused for what it may not send."""
+        asked = asyncio.Semaphore(0)
+        await self.world.together([self._answer(device, asked), self._heed(device, asked)])
+
+    async def _answer(self, device: Peer, asked: asyncio.Semaphore) -> None:
+        while await asked.acquire():
+            item = await self.waiting.get()
+            if item is None:
+                await device.say(STOP)
+            else:
+                await device.send(*item)
+
+    async def _heed(self, device: Peer, asked: asyncio.Semaphore) -> None:
+        while True:
+            heard = await device.hear()
+            if isinstance(heard, str):
+                if heard == RESTING and not self.waiting.items:
+                    self.rests()
+                asked.release()
+            elif self.expects(heard):
+                self.replied(heard)
+            else:
+                raise Refused("nothing was asked that this answers")
+
+
+class Reception:
+    """The server's side of all connections.  `largest`: bytes of the largest upload that a device may send."""
+
+    def __init__(self, lines: Mapping[str, WebLine], largest: int, store: Store) -> None:
+        self.lines, self.largest, self.store = lines, largest, store
+        self.strangers = 0  # requests that did not carry the token of the device that they named
+        self.speaking: set[object] = set()  # connections that have shown a token, one per device
+        # A handler ends with its connection: else the device's next one would wait for its turn.
+        self.server = web.Server(
+            self._converse, handler_cancellation=True, access_log=None, auto_decompress=False, keepalive_timeout=SILENT
+        )
+
+    async def welcome(self, listening: socket.socket) -> None:
+        """Accepts connections until it is cancelled.  Raises RunFailed if there is no open file for one.
+
+        Of more than one for each device and a few strangers' it closes the one that has been silent for longest: a
+        device shows its token at once.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except ConnectionAbortedError:  # it has gone again
+                continue
+            except OSError as error:
+                raise _no_file(error) from None
+            await loop.connect_accepted_socket(self.server, connection)
+            self._keep_few()
+
+    def _keep_few(self) -> None:
+        others = [each.transport for each in self.server.connections if each not in self.speaking]
+        strangers = [transport for transport in others if transport and not transport.is_closing()]
+        if len(strangers) + len(self.speaking) > len(self.lines) + STRANGERS:
+            strangers[0].abort()
+
+    def _line_of(self, request: web.BaseRequest) -> WebLine:
+        """The line of the device that a request names.  Raises 401 unless the request carries that device's token."""
+        line = self.lines.get(request.query.get("device", ""))
+        said = request.headers.get("Authorization", "").encode(errors="replace")
+        if line is None or not hmac.compare_digest(said, _bearer(line).encode()):
+            self.strangers += 1
+            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"}, text="this device has another token")
+        return line
+
+    async def _converse(self, request: web.BaseRequest) -> web.StreamResponse:
+        line = self._line_of(request)
+        answer = web.WebSocketResponse(compress=False, max_msg_size=self.largest + HEADER, timeout=CLOSES)
+        async with line.turn:
+            self.speaking.add(request.protocol)
+            try:
+                await answer.prepare(request)
+                await line.converse(Peer(answer, (READY, RESTING), ("round", "examples"), self.largest, self.store))
+            except Lost:
+                await answer.close(code=WSCloseCode.GOING_AWAY)
+            except Refused as refused:
+                why = str(refused).encode("ascii", "replace")[:120]  # RFC 6455: 123 bytes at most
+                await answer.close(code=WSCloseCode.POLICY_VIOLATION, message=why)
+            finally:
+                self.speaking.discard(request.protocol)
+        return answer
+
+
+def _bearer(line: WebLine) -> str:
+    return f"Bearer {line.token}"
+
+
+class WebEnd:
+    """The device's end of a line over a WebSocket (interface.DeviceEnd)."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
+        self.session = session
+        self.url = url
+        self.line = line  # only to know the links' pace: what is said goes over the socket
+        self.largest = largest  # length of the largest download
+        self.server: Peer | None = None
+
+    async def receive(self, resting: bool) -> Parcel | None:
+        try:
+            self.server = self.server or await self._connect()
+            await self.server.say(RESTING if resting else READY)
+            heard = await self.server.hear()
+        except (Lost, Refused) as error:
+            await self.close()
+            raise Lost(str(error)) from None
+        return None if isinstance(heard, str) else heard
+
+    async def send(self, parcel: Parcel) -> None:
+        flight = self.line.launch("up", parcel)
+        try:
+            if self.server is None:
+                raise Lost("not connected")
+            await self.server.send(parcel, flight)
+        except Cancelled:
+            flight.abort("closed")
+            raise
+        except Lost:
+            flight.abort("off")
+            raise
+
+    async def _connect(self) -> Peer:
+        try:
+            connection = await self.session.ws_connect(
+                self.url,
+                params={"device": self.line.name},
+                headers={"Authorization": _bearer(self.line)},
+                max_msg_size=self.largest + HEADER,
+            )
+        except aiohttp.ClientConnectorError as error:
+            if error.os_error.errno in (errno.EMFILE, errno.ENFILE):
+                raise _no_file(error.os_error) from None  # the device is there, and the server would wait for ever
+            raise Lost(str(error)) from None
+        except aiohttp.ClientError as error:
+            raise Lost(str(error)) from None
+        return Peer(connection, (STOP,), ("round", "counted"), self.largest, self.line.world.store)
+
+    async def close(self) -> None:
+        """Ends the connection, if there is one."""
+        server, self.server = self.server, None
+        if server:
+            await server.socket.close()
+
+
+def _no_file(error: OSError) -> RunFailed:
+    return RunFailed(f"a connection could not be opened: {error.strerror}; raise `ulimit -n`")
