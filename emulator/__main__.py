@@ -25,8 +25,9 @@ from emulator.commands.report import report
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
-from emulator.commands.stopping import listen
+from emulator.commands.stopping import ending, listen
 from emulator.commands.trace.cli import trace
+from emulator.worlds.scratch import clear
 
 COMMANDS = (
     new,
@@ -78,8 +79,10 @@ app.add_typer(trace, name="trace")
 
 def main() -> None:
     listen()
-    sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
-    app()
+    with ending():
+        clear()
+        sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
+        app()
 
 
 if __name__ == "__main__":

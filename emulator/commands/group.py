@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from emulator.commands.errors import BAD_INPUT
-from emulator.commands.stopping import code_of
+from emulator.commands.stopping import ending
 
 
 class Commands(TyperGroup):
@@ -35,13 +35,13 @@ class Commands(TyperGroup):
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with ending():  # typer itself would take every signal for a Ctrl-C
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """Where a command does not say itself what a Ctrl-C has left."""
-        try:
+        with ending():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            print("fedlapse: stopped", file=sys.stderr)
-            raise typer.Exit(code_of(stop)) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
         """Those of the words that name a command and its own."""

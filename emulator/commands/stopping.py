@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import termios
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ class Stopped(KeyboardInterrupt):
     """A signal has come that ends a command; Python itself says so of Ctrl-C alone."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+        super().__init__(number)  # nothing else: simpy raises a copy, which it makes from the arguments
         self.number = number
 
 
@@ -28,6 +30,16 @@ def listen() -> None:
     """From now on each signal that ends a command raises Stopped in the main thread."""
     for number in _wanted():
         signal.signal(number, _raise)
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Ends the process at such a signal, with a word, where a command does not say itself what was left."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print("fedlapse: stopped", file=sys.stderr)
+        sys.exit(code_of(stop))
 
 
 @contextmanager
@@ -71,6 +83,7 @@ def _wanted() -> list[int]:
 
 def _raise(number: int, _frame: object) -> None:
     _leave_the_terminal()
+    warnings.simplefilter("ignore", RuntimeWarning)  # that a coroutine was never awaited, where it is torn down
     raise Stopped(number)
 
 

@@ -7,13 +7,11 @@ So times and bytes are those of the run itself, for any algorithm, as long as no
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from numpy import ndarray
@@ -34,6 +32,8 @@ from emulator.study.jobs import Trained, combine, message_sizes, request, train
 from emulator.study.store import EMPTY, Ref, Store
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
+from emulator.worlds.scratch import Scratch
+from emulator.worlds.virtual import at_once
 from network.wire import payload
 from network.wire.form import FRAME
 from scenarios.build.roster import Made
@@ -80,9 +80,9 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
         conduct, rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)), schedule=Schedule(0, 0), stop_at=None
     )
     understudy = Understudy(study, run)
-    with tempfile.TemporaryDirectory(prefix="fedlapse-") as folder:
-        outcome = asyncio.run(run_virtual(study, run, short, understudy, Path(folder)))
-        events = list(events_of(read_lines(Path(folder) / "events.jsonl")))
+    with closing(Scratch()) as scratch:
+        outcome = at_once(run_virtual(study, run, short, understudy, scratch.path))
+        events = list(events_of(read_lines(scratch.path / "events.jsonl")))
     if outcome.fault:
         raise outcome.fault
     down, up, kept = (_tensors(sizes) for sizes in (understudy.downloaded, understudy.uploaded, understudy.kept))

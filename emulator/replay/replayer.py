@@ -9,11 +9,10 @@ replay is the record, byte for byte.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from emulator.study.store import EMPTY, NOTHING, Ref
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.stores import Memory
-from emulator.worlds.virtual import VirtualWorld
+from emulator.worlds.virtual import VirtualWorld, at_once
 from network.wire.payload import Shapes
 from scenarios.schema.scenario import Scenario
 
@@ -69,8 +68,7 @@ class Replayed:
 
     label: str
     seed: int
-    # As in rounds.jsonl; up to the parting, unless it went on.  No repr: asyncio makes two.
-    rows: Sequence[Row] = field(repr=False)
+    rows: Sequence[Row]  # as in rounds.jsonl; up to the parting, unless it went on
     parting: Parting | None
     assumed: int  # messages and pieces of work that the record lacks, taken to be as their like
     failure: str | None  # why the conversation could not go on
@@ -97,7 +95,7 @@ class Replayer:
         recorded one after equally many rounds with enough replies; a round without leaves it as it is.  Raises
         ValueError for other hardware if the record does not say what work is.
         """
-        return asyncio.run(self._replay(script, setting, folder, anyway))
+        return at_once(self._replay(script, setting, folder, anyway))
 
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
         study = bare(self.scenario, script, setting)

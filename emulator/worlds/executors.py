@@ -102,7 +102,7 @@ class Processes:
     ) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
         for scratch in self.scratch:
-            scratch.remove()
+            scratch.close()
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""

@@ -1,5 +1,5 @@
-"""Temporary folders, on disk and in memory.  One that a killed process has left is removed when the next process makes
-its own."""
+"""Temporary folders, on disk and in memory.  One that a killed process has left is removed when the next command
+starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Scratch:
     """A folder of this process.  It holds a file that the process keeps locked until it ends, in whatever way."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        clear()
         self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
         self.path = Path(self._folder.name)
         draft = self.path / f"{LOCK}.new"
@@ -26,14 +25,18 @@ class Scratch:
         if _lock(self._file.fileno()):  # only a locked file gets the name by which others find it
             draft.rename(self.path / LOCK)
 
-    def remove(self) -> None:
+    def close(self) -> None:
         self._folder.cleanup()
         self._file.close()
 
 
 def clear() -> None:
     """Removes this user's folders whose processes are gone."""
-    for parent in {Path(tempfile.gettempdir()), IN_MEMORY}:
+    try:
+        parents = {Path(tempfile.gettempdir()), IN_MEMORY}
+    except OSError:  # there is none that can be written to: whoever needs one says so
+        parents = {IN_MEMORY}
+    for parent in parents:
         for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
             if _own(lock.parent) and not _held(lock):
                 shutil.rmtree(lock.parent, ignore_errors=True)

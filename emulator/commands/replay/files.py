@@ -50,7 +50,7 @@ def refuse_runs(out: Path, home: Path) -> None:
 
 def begin(batch: Batch, shelf: Shelf, recorded: Finding, passed: Sequence[str]) -> None:
     """Before the first timeline: the scenario, and that these are replays, so that nobody takes them for runs."""
-    for folder in {shelf.out, *(folder for _, folder in shelf.folders)}:
+    for folder in dict.fromkeys([shelf.out, *(folder for _, folder in shelf.folders)]):
         folder.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             if (batch.home / name).is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,12 +102,17 @@ def map_(
         if cells:
             fallen = _fallen_back(batch, goal, target)
             notes = [*batch.notes, *fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
-            written = _draw(batch, cells, axes, goal, out or run, notes)
+            _broken_off(played, f"{len(cells)} of {len(grid)} cells are drawn")
+            drawn = _drawn(batch, cells, axes, goal, notes)
+            _write(out or run, drawn)
             if format is Format.json:
-                typer.echo(written)
+                typer.echo(drawn["map.json"], nl=False)
             else:
                 say("\n".join(_text(batch, cells, len(grid), out or run, goal, fallen)))
-        _end(played, len(cells), len(grid))
+        else:
+            _broken_off(played, "no cell was done, and nothing is written")
+        if not played.whole:
+            raise typer.Exit(played.code)
 
 
 map_.__name__ = "map"  # the command's; as a name here it would hide Python's
@@ -214,14 +219,11 @@ def _cells_of(number: int) -> str:
     return counted(number, "cell")
 
 
-def _draw(
-    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, out: Path, notes: Sequence[str]
-) -> str:
-    """Writes map.json, map.html and map.png; the JSON."""
-    from emulator.commands.stopping import uninterrupted
+def _drawn(
+    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, notes: Sequence[str]
+) -> dict[str, str | bytes]:
+    """The files of the map, by name."""
     from emulator.record.digest import digest
-    from emulator.record.record import replace_file
-    from emulator.record.seal import renew
     from emulator.report import winners
 
     goal = _called(batch, target)
@@ -236,15 +238,20 @@ def _draw(
         "notes": list(notes),
         "cells": winners.rows(cells, axes),
     }
-    text = json.dumps(said, indent=1)
-    page, picture = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}."), winners.png(shown)
+    page = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}.")
+    return {"map.html": page, "map.png": winners.png(shown), "map.json": json.dumps(said, indent=1) + "\n"}
+
+
+def _write(out: Path, drawn: Mapping[str, str | bytes]) -> None:
+    from emulator.commands.stopping import uninterrupted
+    from emulator.record.record import replace_file
+    from emulator.record.seal import renew
+
     with uninterrupted():
         out.mkdir(parents=True, exist_ok=True)
-        replace_file(out / "map.html", page)
-        replace_file(out / "map.png", picture)
-        replace_file(out / "map.json", text + "\n")
-        renew(out, ("map.html", "map.png", "map.json"))
-    return text
+        for name, content in drawn.items():
+            replace_file(out / name, content)
+        renew(out, drawn)
 
 
 def _text(
@@ -307,9 +314,7 @@ def _assumed(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
         yield f"    --anyway goes on: {ASSUMPTION}"
 
 
-def _end(played: Played, done: int, total: int) -> None:
-    """What a map that was broken off has left."""
+def _broken_off(played: Played, left: str) -> None:
+    """Says at once why it was, as drawing takes seconds, and what is left."""
     if not played.whole:
-        left = f"the map has {done} of {total} cells" if done else "no cell was done, and nothing is written"
         say(f"fedlapse: {played.why}; {left}", err=True)
-        raise typer.Exit(played.code)

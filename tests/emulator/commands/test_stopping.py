@@ -1,60 +1,39 @@
-"""Commands that are stopped: by Ctrl-C, SIGTERM or SIGHUP, or killed.  Real processes, real signals."""
+"""`compare` that is stopped: by Ctrl-C, SIGTERM or SIGHUP, or killed.  Real processes, real signals."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from emulator.commands.stopping import Stopped, code_of
 from emulator.record.record import read_lines
+from emulator.worlds.executors import Inline
+from emulator.worlds.virtual import VirtualWorld
 from tests.conftest import audit_run
+from tests.emulator.commands.processes import ROOT, SIGNALS, Command, wait_for
 
-ROOT = Path(__file__).parents[3]
 LABELS = ("fedavg", "fedcurv")
-SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until, "it did not come"
-        time.sleep(0.02)
+class Compare(Command):
+    """The quickstart, with far more rounds than anyone would wait for, each a short one."""
 
-
-class Command:
-    """`fedlapse compare quickstart`, with far more rounds than anyone would wait for, each a short one."""
-
-    def __init__(self, out: Path, *prefix: str) -> None:
-        self.out, self.temporary = out, out.parent / "temporary"
-        self.temporary.mkdir(exist_ok=True)
-        arguments = ["compare", "quickstart", "--rounds", "5000", "--workers", "2", "--seed", "1", "--out", str(out)]
-        arguments += [f"algorithms=[{', '.join(LABELS)}]", "training.epochs=1", "training.batch=64"]
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "emulator", *arguments],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            env=self.environment,
-        )
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "TMPDIR": str(self.temporary)}
+    def __init__(self, out: Path, *prefix: str, workers: int = 2) -> None:
+        words = ["compare", "quickstart", "--rounds", 5000, "--workers", workers, "--seed", 1]
+        changes = [f"algorithms=[{', '.join(LABELS)}]", "training.epochs=1", "training.batch=64"]
+        super().__init__(out, *words, *changes, prefix=prefix)
 
     def plays(self, rounds: int) -> None:
         """Returns when every run has written so many rounds."""
-        wait_for(lambda: self.process.poll() is not None or self._played(rounds))
-        assert self.process.poll() is None, self.process.communicate()[0]
+        self.until(lambda: self._played(rounds))
 
     def _played(self, rounds: int) -> bool:
         runs = [folder for folder in self.out.glob("*-s1") if (folder / "rounds.jsonl").exists()]
@@ -62,46 +41,27 @@ class Command:
 
     def begins(self) -> None:
         """Returns when the runs are about to begin, and the workers are on their way."""
-        wait_for(lambda: self.process.poll() is not None or (self.out / "scenario.yaml").exists())
-        assert self.process.poll() is None, self.process.communicate()[0]
+        self.until((self.out / "scenario.yaml").exists)
         time.sleep(0.3)
 
     @staticmethod
     def rows(folder: Path) -> int:
         return len(list(read_lines(folder / "rounds.jsonl")))
 
-    def send(self, number: int) -> None:
-        os.killpg(self.process.pid, number)  # a terminal sends it to the workers too, and so does a service
 
-    def ended(self, seconds: float) -> tuple[int, str]:
-        text, _ = self.process.communicate(timeout=seconds)
-        return self.process.returncode, text
+def test_a_signal_in_the_midst_of_the_virtual_clock_keeps_its_number() -> None:
+    world = VirtualWorld(Inline.__new__(Inline))  # nobody computes anything
 
-    def living(self) -> list[int]:
-        """Its processes, the workers among them: all of its session."""
-        return [number for number, session in sessions() if session == self.process.pid]
+    async def stopped() -> None:
+        raise Stopped(signal.SIGTERM)
 
-    def left(self) -> list[str]:
-        """In the temporary folder."""
-        return sorted(path.name for path in self.temporary.glob("fedlapse-*"))
+    async def play() -> None:
+        world.start(stopped())
+        await world.sleep(1.0)
 
-    def __enter__(self) -> Command:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate()
-
-
-def sessions() -> Iterator[tuple[int, int]]:
-    """Each process that lives, and its session."""
-    for line in subprocess.run(
-        ["ps", "-e", "-o", "pid=,sess=,stat="], capture_output=True, text=True, check=True
-    ).stdout.splitlines():
-        number, session, state = line.split()[:3]
-        if not state.startswith("Z"):
-            yield int(number), int(session)
+    with pytest.raises(Stopped) as stop:
+        asyncio.run(world.run(play()))
+    assert code_of(stop.value) == 143
 
 
 @pytest.mark.slow
@@ -109,7 +69,7 @@ def sessions() -> Iterator[tuple[int, int]]:
 def test_one_signal_and_every_run_ends_its_round_and_all_files_are_written(
     tmp_path: Path, number: int, expected: int
 ) -> None:
-    with Command(tmp_path / "out") as command:
+    with Compare(tmp_path / "out") as command:
         command.plays(1)
         command.send(number)
         code, text = command.ended(300)
@@ -141,7 +101,7 @@ def test_one_signal_and_every_run_ends_its_round_and_all_files_are_written(
 def test_a_signal_before_the_workers_are_there_does_not_break_the_pool(  # trap 6
     tmp_path: Path, number: int, expected: int
 ) -> None:
-    with Command(tmp_path / "out") as command:
+    with Compare(tmp_path / "out") as command:
         command.begins()
         command.send(number)
         code, text = command.ended(300)
@@ -155,7 +115,7 @@ def test_a_signal_before_the_workers_are_there_does_not_break_the_pool(  # trap 
 def test_two_signals_stop_now_and_the_records_are_valid_to_their_last_whole_line(
     tmp_path: Path, number: int, expected: int
 ) -> None:
-    with Command(tmp_path / "out") as command:
+    with Compare(tmp_path / "out") as command:
         command.plays(1)
         command.send(number)
         time.sleep(0.05)
@@ -174,19 +134,17 @@ def test_two_signals_stop_now_and_the_records_are_valid_to_their_last_whole_line
 
 
 @pytest.mark.slow
-def test_a_killed_command_leaves_no_process_and_the_next_one_removes_its_folder(tmp_path: Path) -> None:
-    with Command(tmp_path / "out") as command:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_killed_command_leaves_no_process_and_the_next_one_removes_its_folder(tmp_path: Path, workers: int) -> None:
+    with Compare(tmp_path / "out") as command:
         command.plays(1)
         assert len(command.living()) >= 3  # itself and two workers
-        command.process.kill()
-        command.process.wait()
-        wait_for(lambda: command.living() == [], 20)
-        command.process.communicate(timeout=20)  # nobody holds its stdout any more
+        command.killed()
     dead = command.left()
     assert len(dead) == 1
-    with Command(tmp_path / "next") as following:
+    with Compare(tmp_path / "next", workers=workers) as following:
         following.begins()
-        assert len(following.left()) == 1
+        assert len(following.left()) == (workers > 0)
         assert following.left() != dead
         following.send(signal.SIGINT)
         following.ended(300)
@@ -195,7 +153,7 @@ def test_a_killed_command_leaves_no_process_and_the_next_one_removes_its_folder(
 
 @pytest.mark.slow
 def test_under_nohup_sighup_changes_nothing(tmp_path: Path) -> None:
-    with Command(tmp_path / "out", "nohup") as command:
+    with Compare(tmp_path / "out", "nohup") as command:
         command.plays(1)
         command.send(signal.SIGHUP)
         played = max(command.rows(folder) for folder in command.out.glob("*-s1"))
@@ -221,7 +179,7 @@ def test_a_terminal_that_is_closed_lets_the_runs_end_and_the_report_is_written(t
             except BlockingIOError:
                 pass
             rounds = out / "fedavg-s1" / "rounds.jsonl"
-            return rounds.exists() and Command.rows(rounds.parent) > 0
+            return rounds.exists() and Compare.rows(rounds.parent) > 0
 
         wait_for(plays)
         os.close(terminal)

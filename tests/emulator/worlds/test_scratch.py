@@ -29,9 +29,10 @@ def left_by_a_killed_process(folder: Path) -> Path:
 def test_the_folder_of_a_process_that_is_gone_is_removed(temporary: Path) -> None:
     dead = left_by_a_killed_process(temporary / "fedlapse-dead")
     scratch = Scratch()
+    clear()
     assert not dead.exists()
     assert scratch.path.is_dir()
-    scratch.remove()
+    scratch.close()
     assert list(temporary.iterdir()) == []
 
 
@@ -40,8 +41,8 @@ def test_the_folder_of_a_living_process_stays(temporary: Path) -> None:
     clear()
     assert first.path.is_dir()
     assert second.path.is_dir()
-    first.remove()
-    second.remove()
+    first.close()
+    second.close()
 
 
 @pytest.mark.slow

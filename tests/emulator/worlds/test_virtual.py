@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.worlds.interface import Late
-from emulator.worlds.virtual import VirtualWorld
+from emulator.worlds.virtual import BREATH, VirtualWorld, at_once
 
 few = settings(max_examples=15, deadline=None, derandomize=True)
 
@@ -233,3 +233,40 @@ def test_a_run_of_many_steps_lets_the_loop_breathe() -> None:
 
     asyncio.run(both())
     assert len(breaths) > 3
+
+
+class AtOnce:
+    """Each job is done when it is handed in."""
+
+    def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(job(*args))
+        return future
+
+
+def test_what_waits_for_nothing_real_needs_no_event_loop() -> None:
+    world = VirtualWorld(AtOnce())
+
+    async def main() -> tuple[Any, float]:
+        await world.sleep(2.0)
+        for _ in range(3 * BREATH):  # time and again a look at the event loop, if there is one
+            await world.sleep(0.0)
+        return await world.work(3.0, world.submit(max, 5, 7)), world.now()
+
+    assert at_once(world.run(main())) == (7, 5.0)
+
+
+def test_what_waits_for_something_real_is_refused_without_an_event_loop() -> None:
+    with pytest.raises(RuntimeError, match="event loop"):
+        at_once(asyncio.sleep(0.01))
+    with pytest.raises(RuntimeError, match="it waits for something real"):
+        at_once(something_real())
+
+
+async def something_real() -> None:
+    await Real()
+
+
+class Real:
+    def __await__(self) -> Generator[str, None, None]:
+        yield "a future"

@@ -520,7 +520,7 @@ def test_a_map_does_not_claim_to_go_on_where_no_round_had_a_reply(fedlapse, reco
 def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_path, undrawn, monkeypatch):
     interrupted_after(monkeypatch, 3)
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
-    assert (done.returncode, done.stderr) == (130, "fedlapse: stopped; the map has 1 of 2 cells\n")
+    assert (done.returncode, done.stderr) == (130, "fedlapse: stopped; 1 of 2 cells are drawn\n")
     said = json.loads((tmp_path / "map.json").read_text())
     assert (len(said["cells"]), said["notes"][-2]) == (1, "stopped after 1 of 2 cells")
     assert "which algorithm is first to accuracy 0.5, in the 1 of 2 cells that were played" in done.stdout
