@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from emulator.record.targets import Target
 from emulator.results.summary import Rows, Spread, spread, to_target
 
-Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over those of the first label
+Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over the baseline's
 Agreement = Literal["as published", "same direction", "against it", "unclear"]
 AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "unclear")
 HALF = 0.5  # two differences are of one size if the smaller one is at least half of the larger
@@ -47,37 +47,45 @@ def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> 
 
 
 def _one(stated: Stated, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
-    ours: list[float | None]
+    ours: dict[int, float | None]
     kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:
-        ours = [_last(rows, stated.metric) for _, rows in sorted(seeds.items())]
+        ours = {seed: _last(rows, stated.metric) for seed, rows in sorted(seeds.items())}
         what, theirs = f"{stated.metric} at the end", stated.final
     else:
         target = Target(stated.metric, stated.value)
-        found, base = (
-            {seed: to_target(rows, target) for seed, rows in sorted(each.items())} for each in (seeds, first)
-        )
+        found, base = (_rounds(each, target) for each in (seeds, first))
         if stated.ratio is None:
-            ours = [at["rounds"] if at else None for at in found.values()]
-            what, theirs = f"rounds to {target.name}", stated.rounds
+            ours, what, theirs = found, f"rounds to {target.name}", stated.rounds
         else:
-            ours = [_part(at, base.get(seed)) for seed, at in found.items()]
-            what, theirs = f"part of the first one's rounds, to {target.name}", stated.ratio
+            ours = _parts(found, base)
+            what, theirs = f"rounds to {target.name}, over the baseline's", stated.ratio
     return {
         "label": stated.label,
         "kind": kind,
         "what": what,
         "source": stated.source,
         "theirs": theirs,
-        "ours": spread(ours),
-        "reached": sum(value is not None for value in ours),
-        "of": len(ours),
-        "seeds": dict(zip(map(str, sorted(seeds)), ours, strict=True)),
+        "ours": spread([*ours.values()] or [None]),
+        "reached": sum(value is not None for value in ours.values()),
+        "of": len(seeds),
+        "seeds": {str(seed): value for seed, value in ours.items()},
     }
 
 
-def _part(at: Mapping[str, float] | None, base: Mapping[str, float] | None) -> float | None:
-    return at["rounds"] / base["rounds"] if at and base else None
+def _rounds(seeds: Mapping[int, Rows], target: Target) -> dict[int, float | None]:
+    """Until the target, by seed; None where it was never reached."""
+    found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
+    return {seed: at["rounds"] if at else None for seed, at in found.items()}
+
+
+def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) -> dict[int, float | None]:
+    """The ratio of these rounds: 0 where only the baseline never got there, None (infinite) where only it did.
+
+    A seed in which neither got there says nothing, and is left out.
+    """
+    ahead = {seed: _ahead(rounds, base.get(seed), ratio=True) for seed, rounds in found.items()}
+    return {seed: None if ratio == inf else ratio for seed, ratio in ahead.items() if ratio is not None}
 
 
 def _last(rows: Rows, metric: str) -> float | None:
@@ -107,7 +115,7 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
-        if entry["kind"] == "part":  # it is a ratio to the first one already
+        if entry["kind"] == "part":  # it is a ratio to the baseline's already
             ones = dict.fromkeys(entry["seeds"], 1.0)
             found.append(_step(entry, {"theirs": 1.0, "seeds": ones}))
             continue
@@ -123,9 +131,9 @@ def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)
     assert theirs is not None  # papers state numbers
     known = [value for value in ours if value is not None]
-    agrees = _agreement(theirs, known, ratio) if len(known) == len(ours) else "unclear"
+    agrees = _agreement(theirs, known, ratio) if len(known) == entry["of"] else "unclear"
     shown = spread([None if value == inf else value for value in known] or [None])
-    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), len(ours))
+    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), entry["of"])
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:

@@ -31,7 +31,7 @@ def test_rounds_to_a_value_count_from_one_and_a_seed_that_never_gets_there_is_in
     assert (found["reached"], found["of"], found["ours"]["high"]) == (1, 2, None)
 
 
-def test_a_part_of_the_first_one_s_rounds_is_taken_seed_by_seed():
+def test_a_ratio_to_the_baselines_rounds_is_taken_seed_by_seed():
     said = Published(label="b", value=0.5, ratio=0.528)
     ran = runs(a=[rows(0.1, 0.1, 0.1, 0.5), rows(0.1, 0.5)], b=[rows(0.1, 0.5), rows(0.5)])
     (found,) = beside([said], ran)
@@ -76,26 +76,32 @@ def test_fewer_rounds_are_a_ratio_below_one():
 
 FEWER = [Published(label="a", value=0.5, rounds=30), Published(label="b", value=0.5, rounds=9)]
 MORE = [Published(label="a", value=0.5, rounds=9), Published(label="b", value=0.5, rounds=30)]
+AS_RATIOS = [[Published(label="b", value=0.5, ratio=ratio)] for ratio in (0.3, 3.0)]  # the same, where no rounds stand
+EITHER_WAY = pytest.mark.parametrize("stated", [(FEWER, MORE), AS_RATIOS], ids=["rounds", "ratio"])
 
 
-def test_a_baseline_that_never_got_there_is_evidence_for_the_other_one():
+@EITHER_WAY
+def test_a_baseline_that_never_got_there_is_evidence_for_the_other_one(stated):
     ran = runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.5)])
-    (fewer,), (more,) = (steps(beside(said, ran)) for said in (FEWER, MORE))
+    (fewer,), (more,) = (steps(beside(said, ran)) for said in stated)
     assert (fewer.ours["low"], fewer.ours["high"]) == (0.0, 0.5)
     assert (fewer.agrees, more.agrees) == ("same direction", "against it")
 
 
-def test_one_that_never_got_there_where_the_baseline_did_is_evidence_against_it():
+@EITHER_WAY
+def test_one_that_never_got_there_where_the_baseline_did_is_evidence_against_it(stated):
     ran = runs(a=[rows(0.1, 0.5), rows(0.5)], b=[rows(0.1, 0.1, 0.5), rows(0.1)])
-    (fewer,), (more,) = (steps(beside(said, ran)) for said in (FEWER, MORE))
+    (fewer,), (more,) = (steps(beside(said, ran)) for said in stated)
     assert fewer.ours["high"] is None
     assert (fewer.agrees, more.agrees) == ("against it", "same direction")
 
 
-def test_where_neither_got_there_in_a_seed_a_step_is_unclear():
-    (step,) = steps(beside(FEWER, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.1)])))
+@EITHER_WAY
+def test_where_neither_got_there_in_a_seed_a_step_is_unclear(stated):
+    said, _ = stated
+    (step,) = steps(beside(said, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.1)])))
     assert (step.agrees, step.known, step.of) == ("unclear", 1, 2)
-    (step,) = steps(beside(FEWER, runs(a=[rows(0.1)], b=[rows(0.1)])))
+    (step,) = steps(beside(said, runs(a=[rows(0.1)], b=[rows(0.1)])))
     assert (step.agrees, step.ours["low"]) == ("unclear", None)
 
 
