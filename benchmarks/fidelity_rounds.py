@@ -210,8 +210,9 @@ def _span(values: Sequence[float], form: str) -> str:
 
 
 TEXT = """{devices} device processes, each in a namespace of its own behind a veth that htb shapes both ways (burst
-3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They exchange messages over HTTP
-without any pace of ours, and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in each.
+3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They exchange messages over HTTP,
+which fedlapse does not slow down here, and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all
+devices in each.
 Made by
 
 ```
@@ -222,10 +223,10 @@ on {host}; {repetitions} repetitions, the algorithms in turns. The host is measu
 `fedlapse calibrate` does; each device's slowness and the goodput of its links each way come from the rounds of FedAvg
 in the same repetition (the host is not always equally fast), and from nothing else. Numbers are medians (lowest to
 highest) over the repetitions; an error is the median of their errors. The last four columns are means over all of them:
-seconds of the mean device in the mean round after the first, predicted / measured. Bars: a median error of
-{median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off, where the
-host's speed changes within one), and no pair of algorithms that is predicted the other way round than every repetition
-has it.
+seconds of the mean device in the mean round after the first, predicted / measured. The bars to meet: a median
+error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off,
+where the host's speed changes within one), and no two algorithms predicted in the opposite order to the one that all
+repetitions show.
 
 {table}
 

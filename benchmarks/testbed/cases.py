@@ -20,7 +20,7 @@ ALONE, SHARED, LATENCY, TRACE, WRONG = (
     "no latency, four flows",
     "latency",
     "traces",
-    "known to be wrong",
+    "cases that the model gets wrong",
 )
 DEEP = 4.0  # times what the link holds in a round trip: few packets are dropped, as behind home routers and in cells
 MIDDLE, SHALLOW = 1.0, 0.25

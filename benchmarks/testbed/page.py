@@ -18,7 +18,8 @@ ROUNDS = "## Rounds, end to end\n"  # the last part, which benchmarks/fidelity_r
 HEAD = """# Predicted against measured seconds
 
 Real TCP of the Linux kernel between two network namespaces, compared with what `network/links/tcp.py`,
-`network/sharing/fluid.py` and `network/links/trace.py` predict; these know nothing of the measurement. Made by
+`network/sharing/fluid.py` and `network/links/trace.py` predict. The prediction uses no result of the measurement.
+Made by
 
 ```
 sudo .venv/bin/python -m benchmarks.fidelity
@@ -35,7 +36,7 @@ two round trips (TCP's and the request's) before the first byte, slow start as a
   took 1 ms instead of 8, and 1 MB 1.019 s instead of 1.034).
 - *With latency*, and for *traces*, packets go through a relay in user space between two TUN devices: half the round
   trip each way, then a droptail queue (four times what the link holds in a round trip, at least 100 kB; 500 kB for
-  traces; a row that has another one says so) and the link: a constant rate, or the 1500-byte opportunities of a
+  traces; other sizes are named in the row) and the link: a constant rate, or the 1500-byte opportunities of a
   Mahimahi file from the second that is named.
 - The flows of one row are opened at one instant. *Error* is predicted over measured, less 1, of the makespan (the
   last finish, median of the repetitions); *finishes* are the errors of every single flow in every repetition: the
@@ -45,6 +46,7 @@ two round trips (TCP's and the request's) before the first byte, slow start as a
 """
 
 WRONG = """
+
 ## Where the model is known to be wrong
 
 - **Flows that share a link.** The rows above have equal flows that begin together, one round trip for all, and deep

@@ -9,8 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from emulator.commands.errors import BAD_INPUT
+from emulator.commands.errors import BAD_INPUT, FAILED
 from emulator.commands.stopping import ending
+from emulator.record.writing import NO_ROOM, told
 
 
 class Commands(TyperGroup):
@@ -41,7 +42,13 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with ending():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except OSError as error:  # where a command does not say itself that its output does not fit
+                if error.errno not in NO_ROOM:
+                    raise
+                print(f"fedlapse: {told(error)}", file=sys.stderr)
+                raise typer.Exit(FAILED) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
         """Those of the words that name a command and its own."""

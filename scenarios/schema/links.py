@@ -109,9 +109,7 @@ class Traces(Recorded):
     )
 
 
-RADIO = (
-    "Kind of radio whose generated rates each {} has, each with its own sequence; `fedlapse trace synth` lists them."
-)
+RADIO = "Kind of radio whose generated rates {}; `fedlapse trace synth` lists them."
 BUFFER = (
     "Size in kB of the queue in front of the link, in each direction. A full queue adds its delay to the round trips "
     "by which flows of cubic and reno share the link. By default nothing queues."
@@ -127,7 +125,7 @@ class Link(Part):
     trace: Recorded | None = says(
         "Recorded rates in place of constant ones.", {"down": ["backhaul.csv"], "up_ratio": 0.2}, default=None
     )
-    radio: str | None = says(RADIO.format("server"), "satellite-leo", default=None)
+    radio: str | None = says(RADIO.format("the server's link has"), "satellite-leo", default=None)
     buffer_kb: Positive | None = says(BUFFER, 250, default=None)
 
     @model_validator(mode="after")
@@ -154,7 +152,7 @@ class Links(Part):
     trace: Traces | None = says(
         "Recorded rates in place of constant ones.", {"down": ["traces"], "up_ratio": 0.2}, default=None
     )
-    radio: str | None = says(RADIO.format("device"), "lte-driving", default=None)
+    radio: str | None = says(RADIO.format("each device has, in a sequence of its own"), "lte-driving", default=None)
     via: Via | None = says(
         "Access point or cell of `topology:` that the devices are behind. If there are several, devices are assigned "
         "to them in turn.",
@@ -202,7 +200,7 @@ class Shared(Part):
         {"down": ["cell.csv"], "up_ratio": 0.2},
         default=None,
     )
-    radio: str | None = says(RADIO.format("link"), "lte-driving", default=None)
+    radio: str | None = says(RADIO.format("this link has, in a sequence of its own"), "lte-driving", default=None)
     airtime: bool = says(
         "Whether devices share airtime instead of a rate, as on Wi-Fi, with both directions together. Each device "
         "sends at the rate of its own link while it has the channel.",

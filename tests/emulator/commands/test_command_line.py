@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +46,16 @@ def test_a_mistake_is_one_line(fedlapse, words, named) -> None:
     assert done.stderr.count("\n") == 1
     assert done.stderr.endswith("--help`\n")
     assert named in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["devices", "schema", "papers"])
+def test_output_that_does_not_fit_on_the_disk_is_one_line(command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "emulator", command], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (1, "fedlapse: no space left on the disk\n")
 
 
 @pytest.mark.parametrize("words", [[], ["trace"]])
