@@ -285,7 +285,10 @@ class Fluid:
 
 def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:
     """The uppermost link on the flow's way that is bound, or is about to be; there must be one."""
-    return next(link for link in reversed(flow.above) if link.bound or link in fresh)
+    for link in reversed(flow.above):
+        if link.bound or link in fresh:
+            return link
+    raise LookupError(f"no link of flow {flow.name!r} is bound")
 
 
 Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
