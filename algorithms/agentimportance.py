@@ -41,6 +41,7 @@ class AgentImportance(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
     uploads: ClassVar[Collection[str]] = ("weights", "fisher")
     squares: ClassVar[Collection[str]] = ("fisher",)
+    penalty_options: ClassVar[Collection[str]] = ("strength",)
 
     strength: float = 10.0
     """Weight of the penalty, λ, with ½ before it; 0 means no penalty. The paper takes 10 for the CNN and 1e5 for the
@@ -112,6 +113,10 @@ class AgentImportance(FedAvg):
         """A spring to the broadcast model in each coordinate, as stiff as it is important to the devices (Eq. 3)."""
         held = self.ewc and self.strength and "fisher" in download
         return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
+
+    def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
+        """Once there is an F, if devices pull by it."""
+        return self.ewc and "fisher" in kinds
 
     def train(self, download: Message, device: Party) -> Reply:
         """Trains under the penalty, then estimates the device's own importance; uploads the model

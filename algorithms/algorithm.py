@@ -172,6 +172,9 @@ class Algorithm(Protocol):
     downloads: ClassVar[Collection[str]]  # all kinds that may go down
     uploads: ClassVar[Collection[str]]  # all kinds that may go up
     squares: ClassVar[Collection[str]]  # those of them that range as widely as squared gradients do
+    # Options that nothing but `train` depends on, and `train` only where it is `penalised`, as the strength of a
+    # penalty: trainings before it acts are then shared by all its values.  What a class inherits does not count.
+    penalty_options: ClassVar[Collection[str]]
 
     @property
     def sums_only(self) -> bool:
@@ -222,6 +225,10 @@ class Algorithm(Protocol):
     def train(self, download: Message, device: Party) -> Reply:
         """The device's half; pure, runs in a worker."""
 
+    def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
+        """Whether `train` may depend on the `penalty_options` on a device that has received these kinds in this round,
+        and keeps those."""
+
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Closes a round: the new state. Must not depend on the order of `replies`."""
 
@@ -238,7 +245,7 @@ class Algorithm(Protocol):
         """What `combine` computes on the server."""
 
 
-Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word"]
+Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word", "truth"]
 
 # Each member of Algorithm, and what it answers: a fact is an attribute, all others are methods.  From this table come
 # the check that a class is an algorithm (scenarios/build/plugins.py) and the guard of every call (emulator/study/).
@@ -246,6 +253,7 @@ INTERFACE: Mapping[str, Answer] = {
     "downloads": "fact",
     "uploads": "fact",
     "squares": "fact",
+    "penalty_options": "fact",
     "sums_only": "fact",
     "keeps_uncounted": "fact",
     "any_cohort_will_do": "fact",
@@ -258,6 +266,7 @@ INTERFACE: Mapping[str, Answer] = {
     "cohort": "names",
     "request": "request",
     "train": "reply",
+    "penalised": "truth",
     "combine": "state",
     "request_work": "work",
     "device_work": "work",

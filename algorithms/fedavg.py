@@ -27,6 +27,7 @@ class FedAvg:
     downloads: ClassVar[Collection[str]] = ("weights",)
     uploads: ClassVar[Collection[str]] = ("weights",)
     squares: ClassVar[Collection[str]] = ()
+    penalty_options: ClassVar[Collection[str]] = ()
 
     training: Training
 
@@ -81,6 +82,10 @@ class FedAvg:
     def train(self, download: Message, device: Party) -> Reply:
         """Trains for E epochs of SGD from the broadcast model and uploads the result."""
         return fit(device, download["weights"], self.training, self.penalty(download, device))
+
+    def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
+        """Always, where there is a penalty."""
+        return True
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """The mean of the uploaded models."""

@@ -54,6 +54,7 @@ class FedCL(FedAvg):
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
+    penalty_options: ClassVar[Collection[str]] = ("strength",)
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
     importance: fedcl_omega.Importance = "abs"
@@ -128,6 +129,10 @@ class FedCL(FedAvg):
         if self.strength == 0 or (known is None and not self.holder.ones):
             return None
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
+
+    def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
+        """Where Ω, or what stands for it, is at hand; where it is not, no penalty at all is reported otherwise."""
+        return self.strength == 0 or self.holder.pulls(kinds, memory)
 
     def train(self, download: Message, device: Party) -> Reply:
         """Trains as FedAvg does, reports on Ω, and keeps it with its round where a later round may need it."""

@@ -128,11 +128,15 @@ class Holder:
 
     def estimates(self, load: Load) -> bool:
         """Whether the device estimates Ω on its own examples in this round."""
-        return self._own and not self.has(load)
+        return self._own and not self.has(load.kinds, load.memory)
 
-    def has(self, load: Load) -> bool:
+    def has(self, kinds: Collection[str], memory: Collection[str]) -> bool:
         """Whether the device has received Ω, or keeps one."""
-        return "importance" in load.kinds or (self.remembers and "importance" in load.memory)
+        return "importance" in kinds or (self.remembers and "importance" in memory)
+
+    def pulls(self, kinds: Collection[str], memory: Collection[str]) -> bool:
+        """Whether there is a penalty on a device that has received these kinds, and keeps those."""
+        return self.used and (self.has(kinds, memory) or self._own or self.ones)
 
     def known(self, download: Message, device: Party) -> Tensors | None:
         """The Ω that the device received, kept, or estimates itself; None if it has none."""
@@ -143,9 +147,9 @@ class Holder:
 
     def traffic(self, load: Load) -> float:
         """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
-        known = self.has(load) or self._own
-        if not self.used or not (known or self.ones):
+        if not self.pulls(load.kinds, load.memory):
             return 0.0
+        known = self.has(load.kinds, load.memory) or self._own
         return PULL if known and self.kind != "tensor_scalar" else PULL_PLAIN
 
     @property

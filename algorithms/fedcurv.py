@@ -54,6 +54,7 @@ class FedCurv(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", *SUMS, "formed")
     uploads: ClassVar[Collection[str]] = ("weights", *SUMS)
     squares: ClassVar[Collection[str]] = SUMS
+    penalty_options: ClassVar[Collection[str]] = ("strength",)
 
     strength: float = 1.0
     """Weight of the penalty, λ; 0 makes it FedAvg."""
@@ -122,6 +123,10 @@ class FedCurv(FedAvg):
         centre = self.sums.centre(download, device)
         own = fedcurv_penalty.own_part(device.memory, download, centre, self.max_age)
         return fedcurv_penalty.of_others(self.strength, download, own, centre)
+
+    def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
+        """Once there are sums."""
+        return "fisher" in kinds
 
     def train(self, download: Message, device: Party) -> Reply:
         """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 from algorithms.algorithm import Load, Message, Party
 from algorithms.cost import PULL_PLAIN
@@ -18,6 +20,8 @@ class FedProx(FedAvg):
     Exact work only: γ-inexactness is not used here (docs/design/algorithms.md §3).  Bytes as FedAvg.
     Raises ValueError if μ is negative.
     """
+
+    penalty_options: ClassVar[Collection[str]] = ("mu",)
 
     mu: float = 0.1
     """Weight of the penalty, μ: how strongly a device is held to the broadcast model; 0 makes it FedAvg."""

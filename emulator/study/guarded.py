@@ -291,6 +291,12 @@ def _form(dtype: torch.dtype, shape: torch.Size) -> str:
     return f"{str(dtype).removeprefix('torch.')} {tuple(shape)}"
 
 
+def _truth(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> bool:
+    if not isinstance(found, bool):
+        raise _Unfit(f"must return True or False, not {_kind_of(found)}")
+    return found
+
+
 def _listed(kinds: Collection[Any]) -> str:
     return ", ".join(sorted(map(str, kinds))) or "nothing"
 
@@ -312,6 +318,7 @@ LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
     "work": _work,
     "number": _number,
     "word": _word,
+    "truth": _truth,
 }
 
 

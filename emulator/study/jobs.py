@@ -165,12 +165,16 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _on_shard(study: Study, run: Run, device: str, round: int, reply: Reply) -> Sequence[Hits]:
-    """This time slice's, and the next one's where there is one."""
     model = reply.model or reply.upload.get("weights")
+    return (
+        [hits(_score(study, model, "test", shard)) for shard in test_shards(study, run, device, round)] if model else ()
+    )
+
+
+def test_shards(study: Study, run: Run, device: str, round: int) -> Sequence[ndarray]:
+    """The device's test examples: those of the round's time slice and, if there is one, of the next."""
     slices, cycle = study.splits[run.seed].tests[device], study.cycle(run.label, round)
-    if not model:
-        return ()
-    return [hits(_score(study, model, "test", shard)) for shard in slices[min(cycle, len(slices) - 1) :][:2]]
+    return slices[min(cycle, len(slices) - 1) :][:2]
 
 
 def hits(scores: Scores) -> Hits:
@@ -199,8 +203,12 @@ def combine(
 
 def evaluate(study: Study, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
-    indices = _indices(study, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
-    return _score(study, decode(store.get(weights))["weights"], part, indices)
+    return _score(study, decode(store.get(weights))["weights"], part, block_of(study, run, part, cycle, block))
+
+
+def block_of(study: Study, run: Run, part: str, cycle: int, block: int) -> ndarray:
+    """The examples of block `block` of this part."""
+    return _indices(study, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
 
 
 def blocks(study: Study, run: Run, part: str, cycle: int) -> int:

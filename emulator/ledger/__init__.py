@@ -1,0 +1,1 @@
+"""What each job's result depends on."""

@@ -1,0 +1,75 @@
+"""Canonical bytes: equal values give equal bytes in every process, and values that differ, or their types, give others.
+
+Never pickle: its bytes depend on which objects are shared, and on the order of sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy import ndarray
+
+CHUNK = 1 << 24  # bytes of an array that are hashed at a time
+
+
+def packed(value: Any) -> bytes:
+    """The bytes of a plain value (see `plain`): msgpack, keys sorted, floats as IEEE 754 double."""
+    packer = msgpack.Packer(use_bin_type=True)
+    done: bytes = packer.pack(_sorted(value))
+    return done
+
+
+def plain(value: Any) -> Any:
+    """The value as None, booleans, numbers, strings, lists, and dicts with strings as keys, as JSON has them.
+
+    Of a dataclass: its class and all its fields.  Raises ValueError for a type that has no such form.
+    """
+    if isinstance(value, Enum):
+        return {"class": name_of(type(value)), "value": plain(value.value)}
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if value is None or isinstance(value, (bool, float, str)):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**64:
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {"class": name_of(type(value)), **own}
+    if isinstance(value, Mapping):
+        return {"mapping": sorted(([plain(key), plain(held)] for key, held in value.items()), key=packed)}
+    if isinstance(value, AbstractSet):
+        return {"set": sorted(map(plain, value), key=packed)}
+    if isinstance(value, (bytes, ndarray)):
+        return {"sha256": digest(value)}
+    if isinstance(value, Sequence):
+        return [plain(each) for each in value]
+    raise ValueError(f"{value!r} is {type(value).__name__}, of which there are no canonical bytes")
+
+
+def digest(value: bytes | ndarray) -> str:
+    """SHA-256, in hex: of an array also its dtype and shape."""
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    found = hashlib.sha256(packed([value.dtype.str, list(value.shape)]))
+    flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    for start in range(0, len(flat), CHUNK):  # an array may be mapped, and larger than the memory
+        found.update(flat[start : start + CHUNK].data)
+    return found.hexdigest()
+
+
+def name_of(thing: Any) -> str:
+    """Of a class or a function: module and qualified name."""
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, (list, tuple)) else value

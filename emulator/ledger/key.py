@@ -1,0 +1,222 @@
+"""A job's key: a digest of everything that its result depends on, and of nothing else.
+
+So two jobs with one key have one result, in any run, scenario and process, on any machine that computes alike.  Not in
+it: links, profiles, labels, paths, workers, the time of day.  Whatever jobs of study/jobs.py read stands here again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.algorithm import Algorithm
+from emulator.ledger.canonical import digest, name_of, packed, plain
+from emulator.ledger.sources import sources
+from emulator.record.run import Run
+from emulator.study import jobs
+from emulator.study.guarded import Guarded
+from emulator.study.jobs import Opening, Trained
+from emulator.study.seeds import seed as derive
+from emulator.study.store import NOTHING, Ref
+from emulator.study.study import Study
+from network.wire.form import FRAME
+
+FORM = b"fedlapse-job-v1\0"
+
+Job = Callable[..., Any]
+Parts = Mapping[str, Any]  # plain values (see canonical.plain), by what they are
+Kinds = frozenset[str]
+
+
+class Keys:
+    """The keys of one study's jobs.
+
+    Sources are read when it is made: what is edited later is not what has been loaded.
+    """
+
+    def __init__(self, study: Study, numerics: str) -> None:
+        """`numerics`: what probe.py says of the machine that the jobs run on."""
+        import torch
+
+        self.study = study
+        versions = {"torch": str(torch.__version__), "torch_git": torch.version.git_version, "numpy": np.__version__}
+        self.machine = {**versions, "numerics": numerics}
+        kinds = {label: _classes(algorithm) for label, algorithm in study.algorithms.items()}
+        self.sources = {label: _sources(study, *of_label) for label, of_label in {"": (), **kinds}.items()}
+        self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
+        self.known: dict[tuple[Any, ...], Any] = {}  # what has been looked at before
+
+    def key(self, job: Job, args: Sequence[Any]) -> str:
+        """SHA-256, in hex, for the job with these arguments after study and store.
+
+        Raises ValueError if there is none: for another job than those of PARTS, and for an algorithm whose options
+        or files do not say what it is.  Such a job must be computed each time.
+        """
+        return hashlib.sha256(FORM + packed(self.parts(job, args))).hexdigest()
+
+    def parts(self, job: Job, args: Sequence[Any]) -> Parts:
+        """What the key is made of, in a form to be read.  Raises ValueError as `key` does."""
+        if job not in PARTS:
+            raise ValueError(f"{name_of(job)} has no key; these jobs have: {', '.join(map(name_of, PARTS))}")
+        return {"job": job.__name__, **self.machine, **PARTS[job](self, *args)}
+
+    def note(self, result: Any) -> None:
+        """Remembers of which kinds the messages in a job's result are.
+
+        It is to be called with each result before what is in it becomes an argument, whether it was computed or
+        found; what was not noted makes other keys, never wrong ones.
+        """
+        found = []
+        if isinstance(result, Opening):
+            found = [result.download, *result.extra.values()]
+        elif isinstance(result, Trained):
+            found = [result.kept, *([result.kept_if_counted] if result.kept_if_counted else [])]
+        for message in found:
+            self.kinds.setdefault(message.ref.digest, _shared(message.sizes.keys() - {FRAME}))
+
+    # ---- of each job
+
+    def _start(self, run: Run) -> Parts:
+        return {**self._of_server(run, 0), "first": derive(run.seed, "weights")}
+
+    def _request(self, run: Run, round: int, state: Ref, names: Sequence[str]) -> Parts:
+        seed = derive(run.seed, "encode", "server", round)
+        return {**self._of_server(run, round), "state": state.digest, "names": list(names), "encoding_seed": seed}
+
+    def _train(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
+        parts = self._of_device(run, device, round, download, memory)
+        return {**parts, "tests": self._tests(run, device, round) if measure else None}
+
+    def _personalise(self, run: Run, device: str, round: int, download: Ref, memory: Ref) -> Parts:
+        parts = self._of_device(run, device, round, download, memory)
+        return {**parts, "tests": self._tests(run, device, round)}
+
+    def _combine(
+        self, run: Run, round: int, state: Ref, replies: Mapping[str, tuple[Ref, int]], download: Ref
+    ) -> Parts:
+        uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
+        # Only differences of weights are put on top of what went down.
+        base = download.digest if "weights" in self.study.up.get(run.label, {}) else None
+        return {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
+
+    def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
+        return {
+            "model": self._model(),
+            "sources": self._sources(),
+            "weights": weights.digest,
+            "data": self._data("test" if part == "test" else "train"),
+            "examples": self._once(
+                lambda: digest(jobs.block_of(self.study, run, part, cycle, block)), run.seed, part, cycle, block
+            ),
+        }
+
+    # ---- of each side
+
+    def _of_server(self, run: Run, round: int) -> Parts:
+        names = self._once(lambda: digest(packed(list(self.study.names))), "names")
+        proxy = self._once(lambda: digest(self.study.splits[run.seed].proxy), run.seed, "proxy")
+        seed = derive(run.seed, "server", "server", round)
+        return {**self._of_party(run, round, without=True), "fleet": names, "examples": proxy, "seed": seed}
+
+    def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref) -> Parts:
+        cycle = self.study.cycle(run.label, round)
+        return {
+            **self._of_party(run, round, without=not self._penalised(run, round, download, memory)),
+            "device": device,
+            "devices": len(self.study.fleet),
+            "examples": self._once(lambda: digest(self.study.held(run.seed, device, cycle)), run.seed, device, cycle),
+            "seed": derive(run.seed, "train", device, round),
+            "encoding_seed": derive(run.seed, "encode", device, round),
+            "download": download.digest,
+            "memory": memory.digest,
+        }
+
+    def _penalised(self, run: Run, round: int, download: Ref, memory: Ref) -> bool:
+        """Whether the options of the penalty may matter; so they do where kinds are not known."""
+        received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
+        if received is None or kept is None:
+            return True
+        return self.study.algorithms[run.label].penalised(round, received, kept)
+
+    def _of_party(self, run: Run, round: int, without: bool) -> Parts:
+        """`without`: whether the options of the penalty do not matter."""
+        return {
+            "model": self._model(),
+            "algorithm": self._once(lambda: _options(self.study.algorithms[run.label], without), run.label, without),
+            "sources": self._sources(run.label),
+            "data": self._data("train"),
+            "round": round,
+            "up": plain(self.study.up.get(run.label, {})),
+            "down": plain(self.study.down.get(run.label, {})),
+        }
+
+    def _model(self) -> Parts:
+        return {"name": self.study.model, "classes": self.study.data.classes}
+
+    def _sources(self, label: str = "") -> str:
+        found = self.sources[label]
+        if found is None:
+            raise ValueError(f"{label or self.study.model}: its code is in no file, so nobody can tell when it changes")
+        return found
+
+    def _tests(self, run: Run, device: str, round: int) -> Parts:
+        shards = jobs.test_shards(self.study, run, device, round)
+        return {"data": self._data("test"), "examples": [digest(shard) for shard in shards]}
+
+    def _data(self, part: str) -> Any:
+        data = self.study.data
+        arrays = (data.x, data.y) if part == "train" else (data.x_test, data.y_test)
+        return self._once(lambda: digest(packed([*map(digest, arrays)])), part)
+
+    def _once(self, make: Callable[[], Any], *what: str | int) -> Any:
+        if what not in self.known:
+            self.known[what] = make()
+        return self.known[what]
+
+
+# Each job, and what its result depends on beside the versions and the machine.
+PARTS: Mapping[Job, Callable[..., Parts]] = {
+    jobs.start: Keys._start,
+    jobs.request: Keys._request,
+    jobs.train: Keys._train,
+    jobs.personalise: Keys._personalise,
+    jobs.combine: Keys._combine,
+    jobs.evaluate: Keys._evaluate,
+}
+
+
+def _own(algorithm: Algorithm) -> Any:
+    return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
+
+
+def _options(algorithm: Algorithm, without: bool) -> Parts:
+    """The algorithm's class and options; `without` those of its penalty, if the class itself says which they are."""
+    own = _own(algorithm)
+    found: dict[str, Any] = plain(own)
+    left: Collection[str] = algorithm.penalty_options if without and "penalty_options" in vars(type(own)) else ()
+    return {name: value for name, value in found.items() if name not in left}
+
+
+def _classes(algorithm: Algorithm) -> Sequence[type]:
+    return [type(algorithm), *type(_own(algorithm)).__mro__[:-1]]
+
+
+def _sources(study: Study, *classes: type) -> str | None:
+    """Digest of the files that jobs consist of which use these classes; None if one of them is in no file."""
+    of_model = {study.model.partition(":")[0]} if ":" in study.model else set()
+    try:
+        return digest(packed(sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})))
+    except ValueError:
+        return None
+
+
+_SHARED: dict[Kinds, Kinds] = {}
+
+
+def _shared(kinds: Collection[str]) -> Kinds:
+    """The same object for the same kinds: there are many messages, and few kinds."""
+    found = frozenset(kinds)
+    return _SHARED.setdefault(found, found)

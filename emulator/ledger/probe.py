@@ -1,0 +1,83 @@
+"""What this machine's arithmetic gives, as one digest: equal ones compute the same bits, whatever the machines are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from algorithms import models
+from algorithms.algorithm import Party, Training
+from algorithms.local import seeded, sgd
+from emulator.study.store import Store
+from emulator.study.study import Study
+
+# (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
+PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))
+MANY = 100_000  # numbers that a function is applied to
+STEPS = 3
+
+
+def probe(study: Study, store: Store) -> str:  # noqa: ARG001  it is a job (see study/jobs.py), and looks at neither
+    """SHA-256, in hex, of the bits of what training is made of; in a worker, so with its threads and settings."""
+    found = hashlib.sha256()
+    for tensor in _results():
+        found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        found.update(tensor.detach().contiguous().numpy().data)
+    return found.hexdigest()
+
+
+def _results() -> Iterator[Tensor]:
+    generator = Generator().manual_seed(1)
+    yield from _draws(generator)
+    yield from _products(generator)
+    yield from _functions(generator)
+    yield from _layers(generator)
+    for model in ("mnist-cnn", "mlp"):
+        yield from _training(model, generator)
+
+
+def _draws(generator: Generator) -> Iterator[Tensor]:
+    yield torch.randperm(1001, generator=generator)
+    yield torch.normal(0.0, 1.0, (1001,), generator=generator)
+    yield torch.rand(1001, generator=generator)
+    seeded(2)  # dropout draws from torch's own generator
+    yield F.dropout(torch.ones(1001), 0.2)
+
+
+def _products(generator: Generator) -> Iterator[Tensor]:
+    for m, k, n in PRODUCTS:
+        yield torch.randn(m, k, generator=generator) @ torch.randn(k, n, generator=generator)
+
+
+def _functions(generator: Generator) -> Iterator[Tensor]:
+    x = torch.randn(MANY, generator=generator)
+    yield from (torch.exp(x), torch.tanh(x), torch.log_softmax(x.view(-1, 10), 1), x.sum(), x.double().sum())
+
+
+def _layers(generator: Generator) -> Iterator[Tensor]:
+    """A convolution, a batch normalisation and a recurrent layer, forward and backward."""
+    seeded(3)  # their first weights
+    images, texts = (7, 3, 13, 13), (5, 9, 11)
+    layers = (nn.Conv2d(3, 8, 5, padding=2), images), (nn.BatchNorm2d(3), images), (nn.GRU(11, 13), texts)
+    for layer, shape in layers:
+        said = layer(torch.randn(shape, generator=generator))
+        said = said[0] if isinstance(said, tuple) else said
+        torch.autograd.backward(said.square().sum())
+        yield said
+        yield from (p.grad for p in layer.parameters() if p.grad is not None)
+
+
+def _training(model: str, generator: Generator) -> Iterator[Tensor]:
+    """A few steps of SGD, as devices take them."""
+    training = Training(batch=16, momentum=0.9)
+    n = STEPS * training.batch
+    x = torch.randn(n, *models.input_shape(model), generator=generator)
+    y = torch.randint(0, 10, (n,), generator=generator)
+    network = models.build(model, 4)
+    device = Party("probe", 1, network, models.cross_entropy, x, y, round=0, cycle=0, seed=5)
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    yield from sgd(device, weights, training).values()

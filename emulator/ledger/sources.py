@@ -1,0 +1,105 @@
+"""The source files that a computation consists of: fedlapse's and the user's, not Python's or installed packages'.
+
+Imports are read from the files, also those inside functions, and nothing is imported for it.  What is loaded by other
+means (`importlib`, a path) is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache, lru_cache
+from importlib.machinery import all_suffixes
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+OURS = frozenset(("algorithms", "devices", "emulator", "network", "scenarios"))
+INSTALLED = {"site-packages", "dist-packages"}  # folders that hold what others wrote
+
+
+def sources(roots: Collection[str]) -> dict[str, str]:
+    """SHA-256 of each file, by the name of its module: of the modules `roots`, and of all that these import.
+
+    A package that holds one of the roots belongs to it, installed or not.  Raises ValueError for a root without a file.
+    """
+    own = OURS | {_top(root) for root in roots}
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    todo = set(roots)
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        file = file_of(name) if _top(name) in own or _written_here(_top(name)) else None
+        if file is not None:
+            source = file.read_bytes()
+            found[name] = hashlib.sha256(source).hexdigest()
+            package = name if file.stem == "__init__" else name.rpartition(".")[0]
+            todo |= imported(source, package) if file.suffix == ".py" else frozenset()
+        elif name in roots:
+            raise ValueError(f"the module {name} has no file, so nobody can tell whether it has changed")
+        todo = (todo | {name.rpartition(".")[0]}) - seen - {""}
+    return dict(sorted(found.items()))
+
+
+def file_of(module: str) -> Path | None:
+    """The module's file; None if it has none, or if there is no such module."""
+    return _place(module)[0]
+
+
+@lru_cache(maxsize=4096)
+def imported(source: bytes, package: str) -> frozenset[str]:
+    """Modules that a file of this package imports, and names that may be modules."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # then it imports nothing
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            found.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    return frozenset(found)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _place(module: str) -> tuple[Path | None, Sequence[Path]]:
+    """The module's file, and the folders in which its own modules lie."""
+    if module in sys.modules:
+        loaded = sys.modules[module]
+        return _found(getattr(loaded, "__file__", None), getattr(loaded, "__path__", None))
+    parent, _, name = module.rpartition(".")
+    if parent:
+        return next(filter(any, (_within(folder, name) for folder in _place(parent)[1])), (None, ()))
+    try:
+        spec = find_spec(module)
+    except ImportError:
+        return None, ()
+    return _found(spec.origin if spec.has_location else None, spec.submodule_search_locations) if spec else (None, ())
+
+
+def _found(file: str | None, folders: Iterable[str] | None) -> tuple[Path | None, Sequence[Path]]:
+    return Path(file) if file else None, [Path(folder) for folder in folders or ()]
+
+
+def _within(folder: Path, name: str) -> tuple[Path | None, Sequence[Path]]:
+    inside = folder / name
+    if (inside / "__init__.py").is_file():
+        return inside / "__init__.py", [inside]
+    files = (folder / (name + suffix) for suffix in all_suffixes())
+    return next(filter(Path.is_file, files), None), [inside] if inside.is_dir() else []
+
+
+@cache
+def _written_here(top: str) -> bool:
+    """Whether this top-level module is neither Python's own nor installed."""
+    if top in sys.stdlib_module_names:
+        return False
+    file, folders = _place(top)
+    return any(not INSTALLED & set(place.parts) for place in filter(None, [file, *folders]))
