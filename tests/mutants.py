@@ -269,6 +269,13 @@ MUTANTS = [
         "tests/contracts/test_websocket_lines.py",
     ),
     Mutant(
+        "what strangers send that is no HTTP prints a traceback",
+        "emulator/conversation/websocket.py",
+        "    log.addFilter(_is_ours)",
+        "    pass",
+        "tests/contracts/test_websocket_lines.py",
+    ),
+    Mutant(
         "a connection may be silent for ever",
         "emulator/conversation/websocket.py",
         "keepalive_timeout=SILENT",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hmac
+import logging
 import secrets
 import socket
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import WSCloseCode, web
+from aiohttp.http import HttpProcessingError
 
 from emulator.conversation.channel import Inbox, Line
 from emulator.conversation.device import Attendant
@@ -95,7 +97,12 @@ class Reception:
         self.speaking: set[object] = set()  # connections that have shown a token, one per device
         # A handler ends with its connection: else the device's next one would wait for its turn.
         self.server = web.Server(
-            self._converse, handler_cancellation=True, access_log=None, auto_decompress=False, keepalive_timeout=SILENT
+            self._converse,
+            handler_cancellation=True,
+            access_log=None,
+            logger=_log(),
+            auto_decompress=False,
+            keepalive_timeout=SILENT,
         )
 
     async def welcome(self, listening: socket.socket) -> None:
@@ -146,6 +153,17 @@ class Reception:
             finally:
                 self.speaking.discard(request.protocol)
         return answer
+
+
+def _log() -> logging.Logger:
+    """aiohttp's messages, without those about bytes of strangers that are no HTTP: they are answered with 400."""
+    log = logging.getLogger(__name__)
+    log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def _bearer(line: WebLine) -> str:

@@ -233,6 +233,34 @@ def test_a_connection_that_stays_silent_is_closed_and_a_device_s_is_not(
     assert play(main) == (b"", 1, True, 1)
 
 
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x00\xff" * 100,
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: here\r\nLong: " + b"a" * 20_000,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["bytes", "no host", "a long header", "HTTP/2", "a broken chunk"],
+)
+def test_noise_is_refused_and_prints_nothing(
+    play: Stage, noise: bytes, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def main(way: Way) -> tuple[bytes, bool]:
+        async with silent(way, 1) as [end]:
+            await asyncio.get_running_loop().sock_sendall(end, noise)
+            answer = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(end, 12), PROMPT)
+        way.device_works()
+        return answer, await whole_round(way)
+
+    answer, undisturbed = play(main)
+    assert answer in (b"HTTP/1.0 400", b"HTTP/1.1 400", b"HTTP/1.1 401")
+    assert undisturbed
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
+
+
 def test_every_device_has_a_token_of_its_own_in_every_run(play: Stage) -> None:
     async def main(way: Way) -> list[str]:
         return [line.token for line in way.reception.lines.values()]
