@@ -69,6 +69,17 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def results(out: Path, changes: Mapping[str, Any]) -> Path:
+    """SMALL with changes, played to its end as `compare` does; its report is a word, as a whole page takes seconds."""
+    from emulator.commands.play import Settings, play_scenario
+    from emulator.report import page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "page", lambda results: "a page")
+        assert play_scenario(build(merged(SMALL, changes)), Settings(workers=0, out=out, quiet=True)) == 0
+    return out
+
+
 def audit_run(folder: Path) -> list[str]:
     """One sentence for each law that the record in `folder` breaks."""
     return audit(folder).faults

@@ -20,15 +20,12 @@ import pytest
 from emulator.audit.audit import Audit, audit
 from emulator.audit.format import EVENTS
 from emulator.audit.results_laws import audit_results
-from emulator.commands.play import Settings, play_scenario
 from emulator.record.folders import run_folders
 from emulator.record.record import FILES, MODEL, encode
 from emulator.record.seal import SEAL, State, seal_results, seal_run, state
-from emulator.report import page
 from emulator.results.conclusion import summed_up
 from emulator.results.results import read
-from scenarios.load import build
-from tests.conftest import SMALL, merged
+from tests.conftest import results
 
 pytestmark = pytest.mark.slow
 
@@ -83,11 +80,7 @@ UNKNOWABLE = re.compile(
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results; its report is a word, as a whole page would take seconds to make, and to spoil."""
-    out: Path = tmp_path_factory.mktemp("results") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "page", lambda results: "a page")
-        assert play_scenario(build(merged(SMALL, SCENARIO)), Settings(workers=0, out=out, quiet=True)) == 0
-    return out
+    return results(tmp_path_factory.mktemp("results") / "out", SCENARIO)
 
 
 # --- kinds of corruption ------------------------------------------------------------------------------------------

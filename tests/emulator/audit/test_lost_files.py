@@ -12,11 +12,8 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.audit.results_laws import audit_results
-from emulator.commands.play import Settings, play_scenario
 from emulator.record.seal import SEAL, seal_results, seal_run
-from emulator.report import page
-from scenarios.load import build
-from tests.conftest import SMALL, merged
+from tests.conftest import results
 
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
@@ -109,19 +106,15 @@ def test_a_summary_or_a_split_that_is_no_json_is_a_fault_though_it_was_sealed(tm
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, played to their ends."""
-    out: Path = tmp_path_factory.mktemp("results") / "out"
     changes = {"model": "tests.runs.network:small", "rounds": {"max": 1}, "algorithms": ["fedavg", "fedprox"]}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "page", lambda results: "a page")
-        assert play_scenario(build(merged(SMALL, changes)), Settings(workers=0, out=out, quiet=True)) == 0
-    return out
+    return results(tmp_path_factory.mktemp("results") / "out", changes)
 
 
 @pytest.fixture
-def out(results: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(results, tmp_path / "out"))
+def out(ended: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ended, tmp_path / "out"))
 
 
 def said(path: Path) -> tuple[int, str, str]:

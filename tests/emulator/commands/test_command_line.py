@@ -111,8 +111,30 @@ def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp
     assert (done.returncode, started) == (130, [6]), done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["compare"], ["check"], ["run", "-a", "fedavg"], ["algorithms"], ["devices"], ["trace", "info"]),
+        *(["map", "--uplink", "1..2Mbit/s"]),
+    ],
+    ids=str,
+)
+def test_a_file_that_is_not_there_is_told_with_that_prefix_too(fedlapse, words) -> None:
+    done = fedlapse(*words, "gone")
+    assert done.returncode == 2
+    assert re.fullmatch(r"fedlapse: (?!fedlapse).*\n", done.stderr)
+
+
 PAGES = [[], ["trace"], *([command.__name__] for command in COMMANDS)]
 PAGES += [["trace", name] for name in ("info", "convert", "synth", "transfer")]
+
+
+@pytest.mark.parametrize("words", PAGES, ids=str)
+def test_an_option_that_no_command_has_is_told_with_that_prefix(fedlapse, words) -> None:
+    done = fedlapse(*words, "--nope")
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedlapse: no such option: --nope")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", PAGES, ids=str)

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.play import Settings, play_scenario
-from emulator.report import page
-from scenarios.load import build
-from tests.conftest import SMALL, merged
+from tests.conftest import results
 
 pytestmark = pytest.mark.slow
 
@@ -22,11 +19,7 @@ SCENARIO = {"model": "tests.runs.network:small", "rounds": {"max": 3}, "algorith
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out: Path = tmp_path_factory.mktemp("results") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "page", lambda results: "a page")
-        assert play_scenario(build(merged(SMALL, SCENARIO)), Settings(workers=0, out=out, quiet=True)) == 0
-    return out
+    return results(tmp_path_factory.mktemp("results") / "out", SCENARIO)
 
 
 @pytest.fixture

@@ -10,36 +10,14 @@ from emulator.commands.table import table
 from emulator.report.comparison import MADE_BY
 from emulator.results.results import read
 from scenarios.load import load
+from tests.emulator.results.test_results import row
 
 SCENARIO = """
 name: trial
 rounds: {max: 1, fraction: 1.0}
 fleet: [{profile: phone-mid, count: 1, link: {up_mbit_s: 1, down_mbit_s: 1}}]
 """
-ROW = {
-    "round": 0,
-    "time_s": 3.0,
-    "accuracy": 0.5,
-    "initial": 0.5,
-    "personalised": None,
-    "bytes": {"down": {"weights": 100}, "up": {"weights": 50}},
-    "asked": 1,
-    "counted": 1,
-    "late": 0,
-    "lost": 0,
-    "refused": 0,
-    "wasted_bytes": 0,
-    "leverage": {},
-    "critical": {
-        "device": "phone-mid-1",
-        "setup_s": 0.0,
-        "down_s": {"weights": 1.0},
-        "compute_s": {"train": 1.0},
-        "up_s": {"weights": 1.0},
-        "server_s": {},
-        "wait_s": 0.0,
-    },
-}
+ROW = {**row(0, 0.5), "asked": 1, "counted": 1}
 
 
 @pytest.fixture
