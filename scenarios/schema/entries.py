@@ -19,13 +19,21 @@ def entry_of(entry: Any) -> Any:
         said = entry["algorithm"]
         rest = {key: value for key, value in entry.items() if key != "algorithm"}
         return {"key": said, "options": {}, "name": name_of(said), **rest}
+    return _of_one_key(entry)
+
+
+def _of_one_key(entry: dict[Any, Any]) -> dict[str, Any]:
+    """`{fedcl: {strength: 0.5}, name: mine}`: the key is the algorithm, its value the options."""
+    example = "{fedcl: {strength: 0.5}, name: mine}"
     keys = [key for key in entry if key != "name"]
     if len(keys) != 1:
-        raise ValueError(f"an entry names one algorithm, as {{fedcl: {{strength: 0.5}}, name: mine}}, not {keys}")
-    options = {} if entry[keys[0]] is None else entry[keys[0]]
+        raise ValueError(f"an entry names one algorithm, as {example}, not {keys}")
+    (key,) = keys
+    options = {} if entry[key] is None else entry[key]
     if not isinstance(options, dict):
-        raise ValueError(f"{keys[0]} has {options!r}; its options are a mapping, as {{fedcl: {{strength: 0.5}}}}")
-    return {"key": keys[0], "options": options, "name": entry.get("name", name_of(keys[0]))}
+        hint = "its options are a mapping, as {fedcl: {strength: 0.5}}"
+        raise ValueError(f"{key} has {options!r}; {hint}")
+    return {"key": key, "options": options, "name": entry.get("name", name_of(key))}
 
 
 def name_of(key: Any) -> Any:
