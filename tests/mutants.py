@@ -73,6 +73,13 @@ MUTANTS = [
         "tests/emulator/conversation/test_server.py",
     ),
     Mutant(
+        "a replay credits failed rounds",
+        "emulator/replay/replayer.py",
+        "self.steps.append(self.model + (not round.failed))",
+        "self.steps.append(self.model + 1)",
+        "tests/emulator/replay/test_replayer.py",
+    ),
+    Mutant(
         "an answer to an old request lets the device rest",
         "emulator/conversation/channel.py",
         '        if parcel.header["round"] == self.asked:\n            self.rests()',

@@ -7,13 +7,14 @@ import pytest
 from algorithms.step import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import ranked
+from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
 from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
-from emulator.replay.replayer import Parting, Replayed
+from emulator.replay.replayer import Check, Parting, Replayed
 from emulator.replay.script import Script, Served, Written, read_script
 from network.links.link import Link
 from network.links.tcp import Tcp
@@ -357,3 +358,15 @@ def test_a_record_that_is_none_is_told_in_a_line(tmp_path):
 
 def test_a_condition_that_says_nothing_changes_no_link():
     assert Condition("same").link(Link(3.0, 2.0, 0.1)) == Link(3.0, 2.0, 0.1)
+
+
+def test_a_round_without_enough_replies_moves_no_model():
+    """Of three rounds that all went well in the record the second one fails in the replay."""
+    written = [Written(number, ("a",), "", counted=("a",), row={"numbers": {}}) for number in range(3)]
+    check, rules = Check(Script(Run("fedavg", 1), FACTS, written), anyway=True), RoundRules(3, needed=1, ask=1)
+    for number in range(3):
+        round = Round(number, ["a"], rules, 0.0)
+        (round.lose if number == 1 else round.count)("a")
+        check.closed(round)
+    assert check.steps == [1, 1, 2]
+    assert check.parting == Parting(1, "a no longer counts")
