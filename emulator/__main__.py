@@ -22,18 +22,20 @@ from emulator.commands.papers import papers
 from emulator.commands.replay.cli import Several, replay
 from emulator.commands.replay.map import map_
 from emulator.commands.report import report
+from emulator.commands.resume import resume
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
 from emulator.commands.stopping import ending, listen
 from emulator.commands.trace.cli import trace
-from emulator.worlds.scratch import clear
+from emulator.ledger.scratch import clear
 
 COMMANDS = (
     new,
     check,
     compare,
     run,
+    resume,
     report,
     replay,
     map_,

@@ -23,6 +23,7 @@ from emulator.worlds.executors import Inline
 from scenarios.load import build, dump
 
 torch.set_num_threads(1)
+os.environ.setdefault("FEDLAPSE_LEDGER", "off")  # a test that wants one says where
 # The deadline of an example is wall-clock time: on a busy machine it fails tests that are right.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")

@@ -16,11 +16,11 @@ from aiohttp import web
 
 from benchmarks.testbed.device import PORT, warm
 from benchmarks.testbed.namespaces import say
+from emulator.ledger.stores import Memory
 from emulator.study import jobs
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
-from emulator.worlds.stores import Memory
 from network.wire import envelope
 from scenarios.load import load
 

@@ -9,6 +9,8 @@ from emulator.commands.options import (
     Force,
     Format,
     FormatOption,
+    LedgerOption,
+    NoLedger,
     Out,
     Quiet,
     RoundsOption,
@@ -16,6 +18,7 @@ from emulator.commands.options import (
     SmallOption,
     What,
     Workers,
+    ledger_of,
     scenario_of,
 )
 
@@ -28,6 +31,8 @@ def compare(
     small: SmallOption = False,
     out: Out = None,
     force: Force = False,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedger = False,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -43,5 +48,6 @@ def compare(
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         with placed(scenario.source):
-            code = play_scenario(scenario, Settings(workers, out, force, quiet, format))
+            place = ledger_of(ledger, no_ledger)
+            code = play_scenario(scenario, Settings(workers, out, force, quiet, format, place))
     raise typer.Exit(code)

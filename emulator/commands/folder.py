@@ -20,6 +20,15 @@ def folder(out: Path | None, name: str, force: bool) -> Path:
         raise BadScenario(f"cannot make the output folder {told(error)}") from None
 
 
+def broken_off(out: Path, scenario: str) -> bool:
+    """Whether it holds runs of this very scenario that did not come to their end."""
+    try:
+        same = (out / "scenario.yaml").read_text(encoding="utf-8") == scenario
+    except (OSError, ValueError):
+        return False
+    return same and not (out / SEAL).exists()
+
+
 def _asked(out: Path, force: bool) -> Path:
     if out.exists() and any(out.iterdir()):
         if not _holds_results(out):

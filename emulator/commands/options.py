@@ -56,6 +56,15 @@ SmallOption = Annotated[
 Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the results that are in --out.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder of the ledger, which remembers every training, so that none is done twice. "
+        "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
+        show_default=False,
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 
@@ -66,6 +75,15 @@ def workers_of(count: int | None) -> int:
         message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
         say(f"fedlapse: {message}", err=True)
     return cores if count is None else count
+
+
+def ledger_of(folder: Path | None, without: bool) -> Path | None:
+    """The ledger's folder; None: there is none."""
+    from emulator.ledger.place import default_folder
+
+    if without:
+        return None
+    return folder or default_folder(os.environ)
 
 
 def scenario_of(

@@ -21,20 +21,24 @@ import typer
 
 from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import folder
+from emulator.commands.folder import broken_off, folder
+from emulator.commands.lines import say
 from emulator.commands.options import Format, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
+from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
 from emulator.record.record import replace_file
 from emulator.record.run import Run
+from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.study.build import study_of
 from emulator.study.study import Study
-from emulator.worlds.executors import Executor, executor
+from emulator.worlds.executors import Executor, Inline, Processes, executor
+from emulator.worlds.remembering import Remembering, remembering
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import MANY
 from scenarios.load import dump
@@ -53,8 +57,10 @@ class Settings:
     force: bool = False
     quiet: bool = False
     format: Format = Format.text
+    ledger: Path | None = None  # its folder
     world: str = "virtual"
     speedup: float = 1.0
+    again: bool = False  # goes on with the runs in `out`
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -65,24 +71,60 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     study = study_of(scenario)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
-    out = folder(settings.out, scenario.name, settings.force)
+    out = _folder(scenario, settings)
     began = time.monotonic()
     gc.collect()
     gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
-    with executor(study, min(workers, _most_jobs(study))) as pool:
+    with _pool(scenario, study, settings, min(workers, _most_jobs(study))) as pool:
         session = Session(scenario, study, settings, out, pool)
         try:
             outcomes = asyncio.run(session.play())
         except BrokenProcessPool:
             typer.echo("fedlapse: a worker process was killed (out of memory?); try fewer --workers", err=True)
+            _tell_how_to_resume(pool, out)
             return FAILED
         except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             pool.stop()
             typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
+            _tell_how_to_resume(pool, out)
             return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
+        unfinished = session.stopped > 0 or any(each.unwritten for each in outcomes)
+        if isinstance(pool, Remembering):
+            pool.broken_off = unfinished
     with uninterrupted():
         host = _host(time.monotonic() - began, outcomes, session)
-        return conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
+        exit_code = conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
+        if isinstance(pool, Remembering) and settings.format is Format.text:
+            typer.echo(pool.tally.sentence())
+        if unfinished:
+            _tell_how_to_resume(pool, out)
+        return exit_code
+
+
+def _folder(scenario: Scenario, settings: Settings) -> Path:
+    """Where the results go: a new folder, or one whose runs were broken off, if they are of this very scenario."""
+    out = settings.out
+    if out and (settings.again or broken_off(out, dump(scenario))):
+        return out
+    return folder(out, scenario.name, settings.force)
+
+
+def _pool(scenario: Scenario, study: Study, settings: Settings, workers: int) -> Inline | Processes | Remembering:
+    """Workers, with the ledger if there is one that can be used."""
+    if settings.ledger is None:
+        return executor(study, workers)
+    try:
+        ledger = Ledger(settings.ledger, lambda text: say(f"fedlapse: {text}", err=True))
+    except OSError as error:
+        say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
+        return executor(study, workers)
+    return remembering(study, ledger, workers, ledger.facts.about(dump(scenario)))
+
+
+def _tell_how_to_resume(pool: Executor, out: Path) -> None:
+    """The last line of what was broken off."""
+    if isinstance(pool, Remembering):
+        say(f"fedlapse: to go on, with nothing trained twice: fedlapse resume {out}", err=True)
 
 
 def _make_room(scenario: Scenario, workers: int) -> None:

@@ -12,6 +12,8 @@ from emulator.commands.options import (
     Force,
     Format,
     FormatOption,
+    LedgerOption,
+    NoLedger,
     Out,
     Quiet,
     RoundsOption,
@@ -19,6 +21,7 @@ from emulator.commands.options import (
     SmallOption,
     What,
     Workers,
+    ledger_of,
     scenario_of,
 )
 
@@ -50,6 +53,8 @@ def run(
     small: SmallOption = False,
     out: Out = None,
     force: Force = False,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedger = False,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -60,7 +65,9 @@ def run(
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        settings = Settings(workers, out, force, quiet, format, world.value, speedup)
+        # Over sockets every device trains for real, at its own time.
+        place = ledger_of(ledger, no_ledger or world is WorldName.sockets)
+        settings = Settings(workers, out, force, quiet, format, place, world.value, speedup)
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

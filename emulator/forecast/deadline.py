@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from devices.jitter import least
+from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.results.units import rounded_up
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import message_sizes, start
 from emulator.study.study import Study
-from emulator.worlds.stores import Memory
 from network.links.link import Link
 from network.links.tcp import Connection, Sender
 from network.links.trace import Direction

@@ -11,13 +11,13 @@ from statistics import median
 from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
+from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.study.jobs import start, train
 from emulator.study.store import NOTHING
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import quiet_torch
-from emulator.worlds.stores import Memory
 
 Result = TypeVar("Result")
 

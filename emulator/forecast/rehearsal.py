@@ -20,6 +20,7 @@ from algorithms.algorithm import Load, Work
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.price import Kind, first_of_each
+from emulator.ledger.scratch import Scratch
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -32,7 +33,6 @@ from emulator.study.jobs import Trained, combine, message_sizes, request, train
 from emulator.study.store import EMPTY, Ref, Store
 from emulator.study.study import Held, Split, Study
 from emulator.worlds.executors import Inline, Job
-from emulator.worlds.scratch import Scratch
 from emulator.worlds.virtual import at_once
 from network.wire import payload
 from network.wire.form import FRAME

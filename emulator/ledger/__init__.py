@@ -1,1 +1,1 @@
-"""What each job's result depends on."""
+"""What jobs read and write, and what is remembered of them: stores, keys, facts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from emulator.record.record import MODEL, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.study.guarded import Faulty, facts_of
-from emulator.study.jobs import State
+from emulator.study.jobs import State, fetch
 from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
@@ -46,6 +47,7 @@ async def play(
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
     if diary.state and stage.record.folder and not stage.record.unwritten:
         try:
+            await asyncio.wrap_future(stage.world.submit(fetch, diary.state.weights).future)
             save_model(stage.record.folder, diary.state, stage.world.store)
         except OSError as error:
             stage.record.unwritten = error

@@ -24,6 +24,7 @@ from emulator.conversation.rounds import Round
 from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import Play, RunFailed
+from emulator.ledger.stores import Memory
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES, Schedule
 from emulator.play.rows import Diary
@@ -39,7 +40,6 @@ from emulator.study.jobs import Opening, State, Trained, combine, request, start
 from emulator.study.store import EMPTY, NOTHING, Ref
 from emulator.worlds.executors import Job
 from emulator.worlds.interface import Parcel, World
-from emulator.worlds.stores import Memory
 from emulator.worlds.virtual import VirtualWorld, at_once
 from network.wire.payload import Shapes
 from scenarios.schema.scenario import Scenario

@@ -18,11 +18,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from devices.data.dataset import Dataset
+from emulator.ledger.scratch import Scratch, in_memory
+from emulator.ledger.stores import Draft, Drafts, Files, Memory
 from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds import workers
-from emulator.worlds.scratch import Scratch, in_memory
-from emulator.worlds.stores import Draft, Drafts, Files, Memory
 
 Job = Callable[..., Any]
 
@@ -60,10 +60,10 @@ def keep_memory() -> None:
 class Inline:
     """Runs each job at once, in this process."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, store: Memory | Files | None = None) -> None:
         quiet_torch()
         self.study = study
-        self.store = Memory()
+        self.store = store or Memory()
 
     def __enter__(self) -> Self:
         return self
@@ -86,12 +86,14 @@ class Inline:
 class Processes:
     """A pool of worker processes.  They map the data set from one file each, so there is one copy in memory."""
 
-    def __init__(self, study: Study, count: int) -> None:
+    def __init__(self, study: Study, count: int, folder: Path | None = None) -> None:
+        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         keep_memory()
         self.scratch = [scratch for scratch in (in_memory(), Scratch()) if scratch]
         folders = [scratch.path for scratch in self.scratch]
-        self.store = Files(folders)
         shelf = _put_away(study.dataset, folders[-1])
+        folders = [folder, *folders] if folder else folders
+        self.store = Files(folders)
         self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders)
 
     def __enter__(self) -> Self:

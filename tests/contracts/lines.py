@@ -22,6 +22,7 @@ from emulator.conversation.device import Attendant
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
+from emulator.ledger.stores import Memory
 from emulator.record.events import Event
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
@@ -31,7 +32,6 @@ from emulator.study.links import LinksAtOffsets
 from emulator.study.store import EMPTY, stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import SocketWorld
-from emulator.worlds.stores import Memory
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.wire import envelope, payload

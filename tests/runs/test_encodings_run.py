@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from emulator.ledger.stores import Memory
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -25,7 +26,6 @@ from emulator.study.codec import ERROR, Outbox, decode, encode, unread
 from emulator.study.seeds import seed as derive
 from emulator.study.store import EMPTY, NOTHING, Store, Stored
 from emulator.worlds.executors import Inline, Processes
-from emulator.worlds.stores import Memory
 from scenarios.load import build
 from tests.conftest import audit_run
 

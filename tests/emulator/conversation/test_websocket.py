@@ -14,10 +14,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from emulator.conversation.underway import RunFailed
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
+from emulator.ledger.stores import Memory
 from emulator.record.call import Call
 from emulator.study.store import EMPTY
 from emulator.worlds.interface import Lost, Parcel
-from emulator.worlds.stores import Memory
 
 REPLY = Parcel.of({"round": 3, "examples": 1}, EMPTY)
 SIZE = sum(REPLY.sizes.values())

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from emulator.forecast.deadline import check_deadline
+from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.jobs import message_sizes, start
-from emulator.worlds.stores import Memory
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged

@@ -9,12 +9,12 @@ import pytest
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.ledger.stores import Memory
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.jobs import request, start, train
 from emulator.study.store import NOTHING
 from emulator.study.study import Study
-from emulator.worlds.stores import Memory
 from scenarios.load import build
 from tests.conftest import SMALL
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulator.ledger.stores import Memory
 from emulator.study.store import stored
-from emulator.worlds.stores import Memory
 from network.wire import payload
 from network.wire.form import NotFinite, Refused
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from emulator.ledger import stores
+from emulator.ledger.stores import Drafts, Files, Memory
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
-from emulator.worlds import stores
-from emulator.worlds.stores import Drafts, Files, Memory
 
 DATA = b"\x81weights" * 1000
 

@@ -39,12 +39,11 @@ class Holders:
         self._lock = RLock()
         self._count: Counter[str] = Counter()
 
-    def hold(self, ref: Ref, keep: Callable[[bool], object]) -> None:
-        """Counts this Ref until it is gone; `keep` is told whether it is the first of its digest."""
+    def hold(self, ref: Ref, keep: Callable[[], object] = lambda: None) -> None:
+        """Counts this Ref until it is gone, and calls `keep` so that nobody frees its bytes meanwhile."""
         with self._lock:
-            first = not self._count[ref.digest]
             self._count[ref.digest] += 1
-            keep(first)
+            keep()
         weakref.finalize(ref, self._let_go, ref.digest).atexit = False
 
     def _let_go(self, digest: str) -> None:
@@ -69,7 +68,7 @@ class Memory(Holders):
 
     def put(self, data: bytes) -> Ref:
         ref = Ref.of(data)
-        self.hold(ref, lambda first: first and self._blobs.setdefault(ref.digest, data))
+        self.hold(ref, lambda: self._blobs.setdefault(ref.digest, data))
         return ref
 
     def get(self, ref: Ref) -> memoryview:
@@ -94,8 +93,16 @@ class Files(Holders):
 
     def take(self, draft: Draft) -> Ref:
         """Takes over what a job has put; its Ref, now counted."""
-        self.hold(draft.ref, lambda first: _settle(draft, first))
+        self.hold(draft.ref, lambda: self._settle(draft))
         return draft.ref
+
+    def _settle(self, draft: Draft) -> None:
+        if draft.path is None:
+            return
+        if any((folder / draft.ref.digest).exists() for folder in self.folders):
+            draft.path.unlink()
+        else:
+            draft.path.rename(draft.path.parent / draft.ref.digest)
 
     def get(self, ref: Ref) -> memoryview:
         return mapped(self.folders, ref)
@@ -123,13 +130,6 @@ class Drafts:
         found = mapped(self.folders, ref)
         self.read.add(ref.digest)
         return found
-
-
-def _settle(draft: Draft, first: bool) -> None:
-    if draft.path and first:
-        draft.path.rename(draft.path.parent / draft.ref.digest)
-    elif draft.path:
-        draft.path.unlink()
 
 
 _numbers = count()

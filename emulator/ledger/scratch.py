@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX, LOCK = "fedlapse-", "lock"
@@ -37,9 +38,15 @@ def clear() -> None:
     except OSError:  # there is none that can be written to: whoever needs one says so
         parents = {IN_MEMORY}
     for parent in parents:
-        for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-            if _own(lock.parent) and not _held(lock):
-                shutil.rmtree(lock.parent, ignore_errors=True)
+        for folder in abandoned(parent):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned(parent: Path) -> Iterator[Path]:
+    """This user's folders in there whose processes are gone."""
+    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+        if _own(lock.parent) and not _held(lock):
+            yield lock.parent
 
 
 def in_memory() -> Scratch | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.worlds.scratch import Scratch, clear
+from emulator.ledger.scratch import Scratch, clear
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_the_folder_of_a_living_process_stays(temporary: Path) -> None:
 def test_a_living_process_elsewhere_keeps_its_folder_until_it_is_killed(temporary: Path) -> None:
     code = (
         "import sys, tempfile, time\ntempfile.tempdir = sys.argv[1]\n"
-        "from emulator.worlds.scratch import Scratch\nmine = Scratch()\nprint(mine.path, flush=True)\ntime.sleep(600)"
+        "from emulator.ledger.scratch import Scratch\nmine = Scratch()\nprint(mine.path, flush=True)\ntime.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(temporary)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -70,7 +70,7 @@ def test_a_folder_without_a_lock_is_not_known_to_be_dead_and_stays(temporary: Pa
 
 def test_a_folder_of_another_user_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = left_by_a_killed_process(temporary / "fedlapse-theirs")
-    monkeypatch.setattr("emulator.worlds.scratch.os.getuid", lambda: theirs.stat().st_uid + 1)
+    monkeypatch.setattr("emulator.ledger.scratch.os.getuid", lambda: theirs.stat().st_uid + 1)
     clear()
     assert theirs.is_dir()
 

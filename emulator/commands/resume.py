@@ -1,0 +1,48 @@
+"""`fedlapse resume`: goes on with runs that were broken off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.options import (
+    Format,
+    FormatOption,
+    LedgerOption,
+    Quiet,
+    Workers,
+    ledger_of,
+)
+
+
+def resume(
+    out: Annotated[Path, typer.Argument(help="The folder of the runs, with its scenario.yaml.")],
+    workers: Workers = None,
+    ledger: LedgerOption = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Goes on with runs that Ctrl-C, a kill, a full disk or a restart of the machine has broken off.
+
+    The ledger gives what was computed before; only what was under way is computed again. The files end as if nothing
+    had happened (host.json aside). Exit codes as of `compare`.
+    """
+    with told_in_one_line():
+        from emulator.record.seal import SEAL
+        from scenarios.load import BadScenario, load
+
+        path = out / "scenario.yaml"
+        if not path.is_file():
+            raise BadScenario(f"{out} holds no scenario.yaml; give the folder that `fedlapse compare` made")
+        if (out / SEAL).exists():
+            typer.echo(f"{out} is complete; there is nothing to resume")
+            raise typer.Exit(0)
+        scenario = load(str(path), [], False, recordings=True)
+        from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+
+        place = ledger_of(ledger, False)
+        code = play_scenario(scenario, Settings(workers, out, False, quiet, format, place, again=True))
+    raise typer.Exit(code)

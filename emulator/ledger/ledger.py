@@ -1,0 +1,104 @@
+"""The ledger: what was computed once, for all later runs.  Facts (job -> result) and blobs (messages) in one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from emulator.ledger.blobs import Blobs
+from emulator.ledger.facts import Facts
+from emulator.ledger.scratch import Scratch, abandoned
+from emulator.study.store import NOTHING, Ref
+
+CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
+DIGEST = 64  # letters of a digest: a file with another name is no blob
+
+
+class Ledger:
+    """The ledger in a folder, open for one command.  `warn` gets each sentence once.
+
+    Raises OSError if the folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, warn: Callable[[str], None], cap: int | None = None) -> None:
+        self.folder, self._warned = folder, set[str]()
+        self._warn = warn
+        folder.mkdir(parents=True, exist_ok=True)
+        self.blobs = Blobs(folder, self.warn)
+        self.facts = Facts(folder / "facts.sqlite", self.warn)
+        self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
+        (folder / "live").mkdir(exist_ok=True)
+        self._take_over()
+        self.live = Scratch(folder / "live")  # what the runs of this command hold
+
+    def warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._warn(text)
+
+    def has(self, ref: Ref) -> bool:
+        """Whether the bytes are where jobs find them; they are brought there if the ledger has them."""
+        place = self.live.path / ref.digest
+        return ref.digest == NOTHING.digest or place.exists() or self.blobs.fetch(ref, place)
+
+    def keep(self, ref: Ref) -> None:
+        """Keeps the bytes beyond this command, if they are here."""
+        place = self.live.path / ref.digest
+        if place.exists():
+            try:
+                self.blobs.keep(ref, place)
+            except OSError as error:
+                self.warn(f"{self.folder}: {error}; a model is not kept")
+
+    def close(self, broken_off: bool) -> None:
+        """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them."""
+        if broken_off:
+            self._leave(self.live.path)
+        self.live.close()
+        self.trim(self.cap)
+        self.facts.close()
+
+    def trim(self, cap: int) -> int:
+        """Removes the blobs that were not used for the longest time, until the rest fits; how many bytes."""
+        found = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
+        total, removed = sum(size for _, size, _ in found), 0
+        for _, size, path in found:
+            if total - removed <= cap:
+                break
+            path.unlink(missing_ok=True)
+            removed += size
+        return removed
+
+    def _stats(self) -> list[tuple[Path, os.stat_result]]:
+        found = []
+        for path in self.blobs.all():
+            try:
+                found.append((path, path.stat()))
+            except FileNotFoundError:  # another command has just removed it
+                continue
+        return found
+
+    def _take_over(self) -> None:
+        """What commands that were killed have left."""
+        for folder in abandoned(self.folder / "live"):
+            self._leave(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _leave(self, folder: Path) -> None:
+        for path in folder.iterdir():
+            if len(path.name) == DIGEST:
+                try:
+                    self.blobs.leave(path)
+                except FileNotFoundError:
+                    continue
+
+    def stats(self) -> dict[str, Any]:
+        """What is in it: numbers of facts by job, and files and bytes of blobs by folder."""
+        blobs: dict[str, list[int]] = {}
+        for path, stat in self._stats():
+            of = blobs.setdefault(path.parent.name, [0, 0])
+            of[0], of[1] = of[0] + 1, of[1] + stat.st_size
+        return {"facts": self.facts.counts(), "blobs": blobs, "cap": self.cap}

@@ -1,0 +1,124 @@
+"""Results of jobs as plain values: what a fact is made of.  Messages stay in the store; a fact names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from emulator.study.jobs import (
+    Hits,
+    Learnt,
+    Opening,
+    Scores,
+    State,
+    Trained,
+    combine,
+    evaluate,
+    personalise,
+    request,
+    start,
+    train,
+)
+from emulator.study.store import Ref, Stored
+from network.wire.form import NotFinite, Refused
+
+Plain = Any  # of lists, texts, numbers and bytes: what msgpack carries
+FAULTS = {"refused": Refused, "not finite": NotFinite}
+SCORES = {"correct": "<i8", "counted": "<i8", "loss": "<f8"}
+
+
+def refs(value: object) -> Iterator[Ref]:
+    """All Refs in a job's result, or in its arguments."""
+    match value:
+        case Ref():
+            yield value
+        case Stored():
+            yield value.ref
+        case State():
+            yield from (value.message, value.weights)
+        case Opening():
+            yield from refs([value.download, *value.extra.values()])
+        case Trained():
+            yield from refs([value.upload, value.kept, value.kept_if_counted])
+        case Mapping():
+            yield from refs(list(value.values()))
+        case list() | tuple():
+            for each in value:
+                yield from refs(each)
+
+
+def _ref(ref: Ref) -> Plain:
+    return [ref.digest, ref.nbytes]
+
+
+def _stored(message: Stored) -> Plain:
+    fault = message.fault
+    kind = next((kind for kind, of in FAULTS.items() if type(fault) is of), None)
+    return [*_ref(message.ref), dict(message.sizes), kind, str(fault) if fault else ""]
+
+
+def _read_stored(plain: Plain) -> Stored:
+    digest, nbytes, sizes, kind, text = plain
+    return Stored(Ref(digest, nbytes), sizes, FAULTS[kind](text) if kind else None)
+
+
+def _state(state: State) -> Plain:
+    return [_ref(state.message), _ref(state.weights)]
+
+
+def _read_state(plain: Plain) -> State:
+    message, weights = (Ref(*each) for each in plain)
+    return State(weights if message == weights else message, weights)
+
+
+def _opening(opening: Opening) -> Plain:
+    return [_stored(opening.download), {name: _stored(of) for name, of in opening.extra.items()}]
+
+
+def _read_opening(plain: Plain) -> Opening:
+    download, extra = plain
+    return Opening(_read_stored(download), {name: _read_stored(of) for name, of in extra.items()})
+
+
+def _hits(hits: Sequence[Hits]) -> Plain:
+    return [[each.correct, each.counted, each.loss] for each in hits]
+
+
+def _read_hits(plain: Plain) -> list[Hits]:
+    return [Hits(*each) for each in plain]
+
+
+def _trained(done: Trained) -> Plain:
+    later, learnt = done.kept_if_counted, done.learnt
+    messages = [_stored(done.upload), _stored(done.kept), _stored(later) if later else None]
+    told = [dict(learnt.leverage), dict(learnt.numbers), _hits(learnt.personalised)]
+    return [done.examples, messages, told]
+
+
+def _read_trained(plain: Plain) -> Trained:
+    examples, (upload, kept, later), (leverage, numbers, hits) = plain
+    learnt = Learnt(leverage, numbers, _read_hits(hits))
+    counted = _read_stored(later) if later else None
+    return Trained(_read_stored(upload), examples, _read_stored(kept), counted, learnt)
+
+
+def _scores(scores: Scores) -> Plain:
+    return [np.asarray(getattr(scores, part), form).tobytes() for part, form in SCORES.items()]
+
+
+def _read_scores(plain: Plain) -> Scores:
+    return Scores(*(np.frombuffer(data, form) for data, form in zip(plain, SCORES.values(), strict=True)))
+
+
+Job = Callable[..., Any]
+# Job -> its result as a plain value, and back.  The jobs that are not here are never remembered.
+FORMS: dict[Job, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] = {
+    start: (_state, _read_state),
+    request: (_opening, _read_opening),
+    train: (_trained, _read_trained),
+    personalise: (_hits, _read_hits),
+    combine: (_state, _read_state),
+    evaluate: (_scores, _read_scores),
+}

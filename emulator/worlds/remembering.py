@@ -1,0 +1,244 @@
+"""An executor that does each job once: what the ledger knows is answered at once, the rest is computed and noted.
+
+A fact names messages whose bytes may be gone.  They are asked for only when something must be computed from them, and
+then their own job is done again.  So whether the ledger knows much, little or nothing changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from emulator.ledger.facts import Fact
+from emulator.ledger.key import Keys
+from emulator.ledger.ledger import Ledger
+from emulator.ledger.probe import probe
+from emulator.ledger.results import FORMS, Job, refs
+from emulator.ledger.stores import Files
+from emulator.record.run import Run
+from emulator.study.jobs import State, combine, personalise, train
+from emulator.study.store import Ref
+from emulator.study.study import Study
+from emulator.worlds.executors import Inline, Processes
+
+KEEP_STATES = 10  # every so many rounds the state is kept
+TRAININGS = (train, personalise)
+
+
+class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
+    """A job that was done again gave other bits than the ledger says."""
+
+
+@dataclass
+class Tally:
+    """How many trainings of devices the ledger knew, and how many were computed."""
+
+    known: int = 0
+    computed: int = 0
+
+    def sentence(self) -> str:
+        total = self.known + self.computed
+        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed"
+
+
+class Remembering:
+    """See executors.Executor.  `study` is the digest of the scenario that facts are noted under."""
+
+    def __init__(
+        self, inner: Inline | Processes, ledger: Ledger, keys: Keys, study: str, keep_states: int = KEEP_STATES
+    ) -> None:
+        assert isinstance(inner.store, Files)
+        self.inner, self.ledger, self.keys, self.study = inner, ledger, keys, study
+        self.store, self.keep_states = inner.store, keep_states
+        self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
+        self.origins: dict[str, tuple[Job, Sequence[Any]]] = {}  # digest -> the job that makes it, if it was not done
+        self.under_way: dict[str, Shared] = {}  # by key
+        self.newest: dict[Run, State] = {}
+        # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
+        self.aside = ThreadPoolExecutor(1) if isinstance(inner, Processes) else None
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        key = self._key(job, args)
+        if key is None:
+            return self.computed(job, args)
+        if beside := self.under_way.get(key):
+            self.tally.known += job in TRAININGS
+            return Copy(beside)
+        if fact := self.ledger.facts.get(key):
+            return self._known(job, args, FORMS[job][1](fact.result))
+        self.tally.computed += job in TRAININGS
+        shared = self.under_way[key] = Shared(self.computed(job, args))
+        shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
+        return Copy(shared)
+
+    def _key(self, job: Job, args: Sequence[Any]) -> str | None:
+        """None: it must be computed each time."""
+        if job not in FORMS:
+            return None
+        try:
+            return self.keys.key(job, args)
+        except ValueError as none:
+            self.ledger.warn(f"the ledger is not used where {none}")
+            return None
+
+    def _known(self, job: Job, args: Sequence[Any], result: Any) -> Future[Any]:
+        self.tally.known += job in TRAININGS
+        for ref in refs(result):
+            self.store.hold(ref)
+            self.origins.setdefault(ref.digest, (job, args))
+        self._seen(job, args, result)
+        future: Future[Any] = Future()
+        future.set_result(result)
+        return future
+
+    def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
+        if not done.cancelled() and not done.exception():
+            result = FORMS[job][0](done.result())
+            self.ledger.facts.put(Fact(key, job.__name__, self.study, plain_args(args), result))
+            self._seen(job, args, done.result())
+        self.under_way.pop(key, None)
+
+    def _seen(self, job: Job, args: Sequence[Any], result: Any) -> None:
+        self.keys.note(result)
+        if job is combine:
+            run, round = args[:2]
+            self.newest[run] = result
+            if (round + 1) % self.keep_states == 0:
+                self._keep(result)
+
+    def _keep(self, state: State) -> None:
+        for ref in (state.message, state.weights):
+            self.ledger.keep(ref)
+
+    # --- what must be there before a job can be computed ----------------------------------------------------------
+
+    def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
+        """Starts the job, whether or not there is a fact of it."""
+        missing = [ref for ref in refs(args) if not self.ledger.has(ref)]
+        if not missing:
+            return self.inner.submit(job, *args)
+        if self.aside is None:
+            self._bring(missing)
+            return self.inner.submit(job, *args)
+        future: Future[Any] = Future()
+        self.aside.submit(self._bring_first, missing, job, args, future)
+        return future
+
+    def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
+        try:
+            self._bring(missing)
+            done = self.inner.submit(job, *args)
+        except Exception as error:  # belongs to whoever collects the result
+            future.set_exception(error)
+        else:
+            done.add_done_callback(partial(_pass_on, future))
+
+    def _bring(self, missing: Sequence[Ref]) -> None:
+        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise."""
+        jobs = {ref.digest: self._origin(ref) for ref in missing}
+        for _, args in jobs.values():
+            self._bring([ref for ref in refs(args) if not self.ledger.has(ref)])
+        again = {digest: self.inner.submit(job, *args) for digest, (job, args) in jobs.items()}
+        for digest, future in again.items():
+            if digest not in {ref.digest for ref in refs(future.result())}:
+                job, args = jobs[digest]
+                raise Disagreed(f"{job.__name__} {plain_args(args)} gives other bits than the ledger has")
+
+    def _origin(self, ref: Ref) -> tuple[Job, Sequence[Any]]:
+        if ref.digest not in self.origins:
+            raise KeyError(f"nobody knows how to make {ref.digest}")
+        return self.origins[ref.digest]
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keeps the last state of each run, and what was broken off."""
+        if self.aside:
+            self.aside.shutdown(wait=False, cancel_futures=True)
+        self.inner.__exit__(kind, error, trace)
+        for state in self.newest.values():
+            self._keep(state)
+        self.ledger.close(self.broken_off)
+
+    def stop(self) -> None:
+        """Ends the workers now, not after their jobs."""
+        self.inner.stop()
+
+
+def remembering(study: Study, ledger: Ledger, workers: int, scenario: str) -> Remembering:
+    """An executor with `workers` processes (0: this one), which notes what it computes under the scenario with this
+    digest."""
+    place = ledger.live.path
+    inner = Processes(study, workers, place) if workers else Inline(study, Files([place]))
+    numerics = inner.submit(probe).result()
+    return Remembering(inner, ledger, Keys(study, numerics), scenario)
+
+
+def plain_args(args: Sequence[Any]) -> list[Any]:
+    """A job's arguments as msgpack carries them."""
+    return [_plain(arg) for arg in args]
+
+
+def _plain(arg: Any) -> Any:
+    match arg:
+        case Run():
+            return {"run": [arg.label, arg.seed]}
+        case Ref():
+            return {"ref": [arg.digest, arg.nbytes]}
+        case dict():
+            return {name: _plain(value) for name, value in arg.items()}
+        case list() | tuple():
+            return [_plain(each) for each in arg]
+        case _:
+            return arg
+
+
+@dataclass
+class Shared:
+    """A job that is under way, for all who want its result."""
+
+    done: Future[Any]
+    wanted: int = 0
+
+
+class Copy(Future[Any]):
+    """One's own result of a shared job.  The job is cancelled when nobody wants it any more."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self.shared = shared
+        shared.wanted += 1
+        shared.done.add_done_callback(partial(_pass_on, self))
+
+    def cancel(self) -> bool:
+        cancelled = super().cancel()
+        if cancelled:
+            self.shared.wanted -= 1
+            if not self.shared.wanted:
+                self.shared.done.cancel()
+        return cancelled
+
+
+def _pass_on(future: Future[Any], done: Future[Any]) -> None:
+    if future.cancelled() or done.cancelled():
+        future.cancel()
+        return
+    try:
+        if error := done.exception():
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+    except InvalidStateError:  # it was cancelled in this very moment
+        pass
