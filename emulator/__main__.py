@@ -17,6 +17,7 @@ from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
 from emulator.commands.group import Commands
+from emulator.commands.ledger import ledger
 from emulator.commands.new import new
 from emulator.commands.papers import papers
 from emulator.commands.replay.cli import Several, replay
@@ -77,6 +78,7 @@ app = typer.Typer(
 for command in COMMANDS:
     app.command(cls=Several if command is replay else None)(command)
 app.add_typer(trace, name="trace")
+app.add_typer(ledger, name="ledger")
 
 
 def main() -> None:

@@ -55,6 +55,7 @@ class Remembering:
         self.inner, self.ledger, self.keys, self.study = inner, ledger, keys, study
         self.store, self.keep_states = inner.store, keep_states
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
+        self.own = True  # the ledger is closed with it
         self.origins: dict[str, tuple[Job, Sequence[Any]]] = {}  # digest -> the job that makes it, if it was not done
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
@@ -89,11 +90,18 @@ class Remembering:
         self.tally.known += job in TRAININGS
         for ref in refs(result):
             self.store.hold(ref)
-            self.origins.setdefault(ref.digest, (job, args))
+        self.made_by(job, args, result)
         self._seen(job, args, result)
         future: Future[Any] = Future()
         future.set_result(result)
         return future
+
+    def made_by(self, job: Job, args: Sequence[Any], result: Any) -> None:
+        """Remembers which job makes these messages, but for those that it was given itself."""
+        origin, given = (job, args), {ref.digest for ref in refs(args)}
+        for ref in refs(result):
+            if ref.digest not in given:
+                self.origins.setdefault(ref.digest, origin)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
@@ -139,13 +147,14 @@ class Remembering:
 
     def _bring(self, missing: Sequence[Ref]) -> None:
         """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise."""
-        jobs = {ref.digest: self._origin(ref) for ref in missing}
-        for _, args in jobs.values():
+        origins = {ref.digest: self._origin(ref) for ref in missing}
+        for _, args in origins.values():
             self._bring([ref for ref in refs(args) if not self.ledger.has(ref)])
-        again = {digest: self.inner.submit(job, *args) for digest, (job, args) in jobs.items()}
-        for digest, future in again.items():
-            if digest not in {ref.digest for ref in refs(future.result())}:
-                job, args = jobs[digest]
+        jobs = {id(origin): origin for origin in origins.values()}  # one may make several of them
+        again = {each: self.inner.submit(job, *args) for each, (job, args) in jobs.items()}
+        for digest, origin in origins.items():
+            if digest not in {ref.digest for ref in refs(again[id(origin)].result())}:
+                job, args = origin
                 raise Disagreed(f"{job.__name__} {plain_args(args)} gives other bits than the ledger has")
 
     def _origin(self, ref: Ref) -> tuple[Job, Sequence[Any]]:
@@ -170,20 +179,23 @@ class Remembering:
         self.inner.__exit__(kind, error, trace)
         for state in self.newest.values():
             self._keep(state)
-        self.ledger.close(self.broken_off)
+        if self.own:
+            self.ledger.close(self.broken_off)
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
         self.inner.stop()
 
 
-def remembering(study: Study, ledger: Ledger, workers: int, scenario: str) -> Remembering:
+def remembering(study: Study, ledger: Ledger, workers: int, scenario: str, own: bool = True) -> Remembering:
     """An executor with `workers` processes (0: this one), which notes what it computes under the scenario with this
     digest."""
     place = ledger.live.path
     inner = Processes(study, workers, place) if workers else Inline(study, Files([place]))
     numerics = inner.submit(probe).result()
-    return Remembering(inner, ledger, Keys(study, numerics), scenario)
+    made = Remembering(inner, ledger, Keys(study, numerics), scenario)
+    made.own = own
+    return made
 
 
 def plain_args(args: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
-from emulator.ledger.results import FORMS, refs
+from emulator.ledger.results import FORMS
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.store import Ref
@@ -44,7 +44,7 @@ def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {study[:16]}: {error}")
             continue
-        with remembering(built, ledger, workers, study) as pool:
+        with remembering(built, ledger, workers, study, own=False) as pool:
             _know(pool, everything[study])
             for fact in facts:
                 done += 1
@@ -65,13 +65,18 @@ def _draw(key: str) -> float:
 
 
 def _know(pool: Remembering, facts: Sequence[Fact]) -> None:
-    """Tells the executor which job makes each message."""
-    for fact in facts:
+    """Tells the executor which job makes each message, in the order in which runs do them: so no message is made, by
+    detours, from itself."""
+    for fact in sorted(facts, key=_place):
         job = JOBS[fact.job]
         result = FORMS[job][1](fact.result)
         pool.keys.note(result)
-        for ref in refs(result):
-            pool.origins.setdefault(ref.digest, (job, read_args(fact.args)))
+        pool.made_by(job, read_args(fact.args), result)
+
+
+def _place(fact: Fact) -> tuple[int, int]:
+    """The round, and within it the order of jobs."""
+    return next((arg for arg in fact.args if isinstance(arg, int)), -1), list(JOBS).index(fact.job)
 
 
 def _same(pool: Remembering, fact: Fact) -> bool:

@@ -1,0 +1,124 @@
+"""`fedlapse ledger`: what is remembered of trainings that were done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.commands.errors import told_in_one_line
+from emulator.commands.group import Commands
+from emulator.commands.lines import say
+from emulator.commands.options import Format, FormatOption, Workers, ledger_of, workers_of
+
+if TYPE_CHECKING:
+    from emulator.ledger.ledger import Ledger
+
+OTHER_BITS = 4
+
+ledger = typer.Typer(
+    help="Looks at the ledger, which remembers every training, so that none is done twice.",
+    cls=Commands,
+)
+Place = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="Its folder. Default: as of `compare`.", show_default=False),
+]
+
+
+@ledger.command()
+def stats(place: Place = None, format: FormatOption = Format.text) -> None:
+    """Says how much it remembers, and how much room it takes."""
+    with told_in_one_line():
+        found = _opened(place)
+        told = {"folder": str(found.folder), **found.stats()}
+        found.close(broken_off=False)
+    if format is Format.json:
+        typer.echo(json.dumps(told, indent=1, sort_keys=True))
+        return
+    say(f"{told['folder']}, at most {_size(told['cap'])} of messages")
+    for job, count in told["facts"].items():
+        say(f"  {job:<12} {count:>9} results")
+    for name, (count, size) in told["blobs"].items():
+        say(f"  {name:<12} {count:>9} messages, {_size(size)}")
+
+
+@ledger.command()
+def verify(
+    place: Place = None,
+    fraction: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of all jobs to do again, drawn by their keys.")
+    ] = 0.01,
+    workers: Workers = None,
+) -> None:
+    """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
+    with told_in_one_line():
+        found = _opened(place)
+        from emulator.worlds.verifying import verify as again
+
+        result = again(found, fraction, workers_of(workers))
+        found.close(broken_off=False)
+    for text in result.unbuilt:
+        say(f"fedlapse: not verified: {text}", err=True)
+    for job in result.wrong:
+        say(f"fedlapse: other bits than the ledger has: {job}", err=True)
+    say(f"{result.done - len(result.wrong)} of {result.done} jobs gave the same bits again")
+    if result.wrong:
+        raise typer.Exit(OTHER_BITS)
+
+
+@ledger.command()
+def gc(
+    place: Place = None,
+    cap: Annotated[
+        int | None, typer.Option(min=0, help="Bytes of messages that may stay. Default: the ledger's cap.")
+    ] = None,
+) -> None:
+    """Removes the messages that were not used for the longest time. What they led to stays known."""
+    with told_in_one_line():
+        found = _opened(place)
+        removed = found.trim(found.cap if cap is None else cap)
+        found.close(broken_off=False)
+    say(f"{_size(removed)} removed")
+
+
+@ledger.command()
+def clear(place: Place = None) -> None:
+    """Removes the whole ledger; everything is trained anew."""
+    with told_in_one_line():
+        folder = _folder(place)
+        if folder.exists() and not (folder / "facts.sqlite").exists():
+            from scenarios.text.faults import BadScenario
+
+            raise BadScenario(f"{folder} holds no ledger; nothing was removed")
+        shutil.rmtree(folder, ignore_errors=True)
+    say(f"{folder} is empty")
+
+
+def _folder(place: Path | None) -> Path:
+    """Raises BadScenario if there is to be none."""
+    from emulator.ledger.place import FOLDER
+    from scenarios.text.faults import BadScenario
+
+    folder = ledger_of(place, without=False)
+    if folder is None:
+        raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")
+    return folder
+
+
+def _opened(place: Path | None) -> Ledger:
+    from emulator.ledger.ledger import Ledger
+    from scenarios.text.faults import BadScenario
+
+    folder = _folder(place)
+    if not (folder / "facts.sqlite").exists():
+        raise BadScenario(f"{folder} holds no ledger yet; `fedlapse compare` makes one")
+    return Ledger(folder, lambda text: say(f"fedlapse: {text}", err=True))
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.1f} MB"
