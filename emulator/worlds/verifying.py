@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
-from emulator.ledger.results import FORMS
+from emulator.ledger.results import FORMS, refs
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.store import Ref
@@ -71,7 +71,15 @@ def _know(pool: Remembering, facts: Sequence[Fact]) -> None:
         job = JOBS[fact.job]
         result = FORMS[job][1](fact.result)
         pool.keys.note(result)
-        pool.made_by(job, read_args(fact.args), result)
+        pool.made_by(job, _args(pool, fact), result)
+
+
+def _args(pool: Remembering, fact: Fact) -> tuple[Any, ...]:
+    """Its arguments.  Their messages stay, once they are made, for as long as somebody has them."""
+    args = read_args(fact.args)
+    for ref in refs(args):
+        pool.store.hold(ref)
+    return args
 
 
 def _place(fact: Fact) -> tuple[int, int]:
@@ -81,7 +89,7 @@ def _place(fact: Fact) -> tuple[int, int]:
 
 def _same(pool: Remembering, fact: Fact) -> bool:
     job = JOBS[fact.job]
-    result = pool.computed(job, read_args(fact.args)).result()
+    result = pool.computed(job, _args(pool, fact)).result()
     return bool(FORMS[job][0](result) == fact.result)
 
 
