@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
         return {"sha256": digest(value)}
     if isinstance(value, Sequence):
         return [plain(each) for each in value]
-    raise ValueError(f"{value!r} is {type(value).__name__}, of which there are no canonical bytes")
+    raise ValueError(f"{name_of(type(value))} has no canonical bytes, as numbers, texts and dataclasses have")
 
 
 def digest(value: bytes | ndarray) -> str:

@@ -24,14 +24,14 @@ def sources(roots: Collection[str]) -> dict[str, str]:
 
     A package that holds one of the roots belongs to it, installed or not.  Raises ValueError for a root without a file.
     """
-    own = OURS | {_top(root) for root in roots}
+    own, here = OURS | {_top(root) for root in roots}, cache(_written_here)
     found: dict[str, str] = {}
     seen: set[str] = set()
     todo = set(roots)
     while todo:
         name = todo.pop()
         seen.add(name)
-        file = file_of(name) if _top(name) in own or _written_here(_top(name)) else None
+        file = file_of(name) if _top(name) in own or here(_top(name)) else None
         if file is not None:
             source = file.read_bytes()
             found[name] = hashlib.sha256(source).hexdigest()
@@ -96,7 +96,6 @@ def _within(folder: Path, name: str) -> tuple[Path | None, Sequence[Path]]:
     return next(filter(Path.is_file, files), None), [inside] if inside.is_dir() else []
 
 
-@cache
 def _written_here(top: str) -> bool:
     """Whether this top-level module is neither Python's own nor installed."""
     if top in sys.stdlib_module_names:

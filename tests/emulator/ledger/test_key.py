@@ -2,28 +2,236 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
 import pytest
+import torch
 
-from emulator.ledger.key import Keys
+from algorithms.fedavg import FedAvg
+from algorithms.fedcurv import FedCurv
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import blocks, start
-from emulator.study.study import Study
-from scenarios.load import build
-from tests.conftest import SMALL
+from emulator.study.guarded import Guarded
+from emulator.study.study import Split, Study
+from tests.emulator.ledger.rounds import rounds
+from tests.emulator.ledger.small import (
+    ALL,
+    DEVICE,
+    DOWN,
+    EVALUATIONS,
+    JOBS,
+    MEMORY,
+    NOBODY,
+    REPLIES,
+    ROUND,
+    RUN,
+    RUNS,
+    SERVER,
+    SHARD,
+    TRAINING,
+    UP_A,
+    UP_B,
+    changed,
+    dataset,
+    keys,
+    ref,
+    split,
+    study,
+    touched,
+)
 
-RUN = Run("fedavg", 1)
+
+@dataclass(frozen=True)
+class Same(FedAvg):
+    """FedAvg by another name: nobody knows whether it does the same."""
+
+
+def with_data(**changes: Any) -> Study:
+    return study(dataset=replace(dataset(), **changes))
+
+
+def with_split(**changes: Any) -> Study:
+    return study(splits={1: replace(split(), **changes), 2: split()})
+
+
+def with_held(what: str, device: str, at: int) -> Study:
+    held = dict(getattr(split(), what))
+    shards = held[device]
+    held[device] = (*shards[:at], touched(shards[at]), *shards[at + 1 :])
+    return with_split(**{what: held})
+
+
+def with_one_more() -> Study:
+    more = {name: {**getattr(split(), name), "d": getattr(split(), name)["c"]} for name in ("train", "tests")}
+    return replace(with_split(**more), fleet=dict.fromkeys("abcd", NOBODY))
+
+
+def with_other_name() -> Study:
+    return study(fleet=dict.fromkeys(("a", "b", "z"), NOBODY))
+
+
+STUDIES: dict[str, tuple[Callable[[], Study], set[str]]] = {
+    "a number of an image": (lambda: with_data(x=touched(dataset().x)), ALL - {"test"}),
+    "a label": (lambda: with_data(y=(dataset().y + (np.arange(30) == 3)) % 10), ALL - {"test"}),
+    "a number of a test image": (lambda: with_data(x_test=touched(dataset().x_test)), {*SHARD, "test"}),
+    "a label of a test image": (lambda: with_data(y_test=(dataset().y_test + 1) % 10), {*SHARD, "test"}),
+    "the number of classes": (lambda: with_data(classes=11), ALL),
+    "the model": (lambda: study(model="mlp"), ALL),
+    "the algorithm's class": (lambda: study(Same(TRAINING)), RUNS),
+    "an index of the device's shard": (lambda: with_held("train", "a", 0), DEVICE),
+    "the order of its shard": (
+        lambda: with_split(train={**split().train, "a": (split().train["a"][0][::-1],)}),
+        DEVICE,
+    ),
+    "an index of its test shard": (lambda: with_held("tests", "a", 0), SHARD),
+    "an index of its next test shard": (lambda: with_held("tests", "a", 1), SHARD),
+    "an index of the proxy set": (lambda: with_split(proxy=touched(split().proxy)), SERVER),
+    "an index of a validation shard": (lambda: with_held("validation", "c", 0), {"validation"}),
+    "one device more": (with_one_more, RUNS),
+    "another device's name": (with_other_name, SERVER),
+    "how uploads are encoded": (lambda: study(up={"mine": {"weights": "bfloat16"}}), RUNS),
+    "how downloads are encoded": (lambda: study(down={"mine": {"weights": "int8"}}), RUNS),
+}
+
+NOTHING_ELSE: dict[str, Callable[[], Study]] = {
+    "another device's shard": lambda: with_held("train", "b", 0),
+    "another device's test shard": lambda: with_held("tests", "b", 0),
+    "the shard of another time slice": lambda: with_held("train", "a", 1),
+    "the test examples that metrics are of": lambda: with_split(test=np.arange(2)),
+    "another seed's shards": lambda: study(splits={1: split(), 2: replace(split(), proxy=np.arange(2))}),
+    "the names of a data set and its owners": lambda: with_data(name="other"),
+    "profiles and presence": lambda: study(fleet=dict.fromkeys("abc", object())),
+    "links": lambda: study(links={"a": object()}, server_link=object(), topology={"cell": object()}),
+    "the server's profile": lambda: study(server=object()),
+    "how many are asked": lambda: study(asked=7, always_on=True),
+    "another algorithm's encoding": lambda: study(up={"other": {"weights": "int8"}}, down={"other": {}}),
+    "algorithms beside it": lambda: study(algorithms={"other": Guarded("other", Same(TRAINING)), **study().algorithms}),
+}
+
+ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "the device": ("train", (JOBS["train"][0], RUN, "b", *JOBS["train"][3:])),
+    "whom a round asks": ("request", (*JOBS["request"][:-1], ("a", "c"))),
+    "who answered": ("combine", (*JOBS["combine"][:4], {"a": REPLIES["a"]}, DOWN)),
+    "an upload": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_B, 5)}, DOWN)),
+    "how many examples an upload counts for": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_A, 6)}, DOWN)),
+    "the part that is evaluated": ("test", (*JOBS["test"][:3], "validation", 0, 0)),
+    "the block that is evaluated": ("test", (*JOBS["test"][:5], 1)),
+    "whether it is measured": ("train", JOBS["measured"]),
+    "the job": ("measured", JOBS["personalise"]),
+}
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return study_of(build(SMALL))
+def before() -> dict[str, str]:
+    return keys(study())
 
 
-def test_the_same_job_has_the_same_key(study: Study) -> None:
-    assert Keys(study, "here").key(start, (RUN,)) == Keys(study, "here").key(start, (RUN,))
+def test_equal_studies_have_equal_keys_and_each_job_one_of_its_own(before: dict[str, str]) -> None:
+    assert keys(study()) == before
+    assert len(set(before.values())) == len(JOBS)
 
 
-def test_what_is_no_job_of_a_run_has_no_key(study: Study) -> None:
-    with pytest.raises(ValueError, match=r"^emulator\.study\.jobs\.blocks has no key; these jobs have: emulator\."):
-        Keys(study, "here").key(blocks, (RUN, "test", 0))
+@pytest.mark.parametrize("what", STUDIES)
+def test_what_a_job_reads_of_the_study_is_in_its_key(what: str, before: dict[str, str]) -> None:
+    other, jobs = STUDIES[what]
+    assert changed(before, keys(other())) == jobs
+
+
+@pytest.mark.parametrize("what", NOTHING_ELSE)
+def test_what_no_job_reads_is_in_no_key(what: str, before: dict[str, str]) -> None:
+    assert keys(NOTHING_ELSE[what]()) == before
+
+
+@pytest.mark.parametrize("what", ARGUMENTS)
+def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, str]) -> None:
+    name, other = ARGUMENTS[what]
+    assert keys(study(), {name: other})[name] != before[name]
+
+
+@pytest.mark.parametrize(
+    ("what", "old", "new", "jobs"),
+    [
+        ("seed", RUN, Run("mine", 2), RUNS),
+        ("round", ROUND, ROUND + 1, RUNS - {"start"}),
+        ("state", JOBS["request"][3], ref("other"), {"request", "combine"}),
+        ("memory", MEMORY, ref("other"), DEVICE),
+        ("download", DOWN, ref("other"), DEVICE),
+        ("weights", JOBS["test"][2], ref("other"), EVALUATIONS),
+    ],
+)
+def test_each_thing_that_jobs_are_given_is_in_the_keys_of_those_that_use_it(
+    what: str, old: Any, new: Any, jobs: set[str], before: dict[str, str]
+) -> None:
+    given = {name: tuple(new if arg is old or arg == old else arg for arg in args) for name, args in JOBS.items()}
+    assert changed(before, keys(study(), given)) == jobs
+
+
+def test_a_combine_depends_on_what_went_down_only_if_uploads_are_differences_to_it() -> None:
+    other = {"combine": (*JOBS["combine"][:-1], ref("other"))}
+    for way, sees in (({}, False), ({"mine": {"fisher": "int8"}}, False), ({"mine": {"weights": "int8"}}, True)):
+        assert (keys(study(up=way), other)["combine"] != keys(study(up=way))["combine"]) is sees
+
+
+def test_a_later_time_slice_brings_other_examples() -> None:
+    drifting = FedAvg(replace(TRAINING, per_cycle=2))  # so round 3 is of slice 1
+    other = with_held("train", "a", 1)
+    other = replace(other, algorithms={"mine": Guarded("mine", drifting)})
+    assert changed(keys(study(drifting)), keys(other)) == DEVICE
+
+
+def test_the_order_in_which_replies_came_does_not_count(before: dict[str, str]) -> None:
+    backwards = {"combine": (*JOBS["combine"][:4], dict(reversed(REPLIES.items())), DOWN)}
+    assert keys(study(), backwards)["combine"] == before["combine"]
+
+
+def test_the_label_does_not_count(before: dict[str, str]) -> None:
+    run = Run("other", 1)
+    renamed = {name: (job, run, *args) for name, (job, _, *args) in JOBS.items()}
+    assert keys(study(label="other"), renamed) == before
+
+
+def test_equal_weights_are_evaluated_once_whatever_made_them(before: dict[str, str]) -> None:
+    other = keys(study(Same(replace(TRAINING, lr=7.0))))
+    assert {name for name in EVALUATIONS if other[name] == before[name]} == EVALUATIONS
+
+
+@pytest.mark.parametrize("of", ["torch", "torch_git", "numpy", "numerics"])
+def test_versions_and_the_machines_arithmetic_are_in_every_key(
+    of: str, before: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name = {"torch": (torch, "__version__"), "torch_git": (torch.version, "git_version")}.get(
+        of, (np, "__version__")
+    )
+    if of != "numerics":
+        monkeypatch.setattr(owner, name, "another")
+    assert changed(before, keys(study(), JOBS, "there" if of == "numerics" else "here")) == ALL
+
+
+def watched(thing: Any, read: set[str]) -> Any:
+    """A copy that notes which of its fields are read."""
+    names = {each.name for each in fields(thing)}
+
+    def note(self: Any, name: str) -> Any:
+        read.update({name} & names)
+        return object.__getattribute__(self, name)
+
+    found = copy(thing)
+    object.__setattr__(found, "__class__", type("Watched", (type(thing),), {"__getattribute__": note}))
+    return found
+
+
+@pytest.mark.slow
+def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
+    read: dict[str, set[str]] = {"study": set(), "split": set(), "data": set()}
+    whole = study(FedCurv(TRAINING))
+    splits: Mapping[int, Split] = {1: watched(split(), read["split"])}
+    parts = replace(whole, splits=splits, dataset=watched(dataset(), read["data"]))
+    rounds(watched(parts, read["study"]), rounds=2)
+    assert read == {
+        "study": {"model", "dataset", "splits", "algorithms", "fleet", "up", "down"},
+        "split": {"train", "validation", "tests", "proxy"},
+        "data": {"x", "y", "x_test", "y_test", "classes"},
+    }

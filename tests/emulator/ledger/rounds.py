@@ -1,0 +1,53 @@
+"""Rounds played with nothing but jobs: what each key stood for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from emulator.ledger.key import Keys
+from emulator.study.jobs import Opening, State, Trained, combine, evaluate, personalise, request, start, train
+from emulator.study.store import NOTHING, Ref
+from emulator.study.study import Study
+from emulator.worlds.stores import Memory
+from tests.emulator.ledger.small import NAMES, RUN
+
+
+class Rounds:
+    """Plays rounds of which each asks two of three devices, others each time, and keeps each job's key and result."""
+
+    def __init__(self, study: Study, keys: Keys | None = None) -> None:
+        self.study, self.store = study, Memory()
+        self.keys = keys or Keys(study, "here")
+        self.done: list[tuple[str, str, Any]] = []  # job and round, key, result
+        self.memory: dict[str, Ref] = dict.fromkeys(NAMES, NOTHING)
+        self.state: State = self.did(0, start, RUN)
+
+    def did(self, round: int, job: Any, *args: Any) -> Any:
+        key = self.keys.key(job, args)
+        result = job(self.study, self.store, *args)
+        self.keys.note(result)
+        self.done.append((f"{job.__name__} {round}", key, result))
+        return result
+
+    def play(self, round: int) -> None:
+        asked = sorted((NAMES * 2)[round % 3 : round % 3 + 2])
+        opening: Opening = self.did(round, request, RUN, round, self.state.message, tuple(asked))
+        replies = {}
+        for name in asked:
+            download = opening.extra.get(name, opening.download).ref
+            self.did(round, personalise, RUN, name, round, download, self.memory[name])
+            trained: Trained = self.did(round, train, RUN, name, round, download, self.memory[name], round == 1)
+            self.memory[name] = (trained.kept_if_counted or trained.kept).ref
+            replies[name] = (trained.upload.ref, trained.examples)
+        self.state = self.did(round, combine, RUN, round, self.state.message, replies, opening.download.ref)
+        for part in ("test", "validation"):
+            self.did(round, evaluate, RUN, self.state.weights, part, 0, 0)
+
+
+def rounds(study: Study, rounds: int = 3) -> Sequence[tuple[str, str, Any]]:
+    """Each job with its round, its key and its result, in the order in which they were done."""
+    played = Rounds(study)
+    for round in range(rounds):
+        played.play(round)
+    return played.done
