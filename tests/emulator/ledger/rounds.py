@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulator.ledger.key import Keys
+from emulator.ledger.stores import Memory
 from emulator.study.jobs import Opening, State, Trained, combine, evaluate, personalise, request, start, train
 from emulator.study.store import NOTHING, Ref
 from emulator.study.study import Study
-from emulator.worlds.stores import Memory
 from tests.emulator.ledger.small import NAMES, RUN
 
 
