@@ -17,7 +17,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.fedprox import FedProx
-from emulator.ledger.key import Keys
+from emulator.ledger.key import PARTS, Keys
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
@@ -120,7 +120,7 @@ def test_a_second_run_has_the_same_keys_and_results(key: str) -> None:
 
 
 class Keyed(Inline):
-    """Computes everything, and notes each key."""
+    """Computes everything, and notes the key of what has one."""
 
     def __init__(self, study: Study) -> None:
         super().__init__(study)
@@ -128,8 +128,9 @@ class Keyed(Inline):
         self.done: list[tuple[str, str]] = []  # job and round, key
 
     def submit(self, job: Any, *args: Any) -> Future[Any]:
-        round = next((arg for arg in args if type(arg) is int), 0)
-        self.done.append((f"{job.__name__} {round}", self.keys.key(job, args)))
+        if job in PARTS:
+            round = next((arg for arg in args if type(arg) is int), 0)
+            self.done.append((f"{job.__name__} {round}", self.keys.key(job, args)))
         future = super().submit(job, *args)
         self.keys.note(future.result())
         return future
