@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from safetensors.numpy import save
-
 from devices.sessions import Undrawn
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server
@@ -19,13 +17,14 @@ from emulator.pricing.costs import Costs
 from emulator.record.record import MODEL, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
+from emulator.record.writing import named
 from emulator.study.guarded import Faulty, facts_of
-from emulator.study.jobs import State, fetch
-from emulator.study.store import Store
+from emulator.study.jobs import State, export
+from emulator.study.store import Ref
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
+from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
-from network.wire import payload
 
 
 async def play(
@@ -47,15 +46,16 @@ async def play(
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
     if diary.state and stage.record.folder and not stage.record.unwritten:
         try:
-            await asyncio.wrap_future(stage.world.submit(fetch, diary.state.weights).future)
-            save_model(stage.record.folder, diary.state, stage.world.store)
+            await save_model(stage.record.folder, diary.state, stage.world)
         except OSError as error:
             stage.record.unwritten = error
 
 
-def save_model(folder: Path, state: State, store: Store) -> None:
-    weights = payload.trusted(store.get(state.weights)).arrays()["weights"]
-    replace_file(folder / MODEL, save(weights))
+async def save_model(folder: Path, state: State, world: World) -> None:
+    """Writes the model.  Raises OSError."""
+    with named(folder / MODEL):
+        file: Ref = await asyncio.wrap_future(world.submit(export, state.weights).future)
+    replace_file(folder / MODEL, world.store.get(file))
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:

@@ -279,7 +279,7 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
             yield line
 
 
-def replace_file(path: Path, data: str | bytes) -> None:
+def replace_file(path: Path, data: str | bytes | memoryview) -> None:
     """Writes a file whole or not at all; text as UTF-8."""
     draft = path.with_name(path.name + ".partial")
     with named(path):
