@@ -41,7 +41,7 @@ class FedMeta(FedAvg):
     eta_meta: Literal["matched"] | float = "matched"
     """Learning rate η_meta of the server's training: a number, constant over all rounds, or the devices' learning
     rate of the round (matched)."""
-    eta_g: Literal["matched"] | float = "matched"
+    eta_g: Literal["matched"] | float = 1.0
     """Step size η_g of the server with UGA's clients: a number, constant over all rounds, or what FedAvg's local
     steps add up to (matched)."""
     loss: Literal["mean", "sum", "batch_accumulate"] = "mean"

@@ -24,17 +24,17 @@ class UGA(FedAvg):
 
     The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
     any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  By
-    docs/design/algorithms.md §9: reading 25 mean loss and η_g = η_t E ⌈n̄/B⌉, FedAvg's rate times its steps, as the
-    text's 0.002 with a mean loss hardly moves; reading 26 the exact gradient over all data, in micro-batches weighted
-    by size, or added up as they are (`batch_accumulate`); reading 27 a number for η_g is not decayed; reading 29 train
-    mode, with the same dropout whenever a step is taken again; reading 30 momentum and weight decay as the scenario
-    says, exactly; reading 32 no rule for the rate.
+    docs/design/algorithms.md §9: reading 25 mean loss and η_g = 1, as the text's 0.002 hardly moves then, or
+    η_t E ⌈n̄/B⌉, FedAvg's rate times its steps (`matched`); reading 26 the exact gradient over all data, in
+    micro-batches weighted by size, or added up as they are (`batch_accumulate`); reading 27 a number for η_g is not
+    decayed; reading 29 train mode, with the same dropout whenever a step is taken again; reading 30 momentum and weight
+    decay as the scenario says, exactly; reading 32 no rule for the rate.
     Personalised accuracy is that of ω^(T).  Raises ValueError if a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
 
-    eta_g: Literal["matched"] | float = "matched"
+    eta_g: Literal["matched"] | float = 1.0
     """Step size of the server, η_g: a number, constant over all rounds, or what FedAvg's local steps add up to
     (matched)."""
     loss: Literal["mean", "sum", "batch_accumulate"] = "mean"

@@ -57,12 +57,12 @@ def report(
 def _read(folder: Path) -> Results:
     from emulator.commands.reliance import tell
     from emulator.results.results import read
-    from emulator.results.soundness import missing, soundness
+    from emulator.results.soundness import missing, shared, soundness
 
     found = read(folder)
     gaps = list(missing(found))
     tell(folder, gaps)
-    return replace(found, notes=(*soundness(folder).notes, *gaps))
+    return replace(found, notes=(*soundness(folder).notes, *gaps), shared=shared(found))
 
 
 def _made(results: Sequence[Results], format: Format) -> str:

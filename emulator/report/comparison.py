@@ -12,6 +12,7 @@ from emulator.results.results import Results, Runs, classes, momentum, targets
 from emulator.results.summary import summarise
 from emulator.results.verdict import with_intervals
 
+AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # of a label's summary
 MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
 
 
@@ -45,8 +46,21 @@ def compare(results: Sequence[Results]) -> Comparison:
     summary = results[0].summary
     if len(results) > 1:
         summary = _summary(sources, origin, runs, list(aims.values()))
+    lengths = [one.shared for one in results if one.shared is not None]
+    if lengths:
+        summary = _ended_after(min(lengths), summary, runs)
     ordered = _ordered(summary, list(runs), list(aims))
     return Comparison(sources, runs, origin, list(aims.values()), ordered)
+
+
+def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping[str, Any]:
+    """The summary with the values at the end of runs that are cut to so many rounds."""
+    cut = {label: {seed: rows[:rounds] for seed, rows in runs[label].items()} for label in summary["labels"]}
+    ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
+    labels = {
+        label: {**said, **{key: ends[label][key] for key in AT_THE_END}} for label, said in summary["labels"].items()
+    }
+    return {**summary, "labels": labels}
 
 
 def _origin(sources: Mapping[str, Results]) -> dict[str, tuple[Results, str]]:

@@ -41,6 +41,7 @@ class Results:
     split: Mapping[str, Any] | None
     runs: Runs
     notes: Sequence[str] = ()  # why they cannot be relied on as they are
+    shared: int | None = None  # rounds after which values at the end are compared; None: those that each run has
 
     @property
     def name(self) -> str:

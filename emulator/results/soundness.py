@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +98,16 @@ def _without_baseline(found: Results) -> Iterator[str]:
 
 
 def _of_unlike_length(found: Results) -> Iterator[str]:
-    runs = chain.from_iterable(seeds.values() for seeds in found.runs.values())
-    lengths = sorted({len(rows) for rows in runs if rows})
-    if len(lengths) > 1 and soundness(found.folder).notes:
-        least, most = lengths[0], lengths[-1]
-        yield f"The runs have {least} to {most} rounds: their values at the end do not compare."
+    least = shared(found)
+    if least is not None:
+        yield f"The runs have {least} to {max(_lengths(found))} rounds; values at the end are those after {least}."
+
+
+def shared(found: Results) -> int | None:
+    """How many rounds all runs have, where they differ and nobody sealed them; None if each run has its own end."""
+    lengths = _lengths(found)
+    return min(lengths) if len(lengths) > 1 and soundness(found.folder).notes else None
+
+
+def _lengths(found: Results) -> set[int]:
+    return {len(rows) for seeds in found.runs.values() for rows in seeds.values() if rows}

@@ -118,7 +118,8 @@ def test_the_mean_of_fedavg_s_clients_is_a_step_of_rate_1_against_their_pseudo_g
 def test_one_epoch_of_whole_data_on_the_servers_own_examples_is_two_exact_steps(clients: Any) -> None:
     server = party(flat)
     device = replace(server, name="a", seed=1)  # D_meta = D_k
-    algorithm = FedMeta(Training(epochs=1, batch=10, lr=0.3), clients=clients)
+    step: dict[str, Any] = {"eta_g": 0.3} if clients == "uga" else {}
+    algorithm = FedMeta(Training(epochs=1, batch=10, lr=0.3), clients=clients, **step)
     once = descended(copied(server.model), server, 0.3)
     near(played(algorithm, server, {"a": device}), descended(once, server, 0.3))
 
@@ -214,7 +215,7 @@ def test_a_server_without_examples_cannot_step() -> None:
         ({"first_order": True}, "takes none of UGA's options"),
         ({"mu": 0.1}, "takes none of UGA's options"),
         ({"clients": "uga", "mu": -1.0}, r"mu is -1\.0"),
-        ({"clients": "uga", "loss": "sum"}, "with loss 'sum' it must be a number"),
+        ({"clients": "uga", "loss": "sum", "eta_g": "matched"}, "with loss 'sum' it must be a number"),
     ],
 )
 def test_slips_are_told(options: dict[str, Any], message: str) -> None:

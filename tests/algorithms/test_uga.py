@@ -208,7 +208,7 @@ def test_matched_is_the_rate_of_all_the_steps_of_fedavg() -> None:
     server = replace(party(flat, double=True), round=3)
     weights = copied(server.model)
     ones = {name: torch.ones_like(value) for name, value in weights.items()}
-    algorithm = UGA(replace(TRAINING, lr_decay=0.5))
+    algorithm = UGA(replace(TRAINING, lr_decay=0.5), eta_g="matched")
     replies = {"a": Reply({"gradient": ones}, 10), "b": Reply({"gradient": ones}, 3)}
     state = algorithm.combine({"weights": weights}, replies, server)
     rate = 0.1 / 8 * 3 * 2  # η_3, three epochs of ⌈6.5 / 4⌉ steps
@@ -222,7 +222,7 @@ def test_for_small_rates_matched_uga_is_fedavg_up_to_second_order() -> None:
 
     def gap(lr: float) -> float:
         training = replace(TRAINING, lr=lr)
-        fedavg, uga = FedAvg(training), UGA(training)
+        fedavg, uga = FedAvg(training), UGA(training, eta_g="matched")
         models = [
             algorithm.combine({"weights": weights}, {"a": algorithm.train({"weights": weights}, device)}, device)
             for algorithm in (fedavg, uga)
@@ -377,8 +377,11 @@ def test_the_benchmark_measures_each_way_with_each_number_of_steps(monkeypatch: 
         ({"eta_g": float("nan")}, "eta_g is nan"),
         ({"eta_g": "lr"}, "eta_g is 'lr'"),
         ({"loss": "max"}, "loss is 'max'"),
-        ({"loss": "sum"}, "with loss 'sum' it must be a number"),
-        ({"loss": "batch_accumulate"}, "with loss 'batch_accumulate' it must be a number"),
+        ({"loss": "sum", "eta_g": "matched"}, "with loss 'sum' it must be a number"),
+        (
+            {"loss": "batch_accumulate", "eta_g": "matched"},
+            "eta_g is 'matched'; with loss 'batch_accumulate' it must be",
+        ),
         ({"budget_mb": -1.0}, r"budget_mb is -1\.0"),
         ({"clip_norm": float("inf")}, "clip_norm is inf"),
         ({"mu": -1.0}, r"mu is -1\.0"),

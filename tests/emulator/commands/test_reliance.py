@@ -119,13 +119,16 @@ def test_an_interrupted_record_says_so_and_is_compared_up_to_the_shortest_run(
     assert reported.returncode == 0
     for said in (reported.stderr, reported.stdout):
         assert "This record has no seal: it was interrupted, or made by an older version." in said
-        assert "The runs have 2 to 3 rounds" in said
+        assert "The runs have 2 to 3 rounds; values at the end are those after 2." in said
+    second = json.loads((out / "fedprox-s1" / "rounds.jsonl").read_text().splitlines()[1])
+    end = json.loads(fedlapse("report", out, "--format", "json").stdout)["labels"]["fedprox"]
+    assert (end["rounds"], end["time_s"]["median"]) == ({"1": 2}, second["time_s"])
+    assert end["final"]["accuracy"]["median"] == second["accuracy"]
     replayed = fedlapse("replay", out, "--latency", "40ms", "--format", "json")
     assert replayed.returncode == 0
     assert "no seal" in replayed.stderr
     recorded, _ = json.loads(replayed.stdout)["settings"]
-    rows = (out / "fedprox-s1" / "rounds.jsonl").read_text().splitlines()
-    assert recorded["times_s"]["all rounds"]["fedprox"]["1"] == json.loads(rows[1])["time_s"]
+    assert recorded["times_s"]["all rounds"]["fedprox"]["1"] == second["time_s"]
     assert "the first 2 rounds" in fedlapse("replay", out, "--latency", "40ms").stdout
 
 
