@@ -9,6 +9,7 @@ from emulator.commands.options import (
     Force,
     Format,
     FormatOption,
+    KeepStates,
     LedgerOption,
     NoLedger,
     Out,
@@ -21,6 +22,7 @@ from emulator.commands.options import (
     ledger_of,
     scenario_of,
 )
+from emulator.ledger.place import KEEP_STATES
 
 
 def compare(
@@ -33,6 +35,7 @@ def compare(
     force: Force = False,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
+    keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -49,5 +52,5 @@ def compare(
 
         with placed(scenario.source):
             place = ledger_of(ledger, no_ledger)
-            code = play_scenario(scenario, Settings(workers, out, force, quiet, format, place))
+            code = play_scenario(scenario, Settings(workers, out, force, quiet, format, place, keep_states))
     raise typer.Exit(code)

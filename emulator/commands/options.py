@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.lines import say
+from emulator.ledger.place import default_folder
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
@@ -65,6 +66,14 @@ LedgerOption = Annotated[
     ),
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")]
+KeepStates = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
+        metavar="N",
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 
@@ -79,8 +88,6 @@ def workers_of(count: int | None) -> int:
 
 def ledger_of(folder: Path | None, without: bool) -> Path | None:
     """The ledger's folder; None: there is none."""
-    from emulator.ledger.place import default_folder
-
     if without:
         return None
     return folder or default_folder(os.environ)

@@ -27,6 +27,7 @@ from emulator.commands.options import Format, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.ledger.ledger import Ledger
+from emulator.ledger.place import KEEP_STATES
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
@@ -58,6 +59,7 @@ class Settings:
     quiet: bool = False
     format: Format = Format.text
     ledger: Path | None = None  # its folder
+    keep_states: int = KEEP_STATES
     world: str = "virtual"
     speedup: float = 1.0
     again: bool = False  # goes on with the runs in `out`
@@ -118,7 +120,8 @@ def _pool(scenario: Scenario, study: Study, settings: Settings, workers: int) ->
     except OSError as error:
         say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
         return executor(study, workers)
-    return remembering(study, ledger, workers, ledger.facts.about(dump(scenario)))
+    noted_under = ledger.facts.about(dump(scenario))
+    return remembering(study, ledger, workers, noted_under, keep_states=settings.keep_states)
 
 
 def _tell_how_to_resume(pool: Executor, out: Path) -> None:

@@ -11,17 +11,20 @@ from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
     Format,
     FormatOption,
+    KeepStates,
     LedgerOption,
     Quiet,
     Workers,
     ledger_of,
 )
+from emulator.ledger.place import KEEP_STATES
 
 
 def resume(
     out: Annotated[Path, typer.Argument(help="The folder of the runs, with its scenario.yaml.")],
     workers: Workers = None,
     ledger: LedgerOption = None,
+    keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -44,5 +47,5 @@ def resume(
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         place = ledger_of(ledger, False)
-        code = play_scenario(scenario, Settings(workers, out, False, quiet, format, place, again=True))
+        code = play_scenario(scenario, Settings(workers, out, False, quiet, format, place, keep_states, again=True))
     raise typer.Exit(code)

@@ -12,6 +12,7 @@ from emulator.commands.options import (
     Force,
     Format,
     FormatOption,
+    KeepStates,
     LedgerOption,
     NoLedger,
     Out,
@@ -24,6 +25,7 @@ from emulator.commands.options import (
     ledger_of,
     scenario_of,
 )
+from emulator.ledger.place import KEEP_STATES
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
@@ -55,6 +57,7 @@ def run(
     force: Force = False,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
+    keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -67,7 +70,7 @@ def run(
 
         # Over sockets every device trains for real, at its own time.
         place = ledger_of(ledger, no_ledger or world is WorldName.sockets)
-        settings = Settings(workers, out, force, quiet, format, place, world.value, speedup)
+        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, speedup)
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

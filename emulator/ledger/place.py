@@ -1,4 +1,4 @@
-"""Where the ledger lies, if nobody says.  Nothing is imported here, so that --help is quick."""
+"""Where the ledger lies and how much it keeps, if nobody says.  Nothing is imported here, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER, OFF = "FEDLAPSE_LEDGER", "off"
+KEEP_STATES = 10  # every so many rounds the server's state is kept
 
 
 def default_folder(environment: Mapping[str, str]) -> Path | None:

@@ -119,13 +119,16 @@ class Arriving(Future[Any]):
 
     def __init__(self, done: Future[tuple[Any, list[Draft]]], store: Files) -> None:
         super().__init__()
-        self.done_there, self.store = done, store
+        self.there: Future[Any] | None = done  # gone once it is here: a cycle would keep the messages
+        self.store = store
         done.add_done_callback(self._arrived)
 
     def cancel(self) -> bool:
-        return self.done_there.cancel()
+        there = self.there
+        return there is not None and there.cancel()
 
     def _arrived(self, done: Future[tuple[Any, list[Draft]]]) -> None:
+        self.there = None
         if done.cancelled():
             super().cancel()
         elif error := done.exception():

@@ -16,6 +16,7 @@ from typing import Any, Self
 from emulator.ledger.facts import Fact
 from emulator.ledger.key import Keys
 from emulator.ledger.ledger import Ledger
+from emulator.ledger.place import KEEP_STATES
 from emulator.ledger.probe import probe
 from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import Files
@@ -25,7 +26,6 @@ from emulator.study.store import Ref
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline, Processes
 
-KEEP_STATES = 10  # every so many rounds the state is kept
 TRAININGS = (train, personalise)
 
 
@@ -187,13 +187,15 @@ class Remembering:
         self.inner.stop()
 
 
-def remembering(study: Study, ledger: Ledger, workers: int, scenario: str, own: bool = True) -> Remembering:
+def remembering(
+    study: Study, ledger: Ledger, workers: int, scenario: str, own: bool = True, keep_states: int = KEEP_STATES
+) -> Remembering:
     """An executor with `workers` processes (0: this one), which notes what it computes under the scenario with this
-    digest."""
+    digest.  It keeps the state of each `keep_states`-th round and of the last."""
     place = ledger.live.path
     inner = Processes(study, workers, place) if workers else Inline(study, Files([place]))
     numerics = inner.submit(probe).result()
-    made = Remembering(inner, ledger, Keys(study, numerics), scenario)
+    made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states)
     made.own = own
     return made
 
@@ -230,17 +232,22 @@ class Copy(Future[Any]):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__()
-        self.shared = shared
+        self.shared: Shared | None = shared  # None: it has ended, or this one does not want it any more
         shared.wanted += 1
-        shared.done.add_done_callback(partial(_pass_on, self))
+        shared.done.add_done_callback(self._arrived)
 
     def cancel(self) -> bool:
         cancelled = super().cancel()
-        if cancelled:
-            self.shared.wanted -= 1
-            if not self.shared.wanted:
-                self.shared.done.cancel()
+        shared, self.shared = self.shared, None
+        if cancelled and shared:
+            shared.wanted -= 1
+            if not shared.wanted:
+                shared.done.cancel()
         return cancelled
+
+    def _arrived(self, done: Future[Any]) -> None:
+        self.shared = None  # a cycle would keep the messages
+        _pass_on(self, done)
 
 
 def _pass_on(future: Future[Any], done: Future[Any]) -> None:

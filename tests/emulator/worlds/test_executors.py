@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -170,6 +171,25 @@ def test_a_worker_finds_the_same_data_and_computes_the_same_bits(pool: Processes
     there, here = done(pool), done(inline)
     assert there == here
     assert bytes(pool.store.get(there[-1])) == bytes(inline.store.get(here[-1]))
+
+
+@pytest.mark.slow
+def test_messages_go_with_the_result_that_names_them_and_wait_for_no_garbage_collector(pool: Processes) -> None:
+    given = pool.store.put(encode(named(2)))
+    gc.disable()
+    try:
+        made: Ref = pool.submit(product, given).result()
+        digest = made.digest
+        assert places(pool, digest)
+        del made
+        pool.submit(sums, 1.0).result()  # the thread that brings results holds on to none before
+        assert not places(pool, digest)
+    finally:
+        gc.enable()
+
+
+def places(pool: Processes, digest: str) -> list[Path]:
+    return [folder / digest for folder in pool.store.folders if (folder / digest).exists()]
 
 
 @pytest.mark.slow
