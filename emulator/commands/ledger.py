@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,11 +39,12 @@ def stats(place: Place = None, format: FormatOption = Format.text) -> None:
     if format is Format.json:
         typer.echo(json.dumps(told, indent=1, sort_keys=True))
         return
-    say(f"{told['folder']}, at most {_size(told['cap'])} of messages")
-    for job, count in told["facts"].items():
+    results, messages = told["results"], told["messages"]
+    say(f"{told['folder']}: results in {_size(results['bytes'])}, messages in at most {_size(told['cap'])}")
+    for job, count in results["count"].items():
         say(f"  {job:<12} {count:>9} results")
-    for name, (count, size) in told["blobs"].items():
-        say(f"  {name:<12} {count:>9} messages, {_size(size)}")
+    for name, of in messages.items():
+        say(f"  {name:<12} {of['count']:>9} messages, {_size(of['bytes'])}")
 
 
 @ledger.command()
@@ -88,15 +88,18 @@ def gc(
 
 @ledger.command()
 def clear(place: Place = None) -> None:
-    """Removes the whole ledger; everything is trained anew."""
+    """Removes the whole ledger, and no other file that lies there; everything is trained anew."""
     with told_in_one_line():
-        folder = _folder(place)
-        if folder.exists() and not (folder / "facts.sqlite").exists():
-            from scenarios.text.faults import BadScenario
+        folder = _existing(place)
+        from emulator.ledger.ledger import LIVE
+        from emulator.ledger.ledger import clear as remove
+        from emulator.ledger.scratch import in_use
+        from scenarios.text.faults import BadScenario
 
-            raise BadScenario(f"{folder} holds no ledger; nothing was removed")
-        shutil.rmtree(folder, ignore_errors=True)
-    say(f"{folder} is empty")
+        if in_use(folder / LIVE):
+            raise BadScenario(f"{folder} is in use by another command; clear it once that has ended")
+        remove(folder)
+    say(f"{folder} is cleared")
 
 
 def _folder(place: Path | None) -> Path:
@@ -110,14 +113,21 @@ def _folder(place: Path | None) -> Path:
     return folder
 
 
-def _opened(place: Path | None) -> Ledger:
-    from emulator.ledger.ledger import Ledger
+def _existing(place: Path | None) -> Path:
+    """Raises BadScenario if there is no ledger."""
+    from emulator.ledger.ledger import FACTS
     from scenarios.text.faults import BadScenario
 
     folder = _folder(place)
-    if not (folder / "facts.sqlite").exists():
-        raise BadScenario(f"{folder} holds no ledger yet; `fedlapse compare` makes one")
-    return Ledger(folder, lambda text: say(f"fedlapse: {text}", err=True))
+    if not (folder / FACTS).exists():
+        raise BadScenario(f"{folder} holds no ledger; `fedlapse compare` makes one")
+    return folder
+
+
+def _opened(place: Path | None) -> Ledger:
+    from emulator.ledger.ledger import Ledger
+
+    return Ledger(_existing(place), lambda text: say(f"fedlapse: {text}", err=True))
 
 
 def _size(nbytes: int) -> str:

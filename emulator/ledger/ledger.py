@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from emulator.ledger.blobs import Blobs
+from emulator.ledger.blobs import KEPT, LEFT, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
-from emulator.ledger.scratch import Scratch, abandoned
+from emulator.ledger.scratch import PREFIX, Scratch, abandoned
 from emulator.study.store import NOTHING, Ref
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
+FACTS, LIVE = "facts.sqlite", "live"
 DIGEST = 64  # letters of a digest: a file with another name is no blob
 
 
@@ -28,11 +29,11 @@ class Ledger:
         self._warn = warn
         folder.mkdir(parents=True, exist_ok=True)
         self.blobs = Blobs(folder, self.warn)
-        self.facts = Facts(folder / "facts.sqlite", self.warn)
+        self.facts = Facts(folder / FACTS, self.warn)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
-        (folder / "live").mkdir(exist_ok=True)
+        (folder / LIVE).mkdir(exist_ok=True)
         self._take_over()
-        self.live = Scratch(folder / "live")  # what the runs of this command hold
+        self.live = Scratch(folder / LIVE)  # what the runs of this command hold
 
     def warn(self, text: str) -> None:
         if text not in self._warned:
@@ -75,6 +76,8 @@ class Ledger:
     def _stats(self) -> list[tuple[Path, os.stat_result]]:
         found = []
         for path in self.blobs.all():
+            if len(path.name) != DIGEST:
+                continue
             try:
                 found.append((path, path.stat()))
             except FileNotFoundError:  # another command has just removed it
@@ -83,7 +86,7 @@ class Ledger:
 
     def _take_over(self) -> None:
         """What commands that were killed have left."""
-        for folder in abandoned(self.folder / "live"):
+        for folder in abandoned(self.folder / LIVE):
             self._leave(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -96,9 +99,24 @@ class Ledger:
                     continue
 
     def stats(self) -> dict[str, Any]:
-        """What is in it: numbers of facts by job, and files and bytes of blobs by folder."""
-        blobs: dict[str, list[int]] = {}
+        """What is in it: results by job and the bytes of their file, messages and their bytes by folder."""
+        messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
-            of = blobs.setdefault(path.parent.name, [0, 0])
-            of[0], of[1] = of[0] + 1, of[1] + stat.st_size
-        return {"facts": self.facts.counts(), "blobs": blobs, "cap": self.cap}
+            messages[path.parent.name]["count"] += 1
+            messages[path.parent.name]["bytes"] += stat.st_size
+        results = {"count": self.facts.counts(), "bytes": self.facts.path.stat().st_size}
+        return {"results": results, "messages": messages, "cap": self.cap}
+
+
+def clear(folder: Path) -> None:
+    """Removes the ledger that lies in a folder, and nothing else from there.  Raises OSError."""
+    for name in (KEPT, LEFT, QUARANTINE):
+        for path in (folder / name).glob("?" * DIGEST):
+            path.unlink()
+    for path in (folder / LIVE).glob(f"{PREFIX}*"):
+        shutil.rmtree(path)
+    for path in folder.glob(f"{FACTS}*"):
+        path.unlink()
+    for place in (*(folder / name for name in (KEPT, LEFT, QUARANTINE, LIVE)), folder):
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()

@@ -49,6 +49,11 @@ def abandoned(parent: Path) -> Iterator[Path]:
             yield lock.parent
 
 
+def in_use(parent: Path) -> bool:
+    """Whether a living process has a folder in there."""
+    return any(map(_held, parent.glob(f"{PREFIX}*/{LOCK}")))
+
+
 def in_memory() -> Scratch | None:
     """A folder in memory, if this machine has a place for it."""
     try:

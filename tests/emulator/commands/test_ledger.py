@@ -1,0 +1,83 @@
+"""`fedlapse ledger`: what lies there is counted and removed, and nothing of the user's."""
+
+import json
+from hashlib import sha256
+
+import pytest
+
+from emulator.ledger.facts import Fact
+from emulator.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A ledger in a folder where the user has files, too: two results, and a message of 1000 bytes."""
+    folder = tmp_path / "mine"
+    (folder / "kept").mkdir(parents=True)
+    for name in ("thesis.tex", "kept/thesis.tex"):
+        (folder / name).write_text("mine")
+    made = Ledger(folder, pytest.fail)
+    for key, job in (("1", "start"), ("2", "train")):
+        made.facts.put(Fact(key, job, "study", [], [0]))
+    data = bytes(1000)
+    (folder / "kept" / sha256(data).hexdigest()).write_bytes(data)
+    made.close(broken_off=False)
+    return folder
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_stats_count_results_and_messages(fedlapse, ledger):
+    found = json.loads(fedlapse("ledger", "stats", "--ledger", ledger, "--format", "json").stdout)
+    assert found["results"]["count"] == {"start": 1, "train": 1}
+    assert found["results"]["bytes"] == (ledger / "facts.sqlite").stat().st_size
+    nothing = {"count": 0, "bytes": 0}
+    assert found["messages"] == {"kept": {"count": 1, "bytes": 1000}, "left": nothing, "quarantine": nothing}
+
+
+def test_gc_removes_messages_beyond_the_cap_and_no_file_of_others(fedlapse, ledger):
+    done = fedlapse("ledger", "gc", "--cap", 0, "--ledger", ledger)
+    assert done.returncode == 0
+    assert {path.name for path in (ledger / "kept").iterdir()} == {"thesis.tex"}
+    found = json.loads(fedlapse("ledger", "stats", "--ledger", ledger, "--format", "json").stdout)
+    assert found["results"]["count"] == {"start": 1, "train": 1}
+
+
+def test_clear_removes_the_ledger_and_no_file_of_others(fedlapse, ledger):
+    assert fedlapse("ledger", "clear", "--ledger", ledger).returncode == 0
+    assert files(ledger) == {"thesis.tex", "kept", "kept/thesis.tex"}
+
+
+def test_clear_removes_a_folder_that_is_empty_then(fedlapse, tmp_path):
+    Ledger(tmp_path / "own", pytest.fail).close(broken_off=False)
+    assert fedlapse("ledger", "clear", "--ledger", "own").returncode == 0
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_ledger_in_use_is_not_cleared(fedlapse, ledger):
+    used = Ledger(ledger, pytest.fail)
+    before = files(ledger)
+    done = fedlapse("ledger", "clear", "--ledger", ledger)
+    assert (done.returncode, files(ledger)) == (2, before)
+    assert done.stderr == f"fedlapse: {ledger} is in use by another command; clear it once that has ended\n"
+    used.close(broken_off=False)
+
+
+@pytest.mark.parametrize("command", ["stats", "verify", "gc", "clear"])
+@pytest.mark.parametrize("place", ["nowhere", "empty", "file"])
+def test_where_no_ledger_is_none_is_made(fedlapse, tmp_path, command, place):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    done = fedlapse("ledger", command, "--ledger", place)
+    assert done.returncode == 2
+    assert done.stderr == f"fedlapse: {place} holds no ledger; `fedlapse compare` makes one\n"
+    assert files(tmp_path) == {"empty", "file"}
+
+
+def test_the_environment_may_say_that_there_is_none(fedlapse, monkeypatch):
+    monkeypatch.setenv("FEDLAPSE_LEDGER", "off")
+    done = fedlapse("ledger", "stats")
+    assert done.returncode == 2
+    assert done.stderr == "fedlapse: FEDLAPSE_LEDGER is off: there is no ledger; say which with --ledger\n"
