@@ -20,7 +20,7 @@ import msgpack
 
 DAY = 86_400  # s: how exactly the last use of a fact is known
 PATIENCE = 30.0  # s that another process may keep the file to itself
-VERSION = 1
+VERSION = 2
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts
     (key TEXT PRIMARY KEY, job TEXT, study TEXT, args BLOB, result BLOB, checksum BLOB, day INTEGER) WITHOUT ROWID;

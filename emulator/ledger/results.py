@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from emulator.study.jobs import (
     Hits,
@@ -26,7 +27,9 @@ from network.wire.form import NotFinite, Refused
 
 Plain = Any  # of lists, texts, numbers and bytes: what msgpack carries
 FAULTS = {"refused": Refused, "not finite": NotFinite}
-SCORES = {"correct": "<i8", "counted": "<i8", "loss": "<f8"}
+# An array is kept in the first of these forms that has every bit of it.  Nearly always that is a quarter of the last.
+COUNTS, LOSSES = ("<u1", "<u2", "<i8"), ("<f4", "<f8")
+SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}
 
 
 def refs(value: object) -> Iterator[Ref]:
@@ -105,11 +108,21 @@ def _read_trained(plain: Plain) -> Trained:
 
 
 def _scores(scores: Scores) -> Plain:
-    return [np.asarray(getattr(scores, part), form).tobytes() for part, form in SCORES.items()]
+    return [_narrow(np.asarray(getattr(scores, part), forms[-1]), forms) for part, forms in SCORES.items()]
+
+
+def _narrow(values: ndarray, forms: Sequence[str]) -> Plain:
+    for form in forms:
+        with np.errstate(over="ignore"):
+            found = values.astype(form)
+        if found.astype(forms[-1]).tobytes() == values.tobytes():
+            return [form, found.tobytes()]
+    raise ValueError(f"{values.dtype} is none of {', '.join(forms)}")
 
 
 def _read_scores(plain: Plain) -> Scores:
-    return Scores(*(np.frombuffer(data, form) for data, form in zip(plain, SCORES.values(), strict=True)))
+    last = (forms[-1] for forms in SCORES.values())
+    return Scores(*(np.frombuffer(data, form).astype(of) for (form, data), of in zip(plain, last, strict=True)))
 
 
 Job = Callable[..., Any]
