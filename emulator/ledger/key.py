@@ -201,7 +201,7 @@ def _options(algorithm: Algorithm, without: bool) -> Parts:
 
 
 def _classes(algorithm: Algorithm) -> Sequence[type]:
-    return [type(algorithm), *type(_own(algorithm)).__mro__[:-1]]
+    return [type(algorithm), type(_own(algorithm))]
 
 
 def _sources(study: Study, *classes: type) -> str | None:

@@ -13,8 +13,12 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from emulator.ledger import key
+from emulator.ledger.key import Keys
 from emulator.record.run import Run
 from emulator.study.guarded import Guarded
+from emulator.study.jobs import evaluate, start, train
+from emulator.study.seeds import seed as derive
 from emulator.study.study import Split, Study
 from tests.emulator.ledger.rounds import rounds
 from tests.emulator.ledger.small import (
@@ -115,6 +119,7 @@ ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "the device": ("train", (JOBS["train"][0], RUN, "b", *JOBS["train"][3:])),
     "whom a round asks": ("request", (*JOBS["request"][:-1], ("a", "c"))),
     "who answered": ("combine", (*JOBS["combine"][:4], {"a": REPLIES["a"]}, DOWN)),
+    "whose an upload is": ("combine", (*JOBS["combine"][:4], {"a": REPLIES["a"], "c": REPLIES["b"]}, DOWN)),
     "an upload": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_B, 5)}, DOWN)),
     "how many examples an upload counts for": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_A, 6)}, DOWN)),
     "the part that is evaluated": ("test", (*JOBS["test"][:3], "validation", 0, 0)),
@@ -167,6 +172,48 @@ def test_each_thing_that_jobs_are_given_is_in_the_keys_of_those_that_use_it(
 ) -> None:
     given = {name: tuple(new if arg is old or arg == old else arg for arg in args) for name, args in JOBS.items()}
     assert changed(before, keys(study(), given)) == jobs
+
+
+@pytest.mark.parametrize(
+    ("purpose", "jobs"),
+    [
+        ("weights", {"start"}),
+        ("server", SERVER),
+        ("train", DEVICE),
+        ("encode", DEVICE | {"request"}),
+    ],
+)
+def test_each_seed_that_a_job_draws_from_is_in_its_key(
+    purpose: str, jobs: set[str], before: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key, "derive", lambda root, *names: derive(root, *names) + (names[0] == purpose))
+    assert changed(before, keys(study())) == jobs
+
+
+def test_device_and_round_count_beside_the_seeds_that_are_derived_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key, "derive", lambda *_names: 0)
+    shard = split().train["a"]
+    alike = with_split(train=dict.fromkeys("abc", shard), tests=dict.fromkeys("abc", shard))
+    before = keys(alike)
+    for old, new, jobs in (("a", "b", DEVICE), (ROUND, ROUND + 1, RUNS - {"start"})):
+        given = {name: tuple(new if arg == old else arg for arg in args) for name, args in JOBS.items()}
+        assert changed(before, keys(alike, given)) == jobs
+
+
+def test_what_keys_have_looked_at_before_changes_none() -> None:
+    """As each array is looked at once."""
+    held = {name: (np.arange(2), np.arange(3)) for name in "abc"}
+    own = replace(split(), proxy=np.arange(2), train=held, validation=held)
+    whole = study(FedAvg(replace(TRAINING, per_cycle=2)), splits={1: split(), 2: own})
+    runs = (RUN, Run("mine", 2))
+    given = [
+        *((start, run) for run in runs),
+        *((train, run, name, round, DOWN, MEMORY, True) for run in runs for name in "ab" for round in (1, 2)),
+        *((evaluate, run, DOWN, "validation", cycle, 0) for run in runs for cycle in (0, 1)),
+        *((evaluate, RUN, DOWN, part, 0, block) for part in ("validation", "test") for block in (0, 1)),
+    ]
+    one = Keys(whole, "here")
+    assert [one.key(job, args) for job, *args in given] == [Keys(whole, "here").key(job, args) for job, *args in given]
 
 
 def test_a_combine_depends_on_what_went_down_only_if_uploads_are_differences_to_it() -> None:

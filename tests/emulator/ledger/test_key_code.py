@@ -154,6 +154,7 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
     [
         ("algorithms/local.py", ALL),
         ("algorithms/fedavg.py", RUNS),
+        ("emulator/study/guarded.py", RUNS),
         ("algorithms/fedcurv.py", set()),  # a sibling
         ("emulator/study/jobs.py", ALL),
         ("emulator/study/codec.py", ALL),
