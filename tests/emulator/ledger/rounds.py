@@ -14,21 +14,24 @@ from tests.emulator.ledger.small import NAMES, RUN
 
 
 class Rounds:
-    """Plays rounds of which each asks two of three devices, others each time, and keeps each job's key and result."""
+    """Plays rounds of which each asks two of three devices, others each time, and keeps each job's key and result.
 
-    def __init__(self, study: Study, keys: Keys | None = None) -> None:
-        self.study, self.store = study, Memory()
-        self.keys = keys or Keys(study, "here")
+    Each job is also done in the studies `beside`, with what it is given in the first one.
+    """
+
+    def __init__(self, study: Study, beside: Sequence[Study] = ()) -> None:
+        self.store = Memory()
+        self.studies = [(each, Keys(each, "here")) for each in (study, *beside)]
         self.done: list[tuple[str, str, Any]] = []  # job and round, key, result
         self.memory: dict[str, Ref] = dict.fromkeys(NAMES, NOTHING)
         self.state: State = self.did(0, start, RUN)
 
     def did(self, round: int, job: Any, *args: Any) -> Any:
-        key = self.keys.key(job, args)
-        result = job(self.study, self.store, *args)
-        self.keys.note(result)
-        self.done.append((f"{job.__name__} {round}", key, result))
-        return result
+        found = [(keys.key(job, args), job(study, self.store, *args)) for study, keys in self.studies]
+        self.done += [(f"{job.__name__} {round}", key, result) for key, result in found]
+        for _, keys in self.studies:
+            keys.note(found[0][1])
+        return found[0][1]
 
     def play(self, round: int) -> None:
         asked = sorted((NAMES * 2)[round % 3 : round % 3 + 2])
@@ -45,9 +48,9 @@ class Rounds:
             self.did(round, evaluate, RUN, self.state.weights, part, 0, 0)
 
 
-def rounds(study: Study, rounds: int = 3) -> Sequence[tuple[str, str, Any]]:
+def rounds(study: Study, *beside: Study, rounds: int = 3) -> Sequence[tuple[str, str, Any]]:
     """Each job with its round, its key and its result, in the order in which they were done."""
-    played = Rounds(study)
+    played = Rounds(study, beside)
     for round in range(rounds):
         played.play(round)
     return played.done

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,37 +49,47 @@ def shared(one: Done, other: Done) -> list[str]:
     return [job for job, key, _ in one if key in {key for _, key, _ in other}]
 
 
-STRENGTHS = (0.0, 0.3, 0.6)
+# Algorithms whose penalty has a strength, and whether trainings of round 0, before anything but a model came down, are
+# shared by all strengths but 0.
+PENALISED: dict[str, tuple[Any, bool]] = {
+    "fedprox": (FedProx(TRAINING), False),
+    "fedcurv": (FedCurv(TRAINING), True),
+    "fedcurv, lean": (FedCurv(TRAINING, upload="lean"), True),
+    "fedcurv, last round": (FedCurv(TRAINING, participation="last_round"), True),
+    "agents": (AgentImportance(TRAINING), True),
+    "agents without ewc": (AgentImportance(TRAINING, ewc=False), True),
+    "agents, rwalk": (AgentImportance(TRAINING, importance="rwalk"), True),
+    "fedcl, Ω in each round": (FedCL(TRAINING), False),
+    "fedcl, identity": (FedCL(TRAINING, "sq", 2, "identity"), False),
+    "fedcl, keep_last": (FedCL(TRAINING, "sq", 2), False),
+    "fedcl, keep_last, identity": (FedCL(TRAINING, "sq", 2, "keep_last", "identity"), False),
+    "fedcl, keep_last, send": (FedCL(TRAINING, "sq", 2, "keep_last", "send"), False),
+    "fedcl, catch_up": (FedCL(TRAINING, "sq", 2, "catch_up"), False),
+    "fedcl, local_estimate": (FedCL(TRAINING, "sq", 2, "local_estimate"), False),
+    "fedcl, none": (FedCL(TRAINING, "sq", 2, "none"), False),
+}
 
-# Algorithms whose penalty has a strength, and whether its trainings of round 0 (before anything but a model came down)
-# are shared by two strengths above 0.
-PENALISED: dict[str, tuple[Callable[[float], Any], bool]] = {
-    "fedprox": (lambda strength: FedProx(TRAINING, mu=strength), False),
-    "fedcurv": (lambda strength: FedCurv(TRAINING, strength=strength), True),
-    "fedcurv, lean": (lambda strength: FedCurv(TRAINING, strength=strength, upload="lean"), True),
-    "fedcurv, last round": (lambda strength: FedCurv(TRAINING, strength=strength, participation="last_round"), True),
-    "agents": (lambda strength: AgentImportance(TRAINING, strength=strength), True),
-    "agents without ewc": (lambda strength: AgentImportance(TRAINING, strength=strength, ewc=False), True),
-    "agents, rwalk": (lambda strength: AgentImportance(TRAINING, strength=strength, importance="rwalk"), True),
-    "fedcl": (lambda strength: FedCL(TRAINING, strength=strength), False),
-    **{
-        f"fedcl, {fallback}, {first}": (
-            lambda strength, options=(fallback, first): FedCL(TRAINING, "sq", 2, *options, strength), False
-        )
-        for fallback in ("keep_last", "identity", "catch_up", "local_estimate", "none")
-        for first in ("none", "identity", "send")
-    },
-}  # fmt: skip
+
+def with_other_options(algorithm: Any) -> list[Any]:
+    """The algorithm with other values of the options of its penalty, 0 among them."""
+    own = {name: getattr(algorithm, name) for name in algorithm.penalty_options}
+    return [replace(algorithm, **{name: times * value}) for name, value in own.items() for times in (2, 0)]
+
+
+def test_no_algorithm_with_a_penalty_is_left_out() -> None:
+    kinds = {kind for kind in plugins.kinds().values() if kind.penalty_options}
+    assert kinds == {type(algorithm) for algorithm, _ in PENALISED.values()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", PENALISED)
 def test_jobs_that_strengths_share_have_the_same_results(which: str) -> None:
-    make, from_start = PENALISED[which]
-    none, weak, strong = (rounds(study(make(strength)), rounds=4) for strength in STRENGTHS)
-    assert not contradictions(none, weak, strong)
-    assert ("train 0" in shared(weak, strong)) is from_start
-    assert {"start 0", "request 0"} <= set(shared(weak, strong))
+    algorithm, from_start = PENALISED[which]
+    own, *others = map(study, (algorithm, *with_other_options(algorithm)))
+    assert not contradictions(rounds(own, *others, rounds=4))
+    first, second = rounds(own, rounds=1), rounds(others[0], rounds=1)
+    assert ("train 0" in shared(first, second)) is from_start
+    assert {"start 0", "request 0"} <= set(shared(first, second))
 
 
 def test_an_algorithm_that_hides_what_its_server_reads_is_found_out() -> None:
