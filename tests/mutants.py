@@ -31,6 +31,20 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "a training's key lacks what came down",
+        "emulator/ledger/key.py",
+        '            "download": download.digest,\n',
+        "",
+        "tests/emulator/ledger/test_key.py",
+    ),
+    Mutant(
+        "FedCL's strength is left out of the key where 1 stands for an importance",
+        "algorithms/fedcl_omega.py",
+        "(self.has(kinds, memory) or self._own or self.ones)",
+        "(self.has(kinds, memory) or self._own)",
+        "tests/emulator/ledger/test_sharing.py",
+    ),
+    Mutant(
         "a lost upload's memory is committed",
         "emulator/conversation/device.py",
         "self.memory = done.kept\n",
