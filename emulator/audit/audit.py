@@ -47,12 +47,11 @@ def audit(folder: Path) -> Audit:
     from emulator.audit import expected, scenario_laws
 
     sealed, seal_faults = of_run(folder)
-    sealing = [f"seal: {what}" for what in seal_faults]
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
     try:
         lines, rows = _objects(folder / "events.jsonl"), _objects(folder / "rounds.jsonl")
     except ValueError as error:
-        return Audit([*sealing, f"form: {error}"], None, sealed is not None)
+        return Audit(_once(seal_faults, [f"form: {error}"]), None, sealed is not None)
     try:
         known = expected.declared(folder)
     except (OSError, ValueError) as error:
@@ -70,7 +69,14 @@ def audit(folder: Path) -> Audit:
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
         except ValueError as error:  # of a link or a log that is made when it is needed
             unjudged = str(error)
-    return Audit([*sealing, *faults], unjudged, sealed is not None)
+    return Audit(_once(seal_faults, faults), unjudged, sealed is not None)
+
+
+def _once(sealing: list[str], faults: list[str]) -> list[str]:
+    """All of them; that a file is missing is said by the seal, if it knows of the file, and not again."""
+    missing = tuple(what for what in sealing if what.endswith(" is missing"))
+    others = (fault for fault in faults if not fault.partition(": ")[2].startswith(missing))
+    return [*(f"seal: {what}" for what in sealing), *others]
 
 
 def _work(folder: Path) -> Iterator[str]:
@@ -84,7 +90,7 @@ def _work(folder: Path) -> Iterator[str]:
 
 def _objects(path: Path) -> list[Row]:
     if not path.is_file():
-        raise ValueError(f"{path} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
+        raise ValueError(f"{path.name} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
     try:
         return list(read_lines(path, repeated_keys=False))
     except RecursionError:

@@ -41,10 +41,11 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     if not (out / SEAL).is_file() or (out / REPLAY).is_file():
         return Audit(faults, None if runs else NO_TIMELINES, (out / SEAL).is_file())
     if unreadable := list(_unreadable(out)):
-        return Audit([*faults, *unreadable], None, True)
+        return Audit([*faults, *filter(None, unreadable)], None, True)
     try:
         host, scenario = expected.host_of(out), recorded(out)
-        faults += chain(_host(host), _runs(scenario, runs), _split(out, scenario, runs))
+        known = _host(host) if (out / "host.json").is_file() else ()  # the seal says that it is missing
+        faults += chain(known, _runs(scenario, runs), _split(out, scenario, runs))
         if faults or any(each.faults for each in runs.values()):
             return Audit(faults, None, True)
         if own := [each.key for each in scenario.algorithms if ":" in each.key and each.options.get("preset")]:
@@ -92,9 +93,12 @@ def _sealed_runs(out: Path, sealed: Seal) -> list[Path]:
 
 
 def _unreadable(out: Path) -> Iterator[str]:
+    """A sentence for each file that cannot be judged; "" for a missing one, which the seal has reported."""
     for name in ("split.json", "summary.json"):
         try:
             _object(out / name)
+        except FileNotFoundError:
+            yield ""
         except (OSError, ValueError) as error:
             yield f"form: {error}"
 

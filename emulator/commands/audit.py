@@ -65,11 +65,25 @@ def _reservations(audited: Mapping[Path, Audit]) -> None:
     """What was not judged, on stderr."""
     from emulator.record.seal import NO_SEAL
 
-    for why, number in Counter(each.unjudged for each in audited.values() if each.unjudged).items():
-        typer.echo(f"fedlapse: {number} of {len(audited)} not judged by the laws of the scenario: {why}", err=True)
+    for line in _unjudged(audited):
+        typer.echo(f"fedlapse: {line}", err=True)
     for folder, each in audited.items():
         if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
             typer.echo(f"fedlapse: {folder}: {NO_SEAL}", err=True)
+
+
+def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
+    """How many runs were not judged by their scenario, and why; and why a folder of results was not."""
+    from emulator.record.folders import is_run
+    from emulator.results.units import counted
+
+    runs = [each.unjudged for folder, each in audited.items() if is_run(folder)]
+    reasons = Counter(filter(None, runs))
+    for why, number in reasons.items():
+        yield f"{number} of {counted(len(runs), 'run')} not judged by the laws of the scenario: {why}"
+    for folder, each in audited.items():
+        if each.unjudged and each.unjudged not in reasons:
+            yield f"{folder} was not judged as a whole: {each.unjudged}"
 
 
 def _print(audited: Mapping[Path, Audit]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,19 +24,31 @@ def diff(
 ) -> None:
     """Says which keys of the scenario differ, and from which simulated second on the runs differ.
 
-    Exit code 0 if the records are identical, 1 if they differ, 2 if they cannot be read.
+    Exit code 0 if the records are identical, 1 if they differ or one is damaged, 2 if they cannot be read.
     """
+    from emulator.commands.reliance import soundness_told
     from emulator.record.difference import difference
 
-    with told_in_one_line(ValueError):
+    with soundness_told([a, b]), told_in_one_line(ValueError):
         found = difference(a, b)
-    typer.echo(_json(found) if format is Format.json else "\n".join(_text(found)))
+        damaged = list(_damaged(a, b))
+        typer.echo(_json(found, damaged) if format is Format.json else "\n".join(_text(found, damaged)))
     raise typer.Exit(0 if found.identical else 1)
 
 
-def _text(found: Difference) -> Iterator[str]:
+def _damaged(a: Path, b: Path) -> Iterator[str]:
+    """A, B, or both, where their seals tell that a file is not as it was written."""
+    from emulator.results.soundness import soundness
+
+    yield from (side for side, path in (("A", a), ("B", b)) if soundness(path).damaged)
+
+
+def _text(found: Difference, damaged: Sequence[str]) -> Iterator[str]:
+    if damaged:
+        yield f"{' and '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged"
     if found.identical:
-        yield f"records identical ({len(found.runs)} run{'s' * (len(found.runs) > 1)})"
+        what = "runs" if damaged else "records"
+        yield f"{what} identical ({len(found.runs)} run{'s' * (len(found.runs) > 1)})"
         return
     for change in found.scenario:
         yield f"scenario: {change}"
@@ -59,10 +71,10 @@ def _run(run: Pair) -> Iterator[str]:
         yield f"      B: {first_difference.b}"
 
 
-def _json(found: Difference) -> str:
+def _json(found: Difference, damaged: Sequence[str]) -> str:
     import json
     from dataclasses import asdict
 
     # through str: a scenario may say .inf, which JSON cannot
     plain = json.loads(json.dumps(asdict(found), default=str), parse_constant=str)
-    return json.dumps({"identical": found.identical, **plain}, indent=1, allow_nan=False)
+    return json.dumps({"identical": found.identical, "damaged": damaged, **plain}, indent=1, allow_nan=False)

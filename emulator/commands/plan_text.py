@@ -110,7 +110,7 @@ def _devices(plan: Forecast, width: int) -> list[Table]:
     """What the devices are, and how long a round takes them; as two tables where ranges would be broken in one."""
     baseline = next(iter(plan.prices))
     varying = any(group.repeats is not None for group in plan.groups)
-    seconds = f"seconds of a {baseline} round for a device that is alone on its links"
+    seconds = f"seconds of a round of {baseline} for a device that is alone on its links"
     seconds += " while these carry the most" if varying else ""
     mean = "; ~ marks the mean of rates that vary" if varying else ""
     what, long = [_hardware(group) for group in plan.groups], [_seconds(group, baseline) for group in plan.groups]
@@ -253,11 +253,12 @@ def _break_even(plan: Forecast, width: int) -> str:
 
 
 def _memory(plan: Forecast) -> Table:
-    title = "Memory of a device that trains, MB (without its runtime and its data)"
-    table = grid(title, "", numbers=list(plan.memory))
-    parts = {label: {**asdict(found), "all": found.total} for label, found in plan.memory.items()}
-    for part in next(iter(parts.values())):
-        table.add_row(part, *(short(found[part] / 1e6) for found in parts.values()))
+    """A row for each algorithm: with a column for each, long labels would be cut until they look alike."""
+    table = grid("Memory of a device that trains (without its runtime and its data)", "algorithm", "MB", "of which")
+    table.columns[0].no_wrap, table.columns[1].justify = True, "right"
+    for label, found in plan.memory.items():
+        parts = {name: size / 1e6 for name, size in asdict(found).items()}
+        table.add_row(escape(label), short(found.total / 1e6), _kinds(parts, "MB"))
     return table
 
 

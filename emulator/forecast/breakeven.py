@@ -57,7 +57,7 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
         parts.append(f"server {found.server_s:+.2g} s")
     if abs(found.counted) > 0.05:
         parts.append(f"{abs(found.counted):.1f} replies {'more' if found.counted > 0 else 'fewer'}")
-    start, why = f"a {label} round costs", f"a {baseline} round here ({', '.join(parts)})"
+    start, why = f"a round of {label} costs", f"one of {baseline} here ({', '.join(parts)})"
     if abs(found.seconds - 1) < ALIKE:
         return f"{start} as much as {why}: the one that needs fewer rounds wins"
     if abs(found.seconds - 1) <= found.margin and _same_work(found):

@@ -54,7 +54,10 @@ async def play(
 async def save_model(folder: Path, state: State, world: World) -> None:
     """Writes the model.  Raises OSError."""
     with named(folder / MODEL):
-        file: Ref = await asyncio.wrap_future(world.submit(export, state.weights).future)
+        future = world.submit(export, state.weights).future
+        if not future.done():  # where jobs are done at once there may be no event loop
+            await asyncio.wait([asyncio.wrap_future(future)])
+        file: Ref = future.result()
     replace_file(folder / MODEL, world.store.get(file))
 
 

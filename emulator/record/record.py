@@ -50,6 +50,7 @@ from emulator.record.events import (
     Unsound,
     Way,
     WentOff,
+    event_of,
 )
 from emulator.record.run import RUN, Cohort, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
@@ -277,6 +278,15 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
             if not isinstance(line, dict):
                 raise ValueError(f"{path}:{number} is not a JSON object")
             yield line
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a run's events.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            yield event_of(line)
+        except ValueError:
+            raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
 
 
 def replace_file(path: Path, data: str | bytes | memoryview) -> None:

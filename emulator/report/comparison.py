@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from emulator.record.events import Event
 from emulator.record.targets import Target
 from emulator.results.results import Results, Runs, classes, momentum, targets
 from emulator.results.summary import summarise
@@ -30,7 +31,7 @@ class Comparison:
     def name(self) -> str:
         return " · ".join(dict.fromkeys(results.name for results in self.sources.values()))
 
-    def events(self, label: str, seed: int) -> Iterable[Mapping[str, Any]]:
+    def events(self, label: str, seed: int) -> Iterable[Event]:
         results, own = self.origin[label]
         return results.events(own, seed)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import altair as alt
 
-from emulator.record.events import Refused, events_of
+from emulator.record.events import Event, Refused
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
@@ -22,7 +21,7 @@ REASONS = {  # of refusals, by their kind
     "form": "a reply of the wrong form",
     "values": "values that are not finite",
 }
-Events = Callable[[str, int], Iterable[Mapping[str, Any]]]
+Events = Callable[[str, int], Iterable[Event]]
 
 
 def devices(runs: Runs, events: Events) -> Figure | None:
@@ -63,7 +62,7 @@ def _refused(runs: Runs, events: Events) -> Iterator[Refused]:
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
             if any(row["refused"] for row in rows):
-                yield from (event for event in events_of(events(label, seed)) if isinstance(event, Refused))
+                yield from (event for event in events(label, seed) if isinstance(event, Refused))
 
 
 def usage(runs: Runs) -> Figure | None:

@@ -22,7 +22,6 @@ from emulator.record.events import (
     TransferEnded,
     TransferStarted,
     WentOff,
-    event_of,
 )
 from emulator.report import palette, rounds
 from emulator.report.curves import thinned
@@ -34,7 +33,7 @@ BARS = 15_000  # that a page holds
 DEVICES = 60  # of a round that are shown
 SERVER = "server"
 FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": SERVER}
-Events = Callable[[str, int], Iterable[Mapping[str, Any]]]
+Events = Callable[[str, int], Iterable[Event]]
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,14 @@ class Scene:
             self.bars.append(Bar(device, what, start, t - self.opened, whole))
 
 
-def scenes(events: Iterable[Mapping[str, Any]], wanted: set[int]) -> dict[int, Scene]:
+def scenes(events: Iterable[Event], wanted: set[int]) -> dict[int, Scene]:
     """The wanted rounds of a run; what is still under way when the record ends is cut there."""
     found: dict[int, Scene] = {}
     t = 0.0
-    for line in events:
-        t = line["t"]
-        if line["round"] in wanted:
-            _read(found, event_of(line))
+    for event in events:
+        t = event.t
+        if event.round in wanted:
+            _read(found, event)
     for scene in found.values():
         for device, what in list(scene.under_way):
             scene.end(device, what, t, False)

@@ -38,5 +38,5 @@ def _reservation(found: Results, early: Sequence[str], interrupted: bool) -> str
     """What a verdict must not hide: that runs are not what the scenario says."""
     if interrupted:
         rounds = sorted(len(rows) for seeds in found.runs.values() for rows in seeds.values())
-        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result: "
-    return f"Some runs ended early ({', '.join(dict.fromkeys(early))}): " if early else ""
+        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result. "
+    return f"Some runs ended early ({', '.join(dict.fromkeys(early))}). " if early else ""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.record.record import Line, read_lines
+from emulator.record.events import Event
+from emulator.record.record import read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
@@ -47,10 +48,10 @@ class Results:
     def name(self) -> str:
         return self.scenario.name
 
-    def events(self, label: str, seed: int) -> Iterator[Line]:
-        """The timeline of one run, line by line; nothing if it has not begun.  Raises ValueError if it is damaged."""
+    def events(self, label: str, seed: int) -> Iterator[Event]:
+        """The timeline of one run; nothing if it has not begun.  Raises ValueError if it is damaged."""
         path = self.folder / Run(label, seed).name / "events.jsonl"
-        return read_lines(path) if path.is_file() else iter(())
+        return read_events(path) if path.is_file() else iter(())
 
 
 def read(out: Path) -> Results:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -111,7 +111,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
         return Fault(loc, f"unknown key {name!r}; {hint}", of_key=True)
     if said["type"].startswith("missing"):
         return Fault(loc[:-1], f"{name!r} is missing", of_key=True)
-    return Fault(loc, _of_value(said, name))
+    return Fault(loc, _of_value(said, name) + _as_mapping(said, _part(model, inner)))
 
 
 def _of_value(said: Any, key: str) -> str:
@@ -143,12 +143,20 @@ def _demand(said: Any) -> str:
     return re.sub("^Input should be", "it must be", said["msg"])
 
 
+def _as_mapping(said: Any, part: type[Any]) -> str:
+    """How to write a bare word, where a mapping is due of which one key has that word as a choice."""
+    if said["type"] != "model_type":
+        return ""
+    keys = (
+        name for name, kind in _fields(part).items() if get_origin(kind) is Literal and said["input"] in get_args(kind)
+    )
+    return next((f"; write {{{name}: {said['input']}}}" for name in keys), "")
+
+
 def _hint(said: Any, key: str, given: Any) -> str:
     """What was probably meant."""
-    if isinstance(given, str) and (number := without_unit(key, given)):
-        return f"; the unit is in the key: write {number}"
-    if isinstance(given, str) and (percent := re.fullmatch(rf"({NUMBER})\s*%", given)):
-        return f"; {given} is {float(percent[1]) / 100:g}"
+    if isinstance(given, str) and (meant := _number(key, given)):
+        return meant
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
         return "; a range is {uniform: {low: 0.5, high: 2}}"
     if "off" in said["loc"]:
@@ -158,6 +166,14 @@ def _hint(said: Any, key: str, given: Any) -> str:
     if _is_percentage(said, given):
         return f"; {given:g} % is {given / 100:g}"
     return ""
+
+
+def _number(key: str, given: str) -> str:
+    """What a number with a unit is without it."""
+    if number := without_unit(key, given):
+        return f"; the unit is in the key: write {number}"
+    percent = re.fullmatch(rf"({NUMBER})\s*%", given)
+    return f"; {given} is {float(percent[1]) / 100:g}" if percent else ""
 
 
 def _is_percentage(said: Any, given: Any) -> bool:
@@ -187,10 +203,15 @@ def _words(expected: str) -> list[str]:
 
 def _keys(model: type[Any], loc: Sequence[str | int]) -> list[str]:
     """The keys that the part of a scenario at `loc` may have."""
+    return list(_fields(_part(model, loc)))
+
+
+def _part(model: type[Any], loc: Sequence[str | int]) -> type[Any]:
+    """The class of the part of a scenario at `loc`."""
     for part in loc:
         if isinstance(part, str):
             model = _model(_fields(model).get(part)) or model
-    return list(_fields(model))
+    return model
 
 
 def _fields(model: type[Any]) -> dict[str, Any]:

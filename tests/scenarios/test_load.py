@@ -108,6 +108,21 @@ def test_a_value_may_hold_in_every_round(hold):
 
 
 @pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("network=ideal", "it must be a mapping, not 'ideal'; write {model: ideal}"),
+        ("data.split=iid", "it must be a mapping, not 'iid'; write {kind: iid}"),
+        ("network=wifi", "it must be a mapping, not 'wifi'"),
+        ("network=[ideal]", "it must be a mapping, not a list"),
+    ],
+)
+def test_a_bare_word_is_answered_with_the_mapping_to_write(change, told):
+    with pytest.raises(BadScenario) as error:
+        load("quickstart", [change])
+    assert str(error.value).endswith(told)
+
+
+@pytest.mark.parametrize(
     ("entry", "message"),
     [
         ("fedcurvv", "did you mean fedcurv?"),

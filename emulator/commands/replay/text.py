@@ -30,6 +30,7 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
         *_assumed(findings),
         *passed,
         *_partings(findings, batch.source.anyway),
+        *_guessed(findings),
         f"replay: {out}",
     ]
     return "\n\n".join([*parts, for_terminal("\n".join(lines))])
@@ -158,7 +159,12 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
         yield f"and {len(said) - TOLD} more in replay.json"
     if any(each.partings for each in findings):
         yield "rounds are counted from 0, as in the record and the report"
-        if anyway:
-            yield f"{GUESS} assumed: {ASSUMPTION}"
-        else:
+        if not anyway:
             yield f"a replay stops where it is no longer exact; --anyway goes on: {ASSUMPTION}"
+
+
+def _guessed(findings: Sequence[Finding]) -> Iterator[str]:
+    """What the sign before a time means, if one has it."""
+    shown = (times for each in findings for target in goals(findings[0]) for times in each.times[target].values())
+    if any(times.known and times.assumed for times in shown):
+        yield f"{GUESS} assumed: {ASSUMPTION}"

@@ -96,6 +96,18 @@ def test_a_damaged_record_that_cannot_be_read_is_no_traceback(
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("line", [2, 5])
+def test_an_event_that_lacks_its_keys_is_named_with_its_run_and_line(
+    fedlapse: Callable[..., Any], out: Path, line: int
+) -> None:
+    path = out / "fedprox-s1" / "events.jsonl"
+    lines = path.read_text().splitlines()
+    lines[line - 1] = '{"event": "down.start"}'
+    path.write_text("\n".join([*lines, ""]))
+    for command in (("report", out), ("replay", out, "--latency", "40ms")):
+        assert f"fedprox-s1/events.jsonl:{line} is not as `fedlapse run` writes it" in fedlapse(*command).stderr
+
+
 def test_one_round_is_not_called_rounds(fedlapse: Callable[..., Any], out: Path) -> None:
     interrupt(out)
     cut(out / "fedavg-s1" / "rounds.jsonl", 1)

@@ -77,7 +77,7 @@ def test_a_dearer_round_wins_only_below_its_inverse():
     found = ratio(of(27.1, moved=300), of(10.0), seconds=2.4)
     assert found.wins_below == pytest.approx(10 / 27.1)
     assert sentence("fedcurv", "fedavg", found, 10.0) == (
-        "a fedcurv round costs 2.71x a fedavg round here (down 3.0x, up 3.0x, compute 1.2x): "
+        "a round of fedcurv costs 2.71x one of fedavg here (down 3.0x, up 3.0x, compute 1.2x): "
         "it wins only below 37 % of fedavg's rounds"
     )
 
@@ -85,13 +85,13 @@ def test_a_dearer_round_wins_only_below_its_inverse():
 def test_a_cheaper_round_wins_with_more_rounds():
     found = ratio(of(8.0, moved=50), of(10.0))
     assert sentence("small", "fedavg", found, 10.0) == (
-        "a small round costs 0.80x a fedavg round here (down 0.5x, up 0.5x, compute 1.0x): "
+        "a round of small costs 0.80x one of fedavg here (down 0.5x, up 0.5x, compute 1.0x): "
         "it wins even with up to 1.25x of fedavg's rounds"
     )
 
 
 def test_equal_rounds_leave_it_to_their_number():
-    assert "costs as much as a fedavg round" in sentence("other", "fedavg", ratio(of(10.04), of(10.0)), 10.0)
+    assert "costs as much as one of fedavg" in sentence("other", "fedavg", ratio(of(10.04), of(10.0)), 10.0)
 
 
 def test_a_server_that_works_longer_is_named():
@@ -186,11 +186,11 @@ def test_the_margin_is_that_of_the_ratio_estimator():
 def test_a_difference_within_the_margin_is_no_cost():
     found = over(of(10.4), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
     said = sentence("fedprox", "fedavg", found, 10.0)
-    assert said.startswith("a fedprox round costs about as much as a fedavg round here (")
+    assert said.startswith("a round of fedprox costs about as much as one of fedavg here (")
     assert "(0.95x to 1.13x)" in said
     found = over(of(12.0), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
     said = sentence("fedprox", "fedavg", found, 10.0)
-    assert "costs 1.20x (1.11x to 1.29x, as links and cohorts vary) a fedavg round here" in said
+    assert "costs 1.20x (1.11x to 1.29x, as links and cohorts vary) one of fedavg here" in said
 
 
 def test_three_times_the_bytes_are_a_cost_however_links_vary():

@@ -230,6 +230,20 @@ def test_a_round_that_combines_nothing_limits_no_speed_up():
     assert server_speedup(HOST, [Rehearsal(({"late": 0},), (nothing,), None, {}, {}, {}, combining=0.1)]) == 1000
 
 
+@pytest.mark.slow
+def test_long_labels_stand_whole_in_the_table_of_memory(planned, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    labels = [f"alg0-retraining-with-{letter}" for letter in "abcdefg"]
+    plan = planned(algorithms=[{"fedavg": {}, "name": label} for label in labels])
+    page = text(plan)
+    rows = page[page.index("Memory of a device") :].splitlines()
+    total = plan.memory[labels[0]].total / 1e6
+    for label in labels:
+        (row,) = (row for row in rows if row.startswith(f"{label} "))
+        assert float(row.split()[1]) == pytest.approx(total, rel=0.01)
+    assert max(map(len, rows)) <= 80
+
+
 def test_a_server_that_computes_before_a_round_takes_its_flops_here():
     request = ServerStarted(0.0, 0, "request", {"omega": 2e9}, {"omega": 3.0}, 2e9, 1e9)
     assert server_speedup(HOST, [Rehearsal((), (request,), None, {}, {}, {})]) == pytest.approx(3 / 2)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from emulator.commands.diff import diff
 from emulator.record.difference import ABSENT, Change, FirstDifference, changes, difference, first_difference
 from emulator.record.record import encode
+from emulator.record.seal import seal_results, seal_run
 
 app = typer.Typer()
 app.command()(diff)
@@ -36,6 +37,7 @@ EVENTS = [
     {"t": 4.25, "event": "compute.end", "device": "pi-4-0", "round": 0, "update": "1f"},
 ]
 ROUNDS = [{"round": 0, "time_s": 6.5, "accuracy": 0.5, "bytes": {"down": {"weights": 80}}}]
+INTERRUPTED = "it was interrupted, or made by an older version"
 LOST = ", bytes.frame"
 MANY = ", p = {0}, q = {0}, r = {0}, s = {0} and 2 more"
 
@@ -68,6 +70,11 @@ def changed(line: int, **fields: Any) -> list[dict[str, Any]]:
 def fedlapse_diff(*arguments: object) -> tuple[int, str, str]:
     done = CliRunner().invoke(app, [*map(str, arguments)])
     return done.exit_code, done.stdout, done.stderr
+
+
+def without_notes(error: str) -> str:
+    """What stderr says beside that a record has no seal."""
+    return "".join(line for line in error.splitlines(keepends=True) if "has no seal" not in line)
 
 
 # --- scenarios --------------------------------------------------------------------------------------------------
@@ -173,9 +180,43 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
 # --- the command ------------------------------------------------------------------------------------------------
 
 
+def sealed(out: Path) -> None:
+    """As a command leaves it."""
+    for name in ("host.json", "split.json", "summary.json", "report.html"):
+        (out / name).write_text("{}")
+    for run in ("fedavg-s1", "fedcl-s1"):
+        write(out / run / "work.jsonl", [{}])
+        seal_run(out / run)
+    seal_results(out)
+
+
 def test_equal_records_are_identical(two: tuple[Path, Path]) -> None:
+    for out in two:
+        sealed(out)
     assert fedlapse_diff(*two) == (0, "records identical (2 runs)\n", "")
     assert difference(*two).identical
+
+
+@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("name", ["host.json", "split.json", "summary.json", "fedcl-s1/work.jsonl"])
+def test_a_damaged_record_is_not_called_identical(two: tuple[Path, Path], name: str, gone: bool) -> None:
+    a, b = two
+    for out in two:
+        sealed(out)
+    (b / name).unlink() if gone else (b / name).write_text("[]")
+    code, text, error = fedlapse_diff(a, b)
+    assert (code, text) == (1, "B is damaged\nruns identical (2 runs)\n")
+    assert (
+        error == f"fedlapse: {b}: This record is damaged: {name} is {'missing' if gone else 'not as it was sealed'}.\n"
+    )
+    assert json.loads(fedlapse_diff(a, b, "--format", "json")[1])["damaged"] == ["B"]
+    assert fedlapse_diff(b, b)[1].startswith("A and B are damaged\n")
+
+
+def test_a_record_that_was_interrupted_is_told(two: tuple[Path, Path]) -> None:
+    a, b = two
+    sealed(a)
+    assert fedlapse_diff(a, b)[0::2] == (0, f"fedlapse: {b}: This record has no seal: {INTERRUPTED}.\n")
 
 
 def test_what_a_person_reads(two: tuple[Path, Path]) -> None:
@@ -185,7 +226,7 @@ def test_what_a_person_reads(two: tuple[Path, Path]) -> None:
     write(b / "fedcl-s1" / "rounds.jsonl", [{**ROUNDS[0], "accuracy": 0.75}])
     (b / "fedcl-s1" / "final.safetensors").write_bytes(b"other")
     left(a, "fedavg-s2")
-    assert fedlapse_diff(a, b) == (
+    assert fedlapse_diff(a, b)[:2] == (
         1,
         """\
 scenario: algorithms.fedcl.fedcl.strength: 0.5 -> 0.7
@@ -199,7 +240,6 @@ scenario: algorithms.fedcl.fedcl.strength: 0.5 -> 0.7
       B: round 0, accuracy = 0.75
 fedavg-s2: only in A
 """,
-        "",
     )
 
 
@@ -232,7 +272,7 @@ def test_host_summary_and_report_may_differ(two: tuple[Path, Path]) -> None:
 
 def test_two_runs_of_one_folder_can_be_compared(two: tuple[Path, Path]) -> None:
     a, _ = two
-    assert fedlapse_diff(a / "fedavg-s1", a / "fedcl-s1") == (0, "records identical (1 run)\n", "")
+    assert fedlapse_diff(a / "fedavg-s1", a / "fedcl-s1")[:2] == (0, "records identical (1 run)\n")
     write(a / "fedcl-s1" / "events.jsonl", EVENTS[:3])
     code, text, _ = fedlapse_diff(a / "fedavg-s1", a / "fedcl-s1")
     assert code == 1
@@ -280,12 +320,12 @@ def test_bad_input_is_one_line_and_exit_code_two(two: tuple[Path, Path], tmp_pat
     for pair in ((a, tmp_path / "empty"), (tmp_path / "gone", b), (a, b / "fedavg-s1"), (a, a / "scenario.yaml")):
         code, text, error = fedlapse_diff(*pair)
         assert (code, text) == (2, "")
-        assert error.startswith("fedlapse: ")
-        assert error.count("\n") == 1
+        assert without_notes(error).startswith("fedlapse: ")
+        assert without_notes(error).count("\n") == 1
     for content in (b"a: [\n", b"\xff", b"{}: {}: {"):
         (b / "scenario.yaml").write_bytes(content)
         code, text, error = fedlapse_diff(a, b)
-        assert (code, text, error.count("\n")) == (2, "", 1)
+        assert (code, text, without_notes(error).count("\n")) == (2, "", 1)
         assert "scenario.yaml is not YAML" in error
 
 
@@ -293,4 +333,4 @@ def test_bad_input_is_one_line_and_exit_code_two(two: tuple[Path, Path], tmp_pat
 def test_a_scenario_that_is_nested_too_deeply_is_bad_input(two: tuple[Path, Path]) -> None:
     (two[1] / "scenario.yaml").write_text("[" * 1500)
     code, text, error = fedlapse_diff(*two)
-    assert (code, text, error.count("\n")) == (2, "", 1)
+    assert (code, text, without_notes(error).count("\n")) == (2, "", 1)

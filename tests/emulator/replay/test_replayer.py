@@ -6,7 +6,7 @@ import pytest
 
 from algorithms.step import Step
 from devices.device import Device, profiles
-from emulator.commands.replay.text import ranked
+from emulator.commands.replay.text import _guessed, ranked
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill
@@ -140,6 +140,13 @@ def test_without_a_target_the_end_counts():
 
 def found(name: str, **seconds: float | None) -> Finding:
     return Finding(name, (), {"t": {label: Times({1: at}) for label, at in seconds.items()}}, (), (), 0, 0)
+
+
+def test_what_the_sign_of_an_assumed_time_means_is_told_only_where_one_is_shown():
+    exact, guessed, unknown = (Times({1: 5.0}), Times({1: 5.0}, assumed=True), Times({1: None}, assumed=True))
+    for times, told in ((exact, 0), (guessed, 1), (unknown, 0)):
+        one = Finding("s", (), {"t": {"x": times}, ALL: {"x": exact}}, (), (), 0, 0)
+        assert len(list(_guessed([found("as recorded", x=1.0), one]))) == told
 
 
 def test_the_order_turns_where_another_one_is_first():

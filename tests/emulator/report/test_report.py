@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from emulator.record.events import events_of
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
@@ -205,11 +206,12 @@ def test_leverage_is_the_median_over_seeds():
 
 
 def test_a_timeline_has_a_bar_for_each_thing_done_and_says_what_was_cut():
-    told = list(events(row(1, 0.5), ["a", "b"]))
-    told += [
+    lines = list(events(row(1, 0.5), ["a", "b"]))
+    lines += [
         {"t": 8.5, "event": "off", "round": 1, "device": "a"},
         {"t": 9.0, "event": "on", "round": 1, "device": "a"},
     ]
+    told = list(events_of(lines))
     scene = timeline.scenes(told, {1})[1]
     found = {(bar.device, bar.what): (bar.start, bar.stop, bar.whole) for bar in scene.bars}
     assert found == {
@@ -230,7 +232,7 @@ def test_what_is_under_way_when_the_record_ends_is_cut_there():
         *list(events(row(0, 0.5), ["a", "b"]))[:2],
         {"t": 0.75, "event": "open", "round": 1, "asked": [], "model": "m"},
     ]
-    assert timeline.scenes(told, {0})[0].bars == [timeline.Bar("a", "download", 0.0, 0.75, False)]
+    assert timeline.scenes(events_of(told), {0})[0].bars == [timeline.Bar("a", "download", 0.0, 0.75, False)]
 
 
 def test_of_a_crowded_round_the_one_who_closed_it_is_shown():
@@ -279,7 +281,7 @@ def test_several_folders_stand_side_by_side_and_the_first_label_is_the_baseline(
     assert both.summary["baseline"] == "a/fedavg"
     ratio = both.summary["labels"]["b/fedavg"]["targets"]["accuracy 0.8"]["ratio_to_baseline"]
     assert ratio == {"time_s": 2.0, "rounds": 2.0, "bytes": 2.0}
-    assert [event["t"] for event in both.events("b/fedavg", 1)][-1] == 16.0
+    assert [event.t for event in both.events("b/fedavg", 1)][-1] == 16.0
 
 
 def test_folders_of_one_name_are_numbered(make, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from emulator.commands.table import table
-from emulator.record.events import Unsound
+from emulator.record.events import Unsound, events_of
 from emulator.report import fates
 from emulator.results import caveats, tables
 from emulator.results.summary import summarise
@@ -71,7 +71,7 @@ def test_refusals_are_counted_by_their_kind_whatever_they_say() -> None:
         refused("b", "device", "y needs 1.2e+03 MB for 7 examples, it has 900 MB"),
     ]
     runs = {"x": {1: [row(refused=3)], 2: [row()]}}
-    figure = fates.devices(runs, lambda _, seed: said if seed == 1 else silent("x", seed))
+    figure = fates.devices(runs, lambda _, seed: events_of(said) if seed == 1 else silent("x", seed))
     assert figure is not None
     assert "memory cannot hold the job" in figure.caption
     assert figure.caption.endswith(
@@ -87,7 +87,7 @@ def test_each_kind_of_refusal_has_its_words() -> None:
 def test_a_refusal_of_an_older_version_is_told_in_one_line() -> None:
     old = {"t": 1.0, "event": "refused", "round": 0, "device": "a", "why": "a refuses: x needs 812.5 MB"}
     with pytest.raises(ValueError, match="is not as `fedlapse run` writes it: 'kind'"):
-        list(fates.refusals({"x": {1: [row(refused=1)]}}, lambda _label, _seed: [old]))
+        list(fates.refusals({"x": {1: [row(refused=1)]}}, lambda _label, _seed: events_of([old])))
 
 
 def test_without_a_refusal_no_events_are_read() -> None:
