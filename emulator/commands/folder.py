@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from emulator.record.seal import OF_RESULTS, SEAL
@@ -10,6 +14,7 @@ from emulator.record.writing import told
 from scenarios.text.faults import BadScenario
 
 OURS = (*OF_RESULTS, SEAL)
+BEGUN = "scenario.yaml.partial"  # all that there is of a command that was killed at once
 
 
 def folder(out: Path | None, name: str, force: bool) -> Path:
@@ -29,8 +34,25 @@ def broken_off(out: Path, scenario: str) -> bool:
     return same and not (out / SEAL).exists()
 
 
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Keeps other commands from writing to this folder meanwhile.  Raises BadScenario if one of them does so now."""
+    number = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        raise BadScenario(f"--out {out}: another fedlapse is writing to it; wait for its end, or stop it") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(number)
+
+
 def _asked(out: Path, force: bool) -> Path:
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and any(path.name != BEGUN for path in out.iterdir()):
         if not _holds_results(out):
             raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
         if not force:

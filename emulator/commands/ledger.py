@@ -66,7 +66,9 @@ def verify(
         say(f"fedlapse: not verified: {text}", err=True)
     for job in result.wrong:
         say(f"fedlapse: other bits than the ledger has: {job}", err=True)
-    say(f"{result.done - len(result.wrong)} of {result.done} jobs gave the same bits again")
+    if result.others:
+        say(f"fedlapse: not verified: {result.others} jobs of other code or another machine", err=True)
+    say(f"{result.same} of {result.same + len(result.wrong)} jobs gave the same bits again")
     if result.wrong:
         raise typer.Exit(OTHER_BITS)
 

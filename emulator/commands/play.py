@@ -7,9 +7,11 @@ import gc
 import json
 import os
 import platform
+import shlex
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +23,9 @@ import typer
 
 from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import broken_off, folder
+from emulator.commands.folder import alone, broken_off, folder
 from emulator.commands.lines import say
-from emulator.commands.options import Format, workers_of
+from emulator.commands.options import Format, ledger_of, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.ledger.ledger import Ledger
@@ -34,12 +36,13 @@ from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
 from emulator.record.record import replace_file
 from emulator.record.run import Run
+from emulator.record.seal import SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor, Inline, Processes, executor
-from emulator.worlds.remembering import Remembering, remembering
+from emulator.worlds.remembering import Disagreed, Remembering, remembering
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import MANY
 from scenarios.load import dump
@@ -74,39 +77,62 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
     out = _folder(scenario, settings)
+    with alone(out):
+        replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
+        return _play(scenario, study, settings, out, min(workers, _most_jobs(study)), assumed)
+
+
+def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int, assumed: Sequence[str]) -> int:
     began = time.monotonic()
     gc.collect()
     gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
-    with _pool(scenario, study, settings, min(workers, _most_jobs(study))) as pool:
-        session = Session(scenario, study, settings, out, pool)
-        try:
-            outcomes = asyncio.run(session.play())
-        except BrokenProcessPool:
-            typer.echo("fedlapse: a worker process was killed (out of memory?); try fewer --workers", err=True)
-            _tell_how_to_resume(pool, out)
-            return FAILED
-        except (KeyboardInterrupt, asyncio.CancelledError) as stop:
-            pool.stop()
-            typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
-            _tell_how_to_resume(pool, out)
-            return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
-        unfinished = session.stopped > 0 or any(each.unwritten for each in outcomes)
-        if isinstance(pool, Remembering):
-            pool.broken_off = unfinished
+    try:
+        with _pool(scenario, study, settings, workers) as pool:
+            session = Session(scenario, study, settings, out, pool)
+            try:
+                outcomes = asyncio.run(session.play())
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                pool.stop()
+                raise
+            unfinished = session.stopped > 0 or any(each.unwritten for each in outcomes)
+            if isinstance(pool, Remembering):
+                pool.broken_off = unfinished
+    except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+        typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
+        _tell_how_to_resume(settings, out)
+        return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
+    except (BrokenProcessPool, Disagreed, OSError) as error:
+        say(f"fedlapse: {_why(error)}", err=True)
+        _tell_how_to_resume(settings, out)
+        return FAILED
     with uninterrupted():
         host = _host(time.monotonic() - began, outcomes, session)
         exit_code = conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
         if isinstance(pool, Remembering) and settings.format is Format.text:
             typer.echo(pool.tally.sentence())
         if unfinished:
-            _tell_how_to_resume(pool, out)
+            _tell_how_to_resume(settings, out)
         return exit_code
+
+
+def _why(error: BrokenProcessPool | Disagreed | OSError) -> str:
+    """Why all runs had to end, in one line."""
+    match error:
+        case BrokenProcessPool():
+            return "a worker process was killed (out of memory?); try fewer --workers"
+        case Disagreed():
+            ways = "`fedlapse ledger verify` says what else differs, and --no-ledger trains everything"
+            return f"{error}: done again, it gave other bits than the ledger has; {ways}"
+        case _:
+            return told(error)
 
 
 def _folder(scenario: Scenario, settings: Settings) -> Path:
     """Where the results go: a new folder, or one whose runs were broken off, if they are of this very scenario."""
     out = settings.out
     if out and (settings.again or broken_off(out, dump(scenario))):
+        for seal in out.glob(f"*/{SEAL}"):  # the runs are written again from their beginnings
+            seal.unlink()
         return out
     return folder(out, scenario.name, settings.force)
 
@@ -124,10 +150,12 @@ def _pool(scenario: Scenario, study: Study, settings: Settings, workers: int) ->
     return remembering(study, ledger, workers, noted_under, keep_states=settings.keep_states)
 
 
-def _tell_how_to_resume(pool: Executor, out: Path) -> None:
+def _tell_how_to_resume(settings: Settings, out: Path) -> None:
     """The last line of what was broken off."""
-    if isinstance(pool, Remembering):
-        say(f"fedlapse: to go on, with nothing trained twice: fedlapse resume {out}", err=True)
+    if settings.ledger:
+        usual = settings.ledger == ledger_of(None, without=False)
+        words = ["fedlapse", "resume", str(out), *([] if usual else ["--ledger", str(settings.ledger)])]
+        say(f"fedlapse: to go on, with nothing trained twice: {shlex.join(words)}", err=True)
 
 
 def _make_room(scenario: Scenario, workers: int) -> None:
@@ -163,7 +191,6 @@ class Session:
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
-        replace_file(self.out / "scenario.yaml", dump(self.scenario))
         replace_file(self.out / "split.json", _split(self.study))
         with self.progress:
             everything = asyncio.gather(

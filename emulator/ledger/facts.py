@@ -21,11 +21,23 @@ import msgpack
 DAY = 86_400  # s: how exactly the last use of a fact is known
 PATIENCE = 30.0  # s that another process may keep the file to itself
 VERSION = 2
-TABLES = """
-CREATE TABLE IF NOT EXISTS facts
-    (key TEXT PRIMARY KEY, job TEXT, study TEXT, args BLOB, result BLOB, checksum BLOB, day INTEGER) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS studies (study TEXT PRIMARY KEY, scenario TEXT) WITHOUT ROWID;
-"""
+COLUMNS = "key TEXT PRIMARY KEY, job TEXT, study TEXT, args BLOB, result BLOB, checksum BLOB, day INTEGER"
+TABLES = (
+    f"CREATE TABLE facts ({COLUMNS}) WITHOUT ROWID",
+    "CREATE TABLE studies (study TEXT PRIMARY KEY, scenario TEXT) WITHOUT ROWID",
+)
+# What SQLite says of a file that is sound, and cannot be used now; of whatever else it says, the file is the cause.
+ELSEWHERE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+FAULTS = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes damaged bytes
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,7 @@ class Facts:
     """The facts in one file.  `warn` gets a sentence where something was wrong with it."""
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        """Raises OSError if the file cannot be used."""
         self.path, self.warn = path, warn
         self._lock = threading.Lock()  # results arrive in a thread of the pool
         self._file = self._opened()
@@ -72,14 +85,15 @@ class Facts:
         self._ask("DELETE FROM facts WHERE key = ?", key)
 
     def scenario(self, study: str) -> str | None:
-        """The scenario with this digest, as text."""
+        """The scenario with this digest, as text; None if it is not there, or damaged."""
         rows = self._ask("SELECT scenario FROM studies WHERE study = ?", study)
-        return str(rows[0][0]) if rows else None
+        text = str(rows[0][0]) if rows else ""
+        return text if _digest(text) == study else None
 
     def about(self, scenario: str) -> str:
         """Keeps a scenario's text; its digest."""
-        study = hashlib.sha256(scenario.encode()).hexdigest()
-        self._ask("INSERT OR IGNORE INTO studies VALUES (?, ?)", study, scenario)
+        study = _digest(scenario)
+        self._ask("INSERT OR REPLACE INTO studies VALUES (?, ?)", study, scenario)
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -88,66 +102,101 @@ class Facts:
 
     def counts(self) -> dict[str, int]:
         """How many facts there are, by job."""
-        return dict(self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job"))
+        return {str(job): n for job, n in self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job")}
 
     def close(self) -> None:
         with self._lock:
             self._file.close()
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
-        """The rows of an answer; none from a file that SQLite cannot use, which the user is told."""
+        """The rows of an answer; none if SQLite cannot give it, which the user is told."""
         with self._lock:
             try:
                 return self._file.execute(question, values).fetchall()
-            except sqlite3.OperationalError as error:  # full, locked or read only: the run goes on without it
-                self.warn(f"{self.path}: {error}; the ledger is not used for this job")
+            except sqlite3.ProgrammingError:  # ours
+                raise
+            except FAULTS as error:
+                self._file = self._without(error) if _elsewhere(error) else self._anew(error)
                 return []
-            except (sqlite3.DatabaseError, ValueError) as error:
-                self._put_aside(error)
-                return []
+
+    def _without(self, error: Exception) -> sqlite3.Connection:
+        """The run goes on; what cannot be written is computed again next time."""
+        self.warn(f"{self.path}: {_line(error)}; not all that is computed is remembered")
+        self._file.execute("PRAGMA busy_timeout = 0")  # once is enough to wait for another process
+        return self._file
+
+    def _anew(self, error: Exception) -> sqlite3.Connection:
+        self._file.close()
+        try:
+            return self._after_putting_aside(error)
+        except OSError as failed:
+            self.warn(f"{self.path}: {failed.strerror}; nothing is remembered from here on")
+            return _connect(Path(":memory:"))
 
     def _opened(self) -> sqlite3.Connection:
         """The file, made if there is none, put aside if it is damaged or of another version.  Raises OSError."""
         try:
             return _connect(self.path)
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path}: {error}") from None
-        except sqlite3.DatabaseError as error:
-            return self._aside(error)
+        except FAULTS as error:
+            if _elsewhere(error):
+                raise OSError(0, _line(error), str(self.path)) from None
+            return self._after_putting_aside(error)
 
-    def _put_aside(self, error: Exception) -> None:
-        self._file.close()
-        self._file = self._aside(error)
-
-    def _aside(self, error: Exception) -> sqlite3.Connection:
+    def _after_putting_aside(self, error: Exception) -> sqlite3.Connection:
         place = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
-        self.path.rename(place)
+        try:
+            self.path.rename(place)
+        except FileNotFoundError:  # another command has just done it
+            return self._opened()
         for left in ("-journal", "-wal", "-shm"):
             self.path.with_name(self.path.name + left).unlink(missing_ok=True)
-        self.warn(f"{self.path} is damaged ({error}); it is now {place.name}, and its facts are computed again")
-        return _connect(self.path)
+        self.warn(f"{self.path} is damaged ({_line(error)}); it is now {place.name}, and its facts are computed again")
+        return self._opened()
+
+
+def _elsewhere(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in ELSEWHERE
+
+
+def _line(error: Exception) -> str:
+    """What it says; it may quote damaged bytes."""
+    return str(error).encode("unicode_escape").decode()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Raises sqlite3.DatabaseError."""
+    """Raises one of FAULTS."""
     file = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
-        version = file.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, VERSION):
-            raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")
+        file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
         # Rollback journal: SQLite's write-ahead log may lose data with two writers before 3.51.3.
         file.execute("PRAGMA journal_mode = TRUNCATE")
         file.execute("PRAGMA synchronous = OFF")
-        file.executescript(TABLES)
-        file.execute(f"PRAGMA user_version = {VERSION}")
-        if (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise sqlite3.DatabaseError(found)
-    except sqlite3.DatabaseError:
+        file.execute("BEGIN IMMEDIATE")  # two commands may make the file at once
+        _prepare(file)
+        file.execute("COMMIT")
+    except FAULTS:
         file.close()
         raise
     return file
 
 
-def _checksum(key: str, job: str, study: str, args: bytes, result: bytes) -> bytes:
-    parts = (key.encode(), job.encode(), study.encode(), args, result)
+def _prepare(file: sqlite3.Connection) -> None:
+    """Makes the tables in an empty file.  Raises sqlite3.DatabaseError for one of others, or one that is damaged."""
+    version, tables = (file.execute(ask).fetchone()[0] for ask in ("PRAGMA user_version", "PRAGMA schema_version"))
+    if version == tables == 0:
+        for table in TABLES:
+            file.execute(table)
+        file.execute(f"PRAGMA user_version = {VERSION}")
+    elif version != VERSION:
+        raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")
+    elif (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(found)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checksum(*parts: Any) -> bytes:
+    """Of a damaged row a part may be of any type that SQLite has."""
     return hashlib.sha256(msgpack.packb(parts)).digest()

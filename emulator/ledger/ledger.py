@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
 from emulator.ledger.blobs import KEPT, LEFT, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned
-from emulator.study.store import NOTHING, Ref
+from emulator.record.writing import why
+from emulator.study.store import Ref
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
 FACTS, LIVE = "facts.sqlite", "live"
@@ -40,10 +41,10 @@ class Ledger:
             self._warned.add(text)
             self._warn(text)
 
-    def has(self, ref: Ref) -> bool:
-        """Whether the bytes are where jobs find them; they are brought there if the ledger has them."""
+    def fetch(self, ref: Ref) -> bool:
+        """Brings the bytes to where jobs find them; whether the ledger has them."""
         place = self.live.path / ref.digest
-        return ref.digest == NOTHING.digest or place.exists() or self.blobs.fetch(ref, place)
+        return self.blobs.fetch(ref, place)
 
     def keep(self, ref: Ref) -> None:
         """Keeps the bytes beyond this command, if they are here."""
@@ -52,12 +53,17 @@ class Ledger:
             try:
                 self.blobs.keep(ref, place)
             except OSError as error:
-                self.warn(f"{self.folder}: {error}; a model is not kept")
+                self.warn(f"{self.folder}: {why(error)}; a model is not kept")
 
-    def close(self, broken_off: bool) -> None:
-        """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them."""
+    def close(self, broken_off: bool, made: Container[str] = ()) -> None:
+        """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them.
+
+        `made`: digests of what was made in runs that have come to their end; nobody will resume them.
+        """
         if broken_off:
             self._leave(self.live.path)
+        else:
+            self.blobs.drop(made)
         self.live.close()
         self.trim(self.cap)
         self.facts.close()
@@ -95,7 +101,7 @@ class Ledger:
             if len(path.name) == DIGEST:
                 try:
                     self.blobs.leave(path)
-                except FileNotFoundError:
+                except FileNotFoundError:  # another command has just done it
                     continue
 
     def stats(self) -> dict[str, Any]:

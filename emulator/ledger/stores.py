@@ -99,13 +99,16 @@ class Files(Holders):
     def _settle(self, draft: Draft) -> None:
         if draft.path is None:
             return
-        if any((folder / draft.ref.digest).exists() for folder in self.folders):
+        if self.has(draft.ref):
             draft.path.unlink()
         else:
             draft.path.rename(draft.path.parent / draft.ref.digest)
 
     def get(self, ref: Ref) -> memoryview:
         return mapped(self.folders, ref)
+
+    def has(self, ref: Ref) -> bool:
+        return ref.digest == NOTHING.digest or any((folder / ref.digest).exists() for folder in self.folders)
 
     def free(self, digest: str) -> None:
         for folder in self.folders:

@@ -60,16 +60,19 @@ def keep_memory() -> None:
 class Inline:
     """Runs each job at once, in this process."""
 
-    def __init__(self, study: Study, store: Memory | Files | None = None) -> None:
+    def __init__(self, study: Study, folder: Path | None = None) -> None:
+        """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
         quiet_torch()
         self.study = study
-        self.store = store or Memory()
+        self.scratch = _scratch() if folder else []
+        self.store = Files([folder, *_paths(self.scratch)]) if folder else Memory()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        for scratch in self.scratch:
+            scratch.close()
 
     def stop(self) -> None:
         """There is nothing to stop: a job is done when `submit` returns."""
@@ -89,8 +92,8 @@ class Processes:
     def __init__(self, study: Study, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         keep_memory()
-        self.scratch = [scratch for scratch in (in_memory(), Scratch()) if scratch]
-        folders = [scratch.path for scratch in self.scratch]
+        self.scratch = _scratch()
+        folders = _paths(self.scratch)
         shelf = _put_away(study.dataset, folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
@@ -134,15 +137,30 @@ class Arriving(Future[Any]):
         elif error := done.exception():
             self.set_exception(error)
         else:
-            result, drafts = done.result()
+            self._take(*done.result())
+
+    def _take(self, result: Any, drafts: list[Draft]) -> None:
+        try:
             for draft in drafts:
                 self.store.take(draft)
+        except OSError as error:
+            self.set_exception(error)
+        else:
             self.set_result(result)
 
 
 def executor(study: Study, count: int) -> Inline | Processes:
     """That many worker processes, or with 0 this process."""
     return Processes(study, count) if count else Inline(study)
+
+
+def _scratch() -> list[Scratch]:
+    """In memory, if there is a place for it, and on disk."""
+    return [scratch for scratch in (in_memory(), Scratch()) if scratch]
+
+
+def _paths(scratch: Sequence[Scratch]) -> list[Path]:
+    return [each.path for each in scratch]
 
 
 Shelf = dict[str, Any]  # field of Dataset -> its value, or the file that holds the array

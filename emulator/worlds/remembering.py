@@ -6,8 +6,10 @@ then their own job is done again.  So whether the ledger knows much, little or n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -25,12 +27,13 @@ from emulator.study.jobs import State, combine, personalise, train
 from emulator.study.store import Ref
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline, Processes
+from emulator.worlds.origins import Origins, Remake, plain_args
 
 TRAININGS = (train, personalise)
 
 
 class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
-    """A job that was done again gave other bits than the ledger says."""
+    """This job was done again, and gave other bits than the ledger says."""
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Remembering:
         self.store, self.keep_states = inner.store, keep_states
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
         self.own = True  # the ledger is closed with it
-        self.origins: dict[str, tuple[Job, Sequence[Any]]] = {}  # digest -> the job that makes it, if it was not done
+        self.origins = Origins()
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
@@ -90,18 +93,10 @@ class Remembering:
         self.tally.known += job in TRAININGS
         for ref in refs(result):
             self.store.hold(ref)
-        self.made_by(job, args, result)
         self._seen(job, args, result)
         future: Future[Any] = Future()
         future.set_result(result)
         return future
-
-    def made_by(self, job: Job, args: Sequence[Any], result: Any) -> None:
-        """Remembers which job makes these messages, but for those that it was given itself."""
-        origin, given = (job, args), {ref.digest for ref in refs(args)}
-        for ref in refs(result):
-            if ref.digest not in given:
-                self.origins.setdefault(ref.digest, origin)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
@@ -112,6 +107,7 @@ class Remembering:
 
     def _seen(self, job: Job, args: Sequence[Any], result: Any) -> None:
         self.keys.note(result)
+        self.origins.note(job, args, result)
         if job is combine:
             run, round = args[:2]
             self.newest[run] = result
@@ -126,14 +122,14 @@ class Remembering:
 
     def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
         """Starts the job, whether or not there is a fact of it."""
-        missing = [ref for ref in refs(args) if not self.ledger.has(ref)]
+        missing = [ref for ref in refs(args) if not self._here(ref)]
         if not missing:
             return self.inner.submit(job, *args)
-        if self.aside is None:
-            self._bring(missing)
-            return self.inner.submit(job, *args)
         future: Future[Any] = Future()
-        self.aside.submit(self._bring_first, missing, job, args, future)
+        if self.aside:
+            self.aside.submit(self._bring_first, missing, job, args, future)
+        else:
+            self._bring_first(missing, job, args, future)
         return future
 
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
@@ -141,26 +137,28 @@ class Remembering:
             self._bring(missing)
             done = self.inner.submit(job, *args)
         except Exception as error:  # belongs to whoever collects the result
-            future.set_exception(error)
-        else:
-            done.add_done_callback(partial(_pass_on, future))
+            done = Future()
+            done.set_exception(error)
+        done.add_done_callback(partial(_pass_on, future))
 
     def _bring(self, missing: Sequence[Ref]) -> None:
-        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise."""
-        origins = {ref.digest: self._origin(ref) for ref in missing}
-        for _, args in origins.values():
-            self._bring([ref for ref in refs(args) if not self.ledger.has(ref)])
-        jobs = {id(origin): origin for origin in origins.values()}  # one may make several of them
-        again = {each: self.inner.submit(job, *args) for each, (job, args) in jobs.items()}
-        for digest, origin in origins.items():
-            if digest not in {ref.digest for ref in refs(again[id(origin)].result())}:
-                job, args = origin
-                raise Disagreed(f"{job.__name__} {plain_args(args)} gives other bits than the ledger has")
+        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and Unmade."""
+        plan = deque(self.origins.plan(missing, self._held))
+        coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of what is wanted
+        while plan:
+            each = plan.popleft()  # what it needs is held until it is done, and no longer
+            _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
+            done = self.inner.submit(each.job, *each.args)
+            coming |= dict.fromkeys(each.wanted, (each, done))
+        _await(coming.values())
 
-    def _origin(self, ref: Ref) -> tuple[Job, Sequence[Any]]:
-        if ref.digest not in self.origins:
-            raise KeyError(f"nobody knows how to make {ref.digest}")
-        return self.origins[ref.digest]
+    def _here(self, ref: Ref) -> bool:
+        return self.store.has(ref) or self.ledger.fetch(ref)
+
+    def _held(self, ref: Ref) -> bool:
+        """Whether it is here, and so for as long as this Ref; what comes stays as long."""
+        self.store.hold(ref)
+        return self._here(ref)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -180,7 +178,7 @@ class Remembering:
         for state in self.newest.values():
             self._keep(state)
         if self.own:
-            self.ledger.close(self.broken_off)
+            self.ledger.close(self.broken_off, self.origins)
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
@@ -193,30 +191,28 @@ def remembering(
     """An executor with `workers` processes (0: this one), which notes what it computes under the scenario with this
     digest.  It keeps the state of each `keep_states`-th round and of the last."""
     place = ledger.live.path
-    inner = Processes(study, workers, place) if workers else Inline(study, Files([place]))
-    numerics = inner.submit(probe).result()
-    made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states)
-    made.own = own
+    with ExitStack() as unless_made:
+        inner = Processes(study, workers, place) if workers else Inline(study, place)
+        unless_made.push(inner)
+        numerics = inner.submit(probe).result()
+        made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states)
+        made.own = own
+        unless_made.pop_all()
     return made
 
 
-def plain_args(args: Sequence[Any]) -> list[Any]:
-    """A job's arguments as msgpack carries them."""
-    return [_plain(arg) for arg in args]
+def _await(coming: Iterable[tuple[Remake, Future[Any]]]) -> None:
+    """Raises Disagreed if what is wanted did not come."""
+    for again, done in coming:
+        if again.wanted - {ref.digest for ref in refs(done.result())}:
+            raise Disagreed(name_of_job(again.job.__name__, plain_args(again.args)))
 
 
-def _plain(arg: Any) -> Any:
-    match arg:
-        case Run():
-            return {"run": [arg.label, arg.seed]}
-        case Ref():
-            return {"ref": [arg.digest, arg.nbytes]}
-        case dict():
-            return {name: _plain(value) for name, value in arg.items()}
-        case list() | tuple():
-            return [_plain(each) for each in arg]
-        case _:
-            return arg
+def name_of_job(job: str, args: Sequence[Any]) -> str:
+    """A job and the arguments that say which, in a few words."""
+    run = next((" ".join(map(str, arg["run"])) for arg in args if isinstance(arg, dict) and "run" in arg), "")
+    rest = [str(arg) for arg in args if isinstance(arg, (str, int)) and not isinstance(arg, bool)]
+    return " ".join([job, run, *rest])
 
 
 @dataclass

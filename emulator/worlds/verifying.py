@@ -6,15 +6,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import FORMS, refs
-from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.store import Ref
-from emulator.worlds.remembering import Remembering, remembering
+from emulator.worlds.origins import Unmade, read_args
+from emulator.worlds.remembering import Disagreed, Remembering, name_of_job, remembering
 from scenarios.load import BadScenario, parse
 
 JOBS = {job.__name__: job for job in FORMS}
@@ -22,40 +20,43 @@ JOBS = {job.__name__: job for job in FORMS}
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of it: jobs done again, those with other bits, and scenarios that cannot be built here any more."""
+    """What came of it."""
 
-    done: int
-    wrong: Sequence[str]
-    unbuilt: Sequence[str]
+    same: int = 0  # jobs that gave the same bits again
+    wrong: Sequence[str] = ()  # those with other bits
+    others: int = 0  # jobs of other code, another machine, or inputs that nobody knows how to make: not done
+    unbuilt: Sequence[str] = ()  # scenarios that cannot be built here any more
 
 
 def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
     """Does this share of the jobs again, the same share each time for the same facts."""
+    facts = sorted(_facts(ledger), key=_place)
     drawn: defaultdict[str, list[Fact]] = defaultdict(list)
-    everything: defaultdict[str, list[Fact]] = defaultdict(list)
-    for fact in _facts(ledger):
-        everything[fact.study].append(fact)
+    for fact in facts:
         if _draw(fact.key) < fraction:
             drawn[fact.study].append(fact)
-    done, wrong, unbuilt = 0, [], []
-    for study, facts in drawn.items():
+    same, wrong, unbuilt = 0, set[str](), []
+    others = sum(map(len, drawn.values()))
+    for scenario, of_study in drawn.items():
         try:
-            built = study_of(parse(ledger.facts.scenario(study) or "", "a scenario of the ledger"))
+            study = study_of(parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger"))
         except (BadScenario, OSError) as error:
-            unbuilt.append(f"scenario {study[:16]}: {error}")
+            unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue
-        with remembering(built, ledger, workers, study, own=False) as pool:
-            _know(pool, everything[study])
-            for fact in facts:
-                done += 1
-                if not _same(pool, fact):
-                    wrong.append(f"{fact.job} {fact.args}")
-    return Verified(done, wrong, unbuilt)
+        with remembering(study, ledger, workers, scenario, own=False) as pool:
+            ours = _known(pool, facts)
+            for fact in of_study:
+                if fact.key in ours and (found := _again(pool, fact)) is not None:
+                    others -= 1
+                    same += not found
+                    wrong |= found
+    return Verified(same, sorted(wrong), others, unbuilt)
 
 
 def _facts(ledger: Ledger) -> Iterator[Fact]:
     for key, _ in list(ledger.facts.keys()):
-        if fact := ledger.facts.get(key):
+        fact = ledger.facts.get(key)
+        if fact and fact.job in JOBS:
             yield fact
 
 
@@ -64,49 +65,40 @@ def _draw(key: str) -> float:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) / 2**64
 
 
-def _know(pool: Remembering, facts: Sequence[Fact]) -> None:
-    """Tells the executor which job makes each message, in the order in which runs do them: so no message is made, by
-    detours, from itself."""
-    for fact in sorted(facts, key=_place):
-        job = JOBS[fact.job]
-        result = FORMS[job][1](fact.result)
-        pool.keys.note(result)
-        pool.made_by(job, _args(pool, fact), result)
-
-
-def _args(pool: Remembering, fact: Fact) -> tuple[Any, ...]:
-    """Its arguments.  Their messages stay, once they are made, for as long as somebody has them."""
-    args = read_args(fact.args)
-    for ref in refs(args):
-        pool.store.hold(ref)
-    return args
-
-
 def _place(fact: Fact) -> tuple[int, int]:
-    """The round, and within it the order of jobs."""
+    """The round, and within it the order of jobs: so runs do them."""
     return next((arg for arg in fact.args if isinstance(arg, int)), -1), list(JOBS).index(fact.job)
 
 
-def _same(pool: Remembering, fact: Fact) -> bool:
-    job = JOBS[fact.job]
-    result = pool.computed(job, _args(pool, fact)).result()
-    return bool(FORMS[job][0](result) == fact.result)
+def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
+    """Tells the executor which job makes each message; the keys of the facts that this study can do again.
+
+    A key says whether a job is the same one in this study, with this code and on this machine, whoever did it first.
+    """
+    ours = set()
+    for fact in facts:
+        job, args = JOBS[fact.job], read_args(fact.args)
+        result = FORMS[job][1](fact.result)
+        try:
+            if pool.keys.key(job, args) != fact.key:
+                continue
+        except (LookupError, ValueError):  # no such run here, or no key
+            continue
+        ours.add(fact.key)
+        pool.keys.note(result)
+        pool.origins.note(job, args, result)
+    return ours
 
 
-def read_args(plain: Sequence[Any]) -> tuple[Any, ...]:
-    """A job's arguments, from what remembering.plain_args made of them."""
-    return tuple(_read(each) for each in plain)
-
-
-def _read(plain: Any) -> Any:
-    match plain:
-        case {"run": [label, seed]}:
-            return Run(label, seed)
-        case {"ref": [digest, nbytes]}:
-            return Ref(digest, nbytes)
-        case dict():
-            return {name: _read(value) for name, value in plain.items()}
-        case list():
-            return tuple(_read(each) for each in plain)
-        case _:
-            return plain
+def _again(pool: Remembering, fact: Fact) -> set[str] | None:
+    """The jobs that gave other bits, of this one and those that it rests on; None if it cannot be done."""
+    job, args = JOBS[fact.job], read_args(fact.args)
+    for ref in refs(args):  # messages stay, once they are made, until it is done
+        pool.store.hold(ref)
+    try:
+        result = pool.computed(job, args).result()
+    except Disagreed as error:
+        return {str(error)}
+    except Unmade:
+        return None
+    return set() if FORMS[job][0](result) == fact.result else {name_of_job(fact.job, fact.args)}
