@@ -1,0 +1,79 @@
+"""Results of jobs as plain values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from emulator.ledger.results import FORMS, refs
+from emulator.study.jobs import (
+    Hits,
+    Learnt,
+    Opening,
+    Scores,
+    State,
+    Trained,
+    combine,
+    evaluate,
+    personalise,
+    request,
+    start,
+    train,
+)
+from emulator.study.store import EMPTY, Ref, Stored
+from network.wire.form import NotFinite, Refused
+
+A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))
+ONE = Stored(A, {"weights": 30, "frame": 2})
+TWO = Stored(B, {"fisher": 1, "frame": 2})
+LEARNT = Learnt({"99": 0.1 + 0.2}, {"drift": 5e-324}, [Hits(1, 2, 1 / 3), Hits(0, 0, -0.0)])
+RESULTS: list[tuple[Callable[..., Any], Any]] = [
+    (start, State(A, A)),
+    (combine, State(A, B)),
+    (request, Opening(ONE, {})),
+    (request, Opening(ONE, {"d1": TWO, "d2": EMPTY})),
+    (train, Trained(ONE, 60, EMPTY, None, Learnt(personalised=[]))),
+    (train, Trained(ONE, 60, TWO, Stored(C, {"frame": 1}), LEARNT)),
+    (personalise, [Hits(3, 4, 0.1)]),
+    (personalise, []),
+]
+
+
+@pytest.mark.parametrize(("job", "result"), RESULTS)
+def test_a_result_comes_back_as_it_was(job: Callable[..., Any], result: Any) -> None:
+    there, back = FORMS[job]
+    assert back(msgpack.unpackb(msgpack.packb(there(result)))) == result
+
+
+@pytest.mark.parametrize("fault", [Refused("weights: a tensor too many"), NotFinite("weights: nan"), NotFinite("")])
+def test_what_was_wrong_with_an_upload_comes_back_as_it_was(fault: Refused) -> None:
+    there, back = FORMS[train]
+    again = back(msgpack.unpackb(msgpack.packb(there(Trained(Stored(A, {"frame": 1}, fault), 1, EMPTY, None)))))
+    assert type(again.upload.fault) is type(fault)
+    assert str(again.upload.fault) == str(fault)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_scores_come_back_bit_for_bit(n: int) -> None:
+    there, back = FORMS[evaluate]
+    scores = Scores(np.arange(n), np.full(n, 2), np.array([0.1, np.inf, -0.0][:n]))
+    again = back(msgpack.unpackb(msgpack.packb(there(scores))))
+    for part in ("correct", "counted", "loss"):
+        before, after = getattr(scores, part), getattr(again, part)
+        assert before.dtype == after.dtype
+        assert before.tobytes() == after.tobytes()
+
+
+def test_a_fact_of_a_training_takes_less_than_a_kilobyte() -> None:
+    assert len(msgpack.packb(FORMS[train][0](RESULTS[5][1]))) < 1000
+
+
+def test_all_messages_of_a_result_are_found() -> None:
+    assert set(refs(RESULTS[5][1])) == {A, B, C}
+    assert set(refs(RESULTS[3][1])) == {A, B, EMPTY.ref}
+    assert set(refs(State(A, B))) == {A, B}
+    assert set(refs((1, "x", {"d": (C, 7)}, None))) == {C}
