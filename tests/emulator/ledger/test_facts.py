@@ -113,7 +113,7 @@ def spoilt(folder: Path, number: int, data: bytes) -> Path:
     "spoil",
     [
         lambda path: path.write_bytes(b"no database" * 100),
-        lambda path: _execute(path, "PRAGMA user_version = 2"),
+        lambda path: _execute(path, "PRAGMA user_version = 99"),
         lambda path: (path.unlink(), _execute(path, "CREATE TABLE others (x)")),
         lambda path: _execute(path, "ALTER TABLE facts RENAME COLUMN result TO came"),
         lambda path: _execute(path, "DROP TABLE facts"),
