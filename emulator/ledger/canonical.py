@@ -42,6 +42,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         own = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         return {"class": name_of(type(value)), **own}
+    if isinstance(value, BaseException):
+        return {"class": name_of(type(value)), "args": plain(value.args)}
     if isinstance(value, Mapping):
         return {"mapping": sorted(([plain(key), plain(held)] for key, held in value.items()), key=packed)}
     if isinstance(value, AbstractSet):

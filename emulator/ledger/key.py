@@ -159,7 +159,9 @@ class Keys:
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            raise ValueError(f"{label or self.study.model}: its code is in no file, so nobody can tell when it changes")
+            raise ValueError(
+                f"the code of {label or self.study.model} is in no file, so no one can tell when it changes"
+            )
         return found
 
     def _tests(self, run: Run, device: str, round: int) -> Parts:

@@ -10,15 +10,14 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from algorithms import models
-from algorithms.algorithm import Party, Training
-from algorithms.local import seeded, sgd
+from algorithms.local import seeded
 from emulator.study.store import Store
 from emulator.study.study import Study
 
 # (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
 PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))
 MANY = 100_000  # numbers that a function is applied to
-STEPS = 3
+STEPS, BATCH = 3, 16
 
 
 def probe(study: Study, store: Store) -> str:  # noqa: ARG001  it is a job (see study/jobs.py), and looks at neither
@@ -72,12 +71,17 @@ def _layers(generator: Generator) -> Iterator[Tensor]:
 
 
 def _training(model: str, generator: Generator) -> Iterator[Tensor]:
-    """A few steps of SGD, as devices take them."""
-    training = Training(batch=16, momentum=0.9)
-    n = STEPS * training.batch
-    x = torch.randn(n, *models.input_shape(model), generator=generator)
-    y = torch.randint(0, 10, (n,), generator=generator)
+    """A few steps of SGD as local.sgd takes them, without torch.optim, which takes longer to load than all of this."""
     network = models.build(model, 4)
-    device = Party("probe", 1, network, models.cross_entropy, x, y, round=0, cycle=0, seed=5)
-    weights = {name: value.clone() for name, value in network.state_dict().items()}
-    yield from sgd(device, weights, training).values()
+    parameters = list(network.parameters())
+    for parameter in parameters:
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    x = torch.randn(BATCH, *models.input_shape(model), generator=generator)
+    y = torch.randint(0, 10, (BATCH,), generator=generator)
+    for step in range(STEPS):
+        seeded(step)
+        loss = models.cross_entropy(network(x), y).mean()
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            parameter.data.sub_(gradient, alpha=0.1)
+    yield from parameters

@@ -13,6 +13,7 @@ from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from emulator.ledger.key import Keys
+from emulator.ledger.stores import Memory
 from emulator.study.guarded import Faulty, Unmade
 from emulator.study.jobs import blocks, start
 from emulator.study.study import Study
@@ -106,7 +107,13 @@ def test_a_job_that_cannot_be_told_from_others_has_no_key() -> None:
         study(), r"^emulator\.study\.jobs\.blocks has no key; these jobs have: emulator\.", blocks, (RUN, "test", 0)
     )
     refused(study(Strange(TRAINING, object())), "builtins.object has no canonical bytes")
-    refused(study(Unmade(Faulty("mine", "", "it cannot be made"))), "Faulty has no canonical bytes")
+
+
+def test_an_algorithm_that_could_not_be_made_has_a_key_and_its_job_says_why() -> None:
+    unmade = study(Unmade(Faulty("mine", "", "it cannot be made")))
+    assert Keys(unmade, "here").key(start, (RUN,)) != Keys(study(), "here").key(start, (RUN,))
+    with pytest.raises(Faulty, match="^mine: it cannot be made$"):
+        start(unmade, Memory(), RUN)
 
 
 # ---- source files
@@ -177,5 +184,5 @@ def test_fedlapses_own_files_are_in_the_keys_of_those_jobs_that_import_them(
 def test_code_that_is_in_no_file_has_no_key() -> None:
     space: dict[str, Any] = {"__name__": "nowhere", "FedAvg": FedAvg}
     exec("class Typed(FedAvg): pass", space)
-    with pytest.raises(ValueError, match=r"^mine: its code is in no file, so nobody can tell when it changes$"):
+    with pytest.raises(ValueError, match=r"^the code of mine is in no file, so no one can tell when it changes$"):
         Keys(study(space["Typed"](TRAINING)), "here").key(start, (RUN,))
