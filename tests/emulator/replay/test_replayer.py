@@ -8,13 +8,16 @@ from algorithms.step import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import _guessed, ranked
 from emulator.conversation.rounds import Round, RoundRules
+from emulator.record.events import ServerEnded
+from emulator.record.record import read_events
 from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
+from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
-from emulator.replay.replayer import Check, Parting, Replayed
+from emulator.replay.replayer import Check, Parting, Replayed, ReplayRecord
 from emulator.replay.script import Script, Served, Written, read_script
 from network.links.link import Link
 from network.links.tcp import Tcp
@@ -377,3 +380,34 @@ def test_a_round_without_enough_replies_moves_no_model():
         check.closed(round)
     assert check.steps == [1, 1, 2]
     assert check.parting == Parting(1, "a no longer counts")
+
+
+def test_a_round_that_failed_has_no_leverage():
+    """Its model is that of the round before, with that one's accuracy; but nobody's training moved it."""
+    made = script(False, False)
+    for written, accuracy in zip(made.rounds, (0.4, 0.6), strict=True):
+        written.row.update(accuracy=accuracy, leverage={"p99": 2.0})
+    check = Check(made, anyway=True)
+    check.parting, check.steps = Parting(1, "a no longer counts"), [1, 1]
+    row = check.row({"round": 1, "failed": True, "numbers": {}, "accuracy": None, "leverage": {}})
+    assert (row["accuracy"], row["leverage"]) == (0.4, {})
+
+
+def test_what_combines_ends_with_the_model_of_the_next_round(tmp_path):
+    """And a request with the one that goes down: that a round moved the model is noted later, when it is over."""
+    made = script(False, False)
+    record = ReplayRecord(tmp_path, lambda: 0.0, made, Check(made, anyway=True))
+    for what in ("request", "combine"):
+        record.server_start(0, what, Bill(), 1.0)
+        record.server_end(0, what, "made anew")
+    record.shut()
+    ends = [event for event in read_events(tmp_path / "events.jsonl") if isinstance(event, ServerEnded)]
+    assert [(event.what, event.model) for event in ends] == [("request", "m0"), ("combine", "m1")]
+
+
+def test_runs_of_unlike_length_compare_up_to_the_end_of_the_shortest():
+    batch = Batch.__new__(Batch)
+    batch.scripts = [script(False, False, False), script(False, False)]
+    assert (batch.shared, batch.every) == (2, "the first 2 rounds")
+    batch.scripts = [script(False, False)] * 2
+    assert (batch.shared, batch.every) == (2, "all 2 rounds")
