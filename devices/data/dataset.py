@@ -58,12 +58,18 @@ class Dataset:
         return self.x.dtype == np.int64
 
     def _check(self, part: str, x: NDArray[Any], y: NDArray[np.int64]) -> None:
-        is_text = x.dtype == np.int64 and x.ndim == 2
-        if not is_text and not (x.dtype == np.float32 and x.ndim >= 2):
+        is_text, is_numbers = x.dtype == np.int64 and x.ndim == 2, x.dtype == np.float32 and x.ndim >= 2
+        if not (is_text or is_numbers):
             raise ValueError(
                 f"{self.name}: {part} is {x.dtype} of shape {x.shape}; it must be float32 (n, *shape), as of images"
                 " (n, channels, height, width), or int64 (n, positions)"
             )
+        self._check_labels(part, x, y, is_text)
+        if is_text:
+            self._check_range(f"the tokens of {part}", x, 0, self.classes)
+
+    def _check_labels(self, part: str, x: NDArray[Any], y: NDArray[np.int64], is_text: bool) -> None:
+        """One for each example; of texts one for each example, or one for each position."""
         shapes = [x.shape[:1], x.shape] if is_text else [x.shape[:1]]
         if y.dtype != np.int64 or y.shape not in shapes:
             allowed = " or ".join(map(str, shapes))
@@ -72,8 +78,6 @@ class Dataset:
             )
         lowest = UNLABELLED if y.ndim > 1 else 0
         self._check_range(f"the labels of {part}", y, lowest, self.classes)
-        if is_text:
-            self._check_range(f"the tokens of {part}", x, 0, self.classes)
 
     def _check_numbers(self, what: str, count: int) -> None:
         """`owner` and `cycle` are there for both parts or for neither, one for each example, in their range."""

@@ -89,18 +89,21 @@ class Metrics:
         return values, self._further(scores, cycle, trained)
 
     def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
+        """What only texts have, and what only data that drift have."""
         found: Values = {}
         if self.study.data.text:
             found["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
-            found["personalised_perplexity"] = _perplexity(
-                [done.personalised[0] for done in trained if done.personalised]
-            )
+            now = [done.personalised[0] for done in trained if done.personalised]
+            found["personalised_perplexity"] = _perplexity(now)
         if self.study.data.cycles > 1:
-            found |= self._over_time(scores, cycle)
-            following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
-            found["personalised_next"] = _mean_share(following)
-            found["personalised_next_perplexity"] = _perplexity(following) if self.study.data.text else None
+            found |= self._over_time(scores, cycle) | self._on_the_next(trained)
         return {name: value for name, value in found.items() if value is not None}
+
+    def _on_the_next(self, trained: Sequence[Learnt]) -> Values:
+        """How good devices' own models are on the next time slice."""
+        following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
+        perplexity = _perplexity(following) if self.study.data.text else None
+        return {"personalised_next": _mean_share(following), "personalised_next_perplexity": perplexity}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
         """This model on the next time slice, and what it has lost on those before: best so far - now, the mean."""

@@ -176,12 +176,17 @@ def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[
     if chosen is names:
         return names
     for name in chosen:
-        place = bisect_left(names, name) if isinstance(name, str) else len(names)  # names are sorted, maybe a million
-        if place == len(names) or names[place] != name:
+        if not _is_among(name, names):
             raise _Unfit(f"must return some of the names that it is given; {name!r} is none of them")
     if len(set(chosen)) < len(chosen):
         raise _Unfit("must name each device once")
     return chosen
+
+
+def _is_among(name: Any, names: Sequence[str]) -> bool:
+    """Whether it is one of these names, which are sorted and may be a million."""
+    place = bisect_left(names, name) if isinstance(name, str) else len(names)
+    return place < len(names) and names[place] == name
 
 
 def _request(found: Any, algorithm: Algorithm, _args: Sequence[Any]) -> Request:

@@ -148,22 +148,25 @@ def _held(
     said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
 ) -> tuple[ndarray | None, list[ndarray]]:
     """The owner of each device, if it is one, and the examples of each."""
-    owners = None
     if said.kind == "natural":
         if data.owner is None:
             raise ValueError(f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards or draw")
         globs, least = said.owners or "*", said.least or LEAST_OWNED
         owners, found = shards.natural(data.owner[pool], data.owners, devices, rng, globs, least)
-    elif said.kind == "draw":
-        found = shards.draw(len(pool), devices, said.each or 1, rng)
-    elif data.y.ndim == 1:
-        found = _by_label(said, data.y[pool], devices, rng)
-    elif said.kind == "iid":  # positions have no one label
-        found = shards.iid(np.zeros(len(pool), np.int64), devices, rng)
     else:
-        per_position = f"{data.name} has a label at each position"
-        raise ValueError(f"{per_position}; its split may be natural, iid or draw")
+        owners, found = None, _dealt(said, data, pool, devices, rng)
     return owners, [pool[each] for each in found]
+
+
+def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
+    """The places in the pool of each device's examples, whoever they are of."""
+    if said.kind == "draw":
+        return shards.draw(len(pool), devices, said.each or 1, rng)
+    if data.y.ndim == 1:
+        return _by_label(said, data.y[pool], devices, rng)
+    if said.kind == "iid":  # positions have no one label
+        return shards.iid(np.zeros(len(pool), np.int64), devices, rng)
+    raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
 
 
 def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
