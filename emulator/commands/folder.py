@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -26,12 +27,31 @@ def folder(out: Path | None, name: str, force: bool) -> Path:
 
 
 def broken_off(out: Path, scenario: str) -> bool:
-    """Whether it holds runs of this very scenario that did not come to their end."""
+    """Whether it holds runs of this very scenario that did not come to their end, and can be gone on with."""
+    return why_not(out, scenario) is None
+
+
+def why_not(out: Path, scenario: str) -> str | None:
+    """Why no runs of this scenario in there can be gone on with; None if they can."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == scenario
     except (OSError, ValueError):
+        same = False
+    if not same:
+        return "holds a scenario.yaml that this version of fedlapse did not write"
+    if (out / SEAL).exists():
+        return "is complete; there is nothing to resume"
+    if (out / "replay.json").exists():
+        return "holds a replay, which cannot be resumed; play it again"
+    return "holds runs over sockets, which cannot be resumed; play them again" if _over_sockets(out) else None
+
+
+def _over_sockets(out: Path) -> bool:
+    try:
+        world = json.loads((out / "host.json").read_text(encoding="utf-8"))["world"]
+    except (OSError, ValueError, LookupError, TypeError):
         return False
-    return same and not (out / SEAL).exists()
+    return bool(world == "sockets")
 
 
 @contextmanager

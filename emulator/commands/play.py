@@ -192,6 +192,8 @@ class Session:
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
         replace_file(self.out / "split.json", _split(self.study))
+        if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
+            replace_file(self.out / "host.json", _host(0.0, [], self))
         with self.progress:
             everything = asyncio.gather(
                 *(self._run(Run(label, seed)) for label in self.study.algorithms for seed in self.scenario.seeds)

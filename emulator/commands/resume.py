@@ -34,8 +34,9 @@ def resume(
     had happened (host.json aside). Exit codes as of `compare`.
     """
     with told_in_one_line():
+        from emulator.commands.folder import why_not
         from emulator.record.seal import SEAL
-        from scenarios.load import BadScenario, load
+        from scenarios.load import BadScenario, dump, load
 
         path = out / "scenario.yaml"
         if not path.is_file():
@@ -44,6 +45,8 @@ def resume(
             typer.echo(f"{out} is complete; there is nothing to resume")
             raise typer.Exit(0)
         scenario = load(str(path), [], False, recordings=True)
+        if found := why_not(out, dump(scenario)):
+            raise BadScenario(f"{out} {found}")
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         place = ledger_of(ledger, False)
