@@ -10,7 +10,7 @@ from safetensors.numpy import load
 
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
-from emulator.record.folders import REPLAY
+from emulator.record.folders import REPLAY, untrained
 from emulator.record.record import FILES, MODEL
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
@@ -77,15 +77,18 @@ def _run(folder: Path) -> Iterator[str]:
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
-    """I8, to the end of the chain: the final model is the one that the last round left.  A replay has none."""
+    """I8, to the end of the chain: the final model is the one that the last round left.
+
+    A replay without training has none.
+    """
     out = folder.resolve().parent
-    replay = (out / REPLAY).is_file()
+    replay = untrained(out)
     if not (folder / MODEL).is_file():
         if due and not replay and (out / HOST).is_file():
             yield f"I8: {MODEL} is missing"
         return
     if replay:
-        yield f"I8: there is a {MODEL}, but a replay trains no model"
+        yield f"I8: there is a {MODEL}, but this replay trained no model"
         return
     try:
         found = payload.digest(payload.encode({"weights": load((folder / MODEL).read_bytes())}))

@@ -43,6 +43,7 @@ from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor, Inline, Processes, executor
 from emulator.worlds.remembering import Disagreed, Remembering, remembering
+from emulator.worlds.workers import KILLED
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import MANY
 from scenarios.load import dump
@@ -79,15 +80,13 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     out = _folder(scenario, settings)
     with alone(out):
         replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
-        return _play(scenario, study, settings, out, min(workers, _most_jobs(study)), assumed)
+        return _play(scenario, study, settings, out, workers, assumed)
 
 
 def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int, assumed: Sequence[str]) -> int:
     began = time.monotonic()
-    gc.collect()
-    gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
     try:
-        with _pool(scenario, study, settings, workers) as pool:
+        with pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
             session = Session(scenario, study, settings, out, pool)
             try:
                 outcomes = asyncio.run(session.play())
@@ -102,7 +101,7 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         _tell_how_to_resume(settings, out)
         return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
     except (BrokenProcessPool, Disagreed, OSError) as error:
-        say(f"fedlapse: {_why(error)}", err=True)
+        say(f"fedlapse: {why_ended(error)}", err=True)
         _tell_how_to_resume(settings, out)
         return FAILED
     with uninterrupted():
@@ -115,11 +114,11 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         return exit_code
 
 
-def _why(error: BrokenProcessPool | Disagreed | OSError) -> str:
+def why_ended(error: BrokenProcessPool | Disagreed | OSError) -> str:
     """Why all runs had to end, in one line."""
     match error:
         case BrokenProcessPool():
-            return "a worker process was killed (out of memory?); try fewer --workers"
+            return KILLED
         case Disagreed():
             ways = "`fedlapse ledger verify` says what else differs, and --no-ledger trains everything"
             return f"{error}: done again, it gave other bits than the ledger has; {ways}"
@@ -137,17 +136,22 @@ def _folder(scenario: Scenario, settings: Settings) -> Path:
     return folder(out, scenario.name, settings.force)
 
 
-def _pool(scenario: Scenario, study: Study, settings: Settings, workers: int) -> Inline | Processes | Remembering:
-    """Workers, with the ledger if there is one that can be used."""
-    if settings.ledger is None:
-        return executor(study, workers)
+def pool_of(
+    scenario: Scenario, study: Study, place: Path | None, workers: int, keep_states: int = KEEP_STATES
+) -> Inline | Processes | Remembering:
+    """Workers, with the ledger in the folder `place` if there is one that can be used."""
+    gc.collect()
+    gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
+    count = min(workers, _most_jobs(study))
+    if place is None:
+        return executor(study, count)
     try:
-        ledger = Ledger(settings.ledger, lambda text: say(f"fedlapse: {text}", err=True))
+        ledger = Ledger(place, lambda text: say(f"fedlapse: {text}", err=True))
     except OSError as error:
         say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
-        return executor(study, workers)
+        return executor(study, count)
     noted_under = ledger.facts.about(dump(scenario))
-    return remembering(study, ledger, workers, noted_under, keep_states=settings.keep_states)
+    return remembering(study, ledger, count, noted_under, keep_states=keep_states)
 
 
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:

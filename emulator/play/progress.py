@@ -132,7 +132,8 @@ class Progress:
         self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
         self.clock, self.today = clock, today
         self.began = clock()
-        self.written = 0.0  # real seconds, when the last line was
+        self.written = self.began  # by the clock, when the last line was
+        self.title = ""  # what the runs are, if there are others
         self.paces: dict[Run, Pace] = {}
         self.labels: list[str] = list(labels)
         self.live: Live | None = None
@@ -151,6 +152,10 @@ class Progress:
             self.live.stop()
             self.live = None
 
+    def begin(self, title: str) -> None:
+        """Other runs begin, which the title names."""
+        self.title, self.began, self.paces = title, self.clock(), {}
+
     def tell(self, run: Run, row: Row) -> None:
         """A round has ended."""
         if self.quiet:
@@ -161,8 +166,8 @@ class Progress:
         paces[run] = self.paces.get(run) or Pace(row, real, self.targets)
         paces[run].take(row, real)
         self.paces = paces
-        if not self.live and real - self.written >= EVERY:
-            self.written = real
+        if not self.live and self.clock() - self.written >= EVERY:
+            self.written = self.clock()
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
 
     def say(self, text: str) -> None:
@@ -176,8 +181,8 @@ class Progress:
         """The runs as they stand, in order of name; if they are too many, those that changed last."""
         paces = self.paces
         if not paces:
-            return Group(Text("starting the workers and the first rounds ...", style="dim"))
-        room = max(1, min(LINES, self.console.height - 2))
+            return Group(*self._title, Text("starting the workers and the first rounds ...", style="dim"))
+        room = max(1, min(LINES, self.console.height - 2 - len(self._title)))
         latest = list(paces)[-room:]
         runs = {run: paces[run] for run in sorted(latest, key=self._place)}
         for without in SHORTER:
@@ -187,7 +192,11 @@ class Progress:
         rest = len(paces) - len(latest)
         if rest:
             lines.append(Text(f"and {rest} more run{'s' * (rest > 1)}", style="dim"))
-        return Group(*lines)
+        return Group(*self._title, *lines)
+
+    @property
+    def _title(self) -> list[Text]:
+        return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
 
     def _place(self, run: Run) -> tuple[int, int]:
         """Where its line stands: labels in the scenario's order."""
@@ -218,6 +227,7 @@ class Progress:
         """How far all runs are together, and the one that has just ended a round."""
         ended = sum(pace.row["round"] + 1 for pace in self.paces.values())
         parts = [
+            self.title,
             f"{ended} of {self.max_rounds * self.runs} rounds",
             f"{clock_face(real)} real",
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",

@@ -77,11 +77,11 @@ async def run_virtual(
     run: Run,
     conduct: Conduct,
     executor: Executor,
-    folder: Path,
+    folder: Path | None,
     going_on: GoingOn = lambda: True,
     progress: Progress = lambda _run, _row: None,
 ) -> Outcome:
-    """Plays one run in virtual time and writes its record to `folder`.
+    """Plays one run in virtual time and writes its record to `folder`, if there is one.
 
     `going_on` is asked after each round; False ends the run.
     """

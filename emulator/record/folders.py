@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from emulator.record.record import FILES
@@ -16,6 +17,17 @@ def is_run(folder: Path) -> bool:
     if any((folder / name).is_file() for name in (RUN, *FILES)):
         return True
     return (folder / SEAL).is_file() and not any((folder / name).is_file() for name in OF_RESULTS)
+
+
+def untrained(out: Path) -> bool:
+    """Whether the runs in OUT were replayed without training, so that their models are those of another record."""
+    try:
+        said = json.loads((out / REPLAY).read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+    return not isinstance(said, dict) or said.get("trained") is not True
 
 
 def run_folders(path: Path) -> list[Path]:

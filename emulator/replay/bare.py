@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ class Setting:
         shared, on = wiring.topology(scenario), machines.always_on(scenario)
         return cls(name, *machines.fleet(scenario), *machines.server(scenario), shared, on)
 
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Fields of a Study."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -70,10 +75,5 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Study:
         splits={},
         algorithms={script.label: algorithm},
         asked=scenario.rounds.ask or scenario.needed,
-        fleet=setting.fleet,
-        links=setting.links,
-        server=setting.server,
-        server_link=setting.server_link,
-        topology=setting.topology,
-        always_on=setting.always_on,
+        **setting.parts,
     )

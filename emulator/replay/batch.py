@@ -18,7 +18,7 @@ from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
-from emulator.worlds.workers import pool, stop
+from emulator.worlds.workers import KILLED, pool, stop
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
@@ -43,6 +43,7 @@ class Source:
     path: Path
     fleet: Scenario | None = None
     anyway: bool = False
+    train: bool = False  # the runs are really played in each setting, not replayed
     only: tuple[str, ...] = ()  # labels; none: all
 
 
@@ -155,7 +156,7 @@ class Batch:
             with _workers(min(many, len(orders)), self.source, orders) as workers:
                 yield from workers.map(_play, range(len(orders)))
         except BrokenProcessPool:
-            raise ChildProcessError("a worker process was killed (out of memory?); try fewer --workers") from None
+            raise ChildProcessError(KILLED) from None
 
 
 @contextmanager

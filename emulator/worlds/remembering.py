@@ -42,10 +42,12 @@ class Tally:
 
     known: int = 0
     computed: int = 0
+    again: int = 0  # known, but computed once more, as something else needed their messages
 
     def sentence(self) -> str:
         total = self.known + self.computed
-        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed"
+        again = f", {self.again} computed again for their messages" if self.again else ""
+        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed{again}"
 
 
 class Remembering:
@@ -78,6 +80,11 @@ class Remembering:
         shared = self.under_way[key] = Shared(self.computed(job, args))
         shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
         return Copy(shared)
+
+    def knows(self, job: Job, *args: Any) -> bool:
+        """Whether the ledger has a fact of this job."""
+        key = self._key(job, args)
+        return key is not None and self.ledger.facts.get(key) is not None
 
     def _key(self, job: Job, args: Sequence[Any]) -> str | None:
         """None: it must be computed each time."""
@@ -149,8 +156,15 @@ class Remembering:
             each = plan.popleft()  # what it needs is held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
             done = self.inner.submit(each.job, *each.args)
+            self.tally.again += each.job in TRAININGS
+            if each.job is combine:  # where runs part, others that begin alike may part too
+                done.add_done_callback(self._keep_again)
             coming |= dict.fromkeys(each.wanted, (each, done))
         _await(coming.values())
+
+    def _keep_again(self, done: Future[State]) -> None:
+        if not done.cancelled() and not done.exception():
+            self._keep(done.result())
 
     def _here(self, ref: Ref) -> bool:
         return self.store.has(ref) or self.ledger.fetch(ref)
@@ -175,10 +189,15 @@ class Remembering:
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
         self.inner.__exit__(kind, error, trace)
-        for state in self.newest.values():
-            self._keep(state)
+        self.settle()
         if self.own:
             self.ledger.close(self.broken_off, self.origins)
+
+    def settle(self) -> None:
+        """All runs so far have ended: keeps the last state of each."""
+        for state in self.newest.values():
+            self._keep(state)
+        self.newest.clear()
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""

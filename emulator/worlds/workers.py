@@ -13,6 +13,8 @@ from typing import Any
 
 from emulator.worlds.signals import ENDING, held_back
 
+KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
+
 
 class Worker(SpawnProcess):
     """One process of a pool."""

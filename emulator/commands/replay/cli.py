@@ -11,15 +11,24 @@ from typer.core import TyperCommand
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
-from emulator.commands.options import MOST_WORKERS, Force, Format, FormatOption, Quiet
+from emulator.commands.options import (
+    MOST_WORKERS,
+    Force,
+    Format,
+    FormatOption,
+    LedgerOption,
+    NoLedger,
+    Quiet,
+    ledger_of,
+)
 
 if TYPE_CHECKING:
     from emulator.commands.replay.files import Shelf
     from emulator.commands.replay.play import Played
-    from emulator.replay.batch import Batch, Order
+    from emulator.commands.replay.train import Trainer
+    from emulator.replay.batch import Batch, Order, Source
     from emulator.replay.conditions import Condition
     from emulator.replay.findings import Finding
-    from scenarios.schema.scenario import Scenario
 
 SEVERAL = ("--down", "--up")
 
@@ -64,6 +73,13 @@ Anyway = Annotated[
         "--anyway",
         help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are assumed: "
         "those recorded after equally many rounds with enough replies. What the record cannot tell stays not known.",
+    ),
+]
+Train = Annotated[
+    bool,
+    typer.Option(
+        "--train",
+        help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
     ),
 ]
 ServerRate = Annotated[
@@ -114,18 +130,21 @@ def replay(
     fleet: Fleet = None,
     algorithm: Only = None,
     anyway: Anyway = False,
+    train: Train = False,
     events: Events = False,
     out: Out = None,
     force: Force = False,
     workers: Workers = None,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedger = False,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Plays finished runs again, without training, on other links or another fleet.
 
     Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
-    until a decision differs (who is asked, whose reply counts); it stops there. Exit codes: 0; 1 a worker was killed;
-    2 bad input; 130 Ctrl-C.
+    until a decision differs (who is asked, whose reply counts); it stops there, unless --train trains the rest. Exit
+    codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
     from emulator.record.folders import home
@@ -135,16 +154,18 @@ def replay(
         from emulator.commands.replay.play import play_all
         from emulator.commands.replay.text import text
         from emulator.commands.stopping import uninterrupted
-        from emulator.replay.batch import Batch, Source
+        from emulator.replay.batch import Batch
 
         passed: list[str] = []
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
-        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        batch = Batch(source_of(run, fleet, anyway, train, algorithm))
+        trainer = trainer_of(batch, ledger, no_ledger, workers, quiet)
         passed += batch.notes
         shelf = Shelf(_folder(batch, out, force), conditions, events)
         begin(batch, shelf, batch.recorded, passed)
-        played = play_all(batch, list(_orders(batch, shelf)), workers, quiet)
+        orders = list(_orders(batch, shelf))
+        played = trainer.play_all(orders) if trainer else play_all(batch, orders, workers, quiet)
         with uninterrupted():
             findings = [batch.recorded, *_findings(batch, conditions, played)]
             finish(batch, shelf, findings, passed, played.whole)
@@ -152,14 +173,31 @@ def replay(
             typer.echo(as_json(batch, findings, passed, played.whole))
         else:
             typer.echo(text(batch, findings, passed, shelf.out))
+            if trainer:
+                say(trainer.sentence)
         _end(played, shelf)
 
 
-def scenario(name: str | None) -> Scenario | None:
-    """The scenario of --fleet.  Its algorithms do not matter, so they are not looked at."""
+def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm: Sequence[str] | None) -> Source:
+    """What is replayed.  The algorithms of the scenario of --fleet do not matter, so they are not looked at."""
+    from emulator.replay.batch import Source
     from scenarios.load import load
 
-    return None if name is None else load(name, recordings=True, algorithms=False)
+    if anyway and train:
+        raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
+    other = None if fleet is None else load(fleet, recordings=True, algorithms=False)
+    return Source(run, other, anyway, train, tuple(algorithm or ()))
+
+
+def trainer_of(batch: Batch, ledger: Path | None, no_ledger: bool, workers: int | None, quiet: bool) -> Trainer | None:
+    """Who plays the runs of --train; None without it.  Imports torch."""
+    if not batch.source.train:
+        if ledger or no_ledger:
+            raise ValueError(f"{'--ledger' if ledger else '--no-ledger'} is for --train, which is not given")
+        return None
+    from emulator.commands.replay.train import Trainer
+
+    return Trainer(batch, ledger_of(ledger, no_ledger), workers, quiet)
 
 
 def _rates(
@@ -241,7 +279,8 @@ def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> 
 
 
 def _end(played: Played, shelf: Shelf) -> None:
-    """What a replay that was broken off has left."""
+    """What a replay that was broken off has left; the exit code."""
     if not played.whole:
         say(f"fedlapse: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+    if played.code:
         raise typer.Exit(played.code)

@@ -79,6 +79,7 @@ def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], wh
         "scenario": batch.scenario.name,
         "network": batch.network,
         "of": str(batch.source.path),
+        "trained": batch.source.train,
         "finished": whole,
         "passed_over": list(passed),
         "settings": [each.plain for each in findings],
@@ -89,9 +90,8 @@ def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], wh
 
 def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
     """summary.json and host.json, as far as `report` must know that these are replays."""
-    named = f"the runs in {batch.source.path}, played again without training on “{finding.name}”"
     said: dict[str, Any] = {
-        "sentence": f"Replays, no runs: {named}. {_accuracies(finding)}",
+        "sentence": _sentence(batch, finding),
         "failures": {label: list(_ends(finding, label)) for label in batch.labels},
         "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
         "interrupted": not whole,
@@ -99,6 +99,13 @@ def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> No
     replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
     host = {"command": ["fedlapse", *sys.argv[1:]], "world": "replay"}
     replace_file(folder / "host.json", json.dumps(host, indent=1) + "\n")
+
+
+def _sentence(batch: Batch, finding: Finding) -> str:
+    of = f"the runs in {batch.source.path}, played again"
+    if batch.source.train:
+        return f"Replays with training: {of} on “{finding.name}”. Accuracies are those of a run there."
+    return f"Replays, no runs: {of} without training on “{finding.name}”. {_accuracies(finding)}"
 
 
 def _accuracies(finding: Finding) -> str:

@@ -12,12 +12,22 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
-from emulator.commands.options import Format, FormatOption, Quiet
-from emulator.commands.replay.cli import Anyway, Fleet, Only, Run, ServerRate, Workers, scenario
+from emulator.commands.options import Format, FormatOption, LedgerOption, NoLedger, Quiet
+from emulator.commands.replay.cli import (
+    Anyway,
+    Fleet,
+    Only,
+    Run,
+    ServerRate,
+    Train,
+    Workers,
+    source_of,
+    trainer_of,
+)
 
 if TYPE_CHECKING:
     from emulator.commands.replay.play import Played
-    from emulator.replay.batch import Batch
+    from emulator.replay.batch import Batch, Order, Source
     from emulator.replay.grid import Axis, Cell, Point
 
 MOST = 4096  # cells
@@ -78,26 +88,32 @@ def map_(
     fleet: Fleet = None,
     algorithm: Only = None,
     anyway: Anyway = False,
+    train: Train = False,
     out: Out = None,
     workers: Workers = None,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedger = False,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
 
-    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed; 2 bad input; 130 Ctrl-C.
+    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad
+    input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
     from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
-        from emulator.replay.batch import Batch, Source
+        from emulator.commands.replay.play import play_all
+        from emulator.replay.batch import Batch
 
         axes = _axes(uplink, latency, speed, points)
-        batch = Batch(Source(run, scenario(fleet), anyway, tuple(algorithm or ())))
+        batch = Batch(source_of(run, fleet, anyway, train, algorithm))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        played = _play(batch, grid, workers, quiet)
+        trainer, orders = trainer_of(batch, ledger, no_ledger, workers, quiet), _orders(batch, grid)
+        played = trainer.play_all(orders) if trainer else play_all(batch, orders, workers, quiet)
         cells = list(_cells(batch, grid, played, goal))
         if cells:
             fallen = _fallen_back(batch, goal, target)
@@ -109,9 +125,11 @@ def map_(
                 typer.echo(drawn["map.json"], nl=False)
             else:
                 say("\n".join(_text(batch, cells, len(grid), out or run, goal, fallen)))
+                if trainer:
+                    say(trainer.sentence)
         else:
             _broken_off(played, "no cell was done, and nothing is written")
-        if not played.whole:
+        if played.code:
             raise typer.Exit(played.code)
 
 
@@ -170,12 +188,10 @@ def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> l
     return list(conditions(axes, base, symmetric))
 
 
-def _play(batch: Batch, points: Sequence[Point], workers: int | None, quiet: bool) -> Played:
-    from emulator.commands.replay.play import play_all
+def _orders(batch: Batch, points: Sequence[Point]) -> list[Order]:
     from emulator.replay.batch import Order
 
-    runs = range(len(batch.scripts))
-    return play_all(batch, [Order(run, condition) for _, condition in points for run in runs], workers, quiet)
+    return [Order(run, condition) for _, condition in points for run in range(len(batch.scripts))]
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
@@ -196,6 +212,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
     said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
+    said += ["every cell's runs were really played"] if batch.source.train else []
     return [*said, *([batch.match] if batch.match else []), under(batch.network)]
 
 
@@ -272,7 +289,7 @@ def _text(
         yield _wins(label, [each for each in cells if each.first == label])
     yield from _without_winner(cells)
     yield from _unknown(cells)
-    yield from _assumed(cells, batch.source.anyway)
+    yield from _assumed(cells, batch.source)
     yield f"map: {out / 'map.html'}"
 
 
@@ -304,13 +321,14 @@ def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
         yield "    rounds are counted from 0, as in the record and the report"
 
 
-def _assumed(cells: Sequence[Cell], anyway: bool) -> Iterator[str]:
+def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:
     """What --anyway has assumed, or would assume."""
     from emulator.replay.findings import ASSUMPTION
 
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
-    if any(each.why for each in cells) and not anyway:
+    if any(each.why for each in cells) and not (source.anyway or source.train):
+        yield "    --train goes on, and trains what differs"
         yield f"    --anyway goes on: {ASSUMPTION}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -39,16 +39,21 @@ def play_all(
     quiet: bool = False,
     console: Console | None = None,
 ) -> Played:
-    """Makes them, and unless `quiet` says on a terminal how many are done.
+    """Makes them, and unless `quiet` says on a terminal how many are done."""
+    count = None if workers is None else workers_of(workers)
+    console = Console(stderr=True, quiet=quiet) if console is None else console
+    return gathered(batch.all(orders, count), orders, console)
+
+
+def gathered(results_of: Generator[Result, None, None], orders: Sequence[Order], console: Console) -> Played:
+    """Takes what is made of these orders, one after the other.
 
     What a Ctrl-C or a killed worker has left of a timeline is taken away.
     """
-    count = None if workers is None else workers_of(workers)
-    console = Console(stderr=True, quiet=quiet) if console is None else console
     results: list[Result] = []
     ended = Played(results)
     try:
-        with closing(batch.all(orders, count)) as made, counted(len(orders), console) as tell:
+        with closing(results_of) as made, counted(len(orders), console) as tell:
             for each in made:
                 results.append(each)
                 tell(len(results))

@@ -160,7 +160,8 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     if any(each.partings for each in findings):
         yield "rounds are counted from 0, as in the record and the report"
         if not anyway:
-            yield f"a replay stops where it is no longer exact; --anyway goes on: {ASSUMPTION}"
+            yield "a replay stops where it is no longer exact; --train goes on, and trains what differs"
+            yield f"--anyway goes on: {ASSUMPTION}"
 
 
 def _guessed(findings: Sequence[Finding]) -> Iterator[str]:

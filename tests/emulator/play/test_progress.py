@@ -56,6 +56,21 @@ def frame(made: Progress) -> list[str]:
     return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
+def test_runs_that_follow_others_have_a_title_and_begin_anew() -> None:
+    made, clock, text = progress(terminal=False)
+    made.begin("lte.csv (1 of 2)")
+    clock.time += 10
+    made.tell(Run("fedavg", 1), row(0, 20.0, None))
+    made.begin("3g.csv (2 of 2)")
+    clock.time += 5
+    made.tell(Run("fedcl", 1), row(0, 20.0, None))
+    first, second = text().splitlines()
+    assert "lte.csv (1 of 2) · 1 of 50 rounds · 0:00:10 real" in first
+    assert "3g.csv (2 of 2) · 1 of 50 rounds · 0:00:05 real" in second
+    assert frame(made)[0] == "3g.csv (2 of 2)"
+    assert [line.split()[0] for line in frame(made)[1:]] == ["fedcl"]
+
+
 # --- pure -------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -74,6 +75,35 @@ def test_replays_that_are_stopped_are_those_that_were_done(
     assert list(out.rglob("*.partial")) == []
     assert command.left() == []
     wait_for(lambda: command.living() == [], 20)
+
+
+@pytest.mark.parametrize(("number", "expected", "workers"), [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 0)])
+def test_training_that_is_stopped_leaves_the_settings_that_were_done_and_the_ledger_has_the_rest(
+    record: Path, tmp_path: Path, number: int, expected: int, workers: int
+) -> None:
+    out, ledger = tmp_path / "out", tmp_path / "ledger"
+    words = ("replay", record, "--symmetric", "--events", "--train", "--ledger", ledger, "--workers", workers)
+    with Command(out, *words, "--down", *RATES) as command:
+        replays(command, 4)
+        command.send(number)
+        code, text = command.ended(60)
+    assert code == expected, text
+    assert f"fedlapse: stopped; what was replayed until then is in {out}\n" in text
+    assert "fedlapse: what was trained is in the ledger; the same command does not train it again\n" in text
+    assert "Traceback" not in text
+    assert "Warning" not in text
+    said = json.loads((out / "replay.json").read_text())
+    assert (said["finished"], said["trained"]) == (False, True)
+    for run in out.glob("*/*-s1"):
+        assert {path.name for path in run.iterdir()} == {*FILES, "run.json", "seal.json", "final.safetensors"}
+    assert list(out.rglob("*.partial")) == []
+    assert command.left() == []
+    assert list((ledger / "live").iterdir()) == []
+    wait_for(lambda: command.living() == [], 20)
+    with Command(tmp_path / "again", *words, "--down", *RATES[:2]) as again:
+        code, text = again.ended(120)
+    assert code == 0, text
+    assert re.search(r"training: (\d+) of \1 device-rounds from the ledger, 0 computed\n", text)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

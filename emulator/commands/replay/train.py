@@ -1,0 +1,163 @@
+"""`--train`: each setting is a run of its own in virtual time; what the ledger knows of it is not trained again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from emulator.commands.errors import FAILED
+from emulator.commands.lines import say
+from emulator.commands.options import workers_of
+from emulator.commands.play import pool_of, why_ended
+from emulator.commands.replay.play import Played, gathered
+from emulator.commands.stopping import Stopped, heard_by
+from emulator.play.conduct import Conduct
+from emulator.play.progress import Progress
+from emulator.play.run import run_virtual
+from emulator.play.stage import Outcome
+from emulator.record.run import Run
+from emulator.replay.batch import Batch, Order
+from emulator.replay.findings import Result, result_of
+from emulator.replay.replayer import Replayed
+from emulator.results.units import counted
+from emulator.study.build import study_of
+from emulator.study.guarded import Faulty
+from emulator.study.jobs import start
+from emulator.study.study import Study
+from emulator.worlds.executors import Executor
+from emulator.worlds.remembering import Disagreed, Remembering, Tally
+from scenarios.build.roster import sample
+from scenarios.load import load
+from scenarios.text.faults import placed
+
+HEARING = 0.001  # s that the event loop is given to pass a signal on that came in its last step
+
+
+class Trainer:
+    """Plays the runs of a batch in other settings, over one pool and one ledger.
+
+    Raises BadScenario if the scenario cannot be played here.
+    """
+
+    def __init__(self, batch: Batch, ledger: Path | None, workers: int | None, quiet: bool) -> None:
+        self.batch, self.ledger, self.quiet = batch, ledger, quiet
+        self.workers = workers_of(workers)
+        self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
+        with placed(self.scenario.source):
+            self.study = study_of(self.scenario)
+        self.conduct = Conduct.of(self.scenario)
+        rounds, runs = self.conduct.rules.max, len(batch.scripts)
+        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=quiet)
+        self.tally: Tally | None = None  # None: there is no ledger
+        self.fault: Faulty | None = None  # an algorithm's own, the first
+        self.signal = 0  # that has stopped it
+
+    @property
+    def sentence(self) -> str:
+        """How much was trained."""
+        return self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
+
+    def play_all(self, orders: Sequence[Order]) -> Played:
+        """Plays them, setting after setting, and says so on stderr."""
+        played = gathered(self._all(orders), orders, Console(quiet=True))
+        if self.fault:
+            say(f"fedlapse: {self.fault}", err=True)
+            return replace(played, code=played.code or FAILED)
+        if self.tally and not played.whole:
+            say("fedlapse: what was trained is in the ledger; the same command does not train it again", err=True)
+        return played
+
+    def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
+        """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
+        with pool_of(self.scenario, self.study, self.ledger, self.workers) as pool:
+            try:
+                runs = len(self.batch.scripts)
+                self._tell_before(pool, len(orders) // runs)
+                with self.progress:
+                    for first in range(0, len(orders), runs):
+                        self.progress.begin(_title(orders, first, runs))
+                        yield from self._setting(orders[first : first + runs], pool)
+            except (BrokenProcessPool, Disagreed) as error:
+                raise ChildProcessError(why_ended(error)) from None
+            except KeyboardInterrupt:
+                pool.stop()
+                raise
+            if isinstance(pool, Remembering):
+                pool.broken_off = False
+
+    def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[Result, None, None]:
+        """All runs of one setting, side by side."""
+        setting = orders[0].condition.setting(self.batch.base)
+        study = replace(self.study, **setting.parts)
+        try:
+            outcomes = asyncio.run(self._play(study, orders, pool))
+        except asyncio.CancelledError:
+            raise Stopped(self.signal) from None
+        for outcome in outcomes:
+            if outcome.unwritten:
+                raise outcome.unwritten
+            self.fault = self.fault or outcome.fault
+            yield self._result(outcome)
+        if isinstance(pool, Remembering):
+            pool.settle()
+        if self.signal:
+            raise Stopped(self.signal)
+
+    async def _play(self, study: Study, orders: Sequence[Order], pool: Executor) -> list[Outcome]:
+        """A signal stops them now: a timeline that is not whole is taken away, so no round need be ended."""
+        tell = self.progress.tell
+        runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
+        played = (run_virtual(study, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
+        everything = asyncio.gather(*played)
+        with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
+            outcomes = await everything
+            await asyncio.sleep(HEARING)
+            return outcomes
+
+    def _stop(self, everything: asyncio.Future[list[Outcome]], number: int) -> None:
+        self.signal = number
+        everything.cancel()
+
+    def _result(self, outcome: Outcome) -> Result:
+        run, rows = outcome.run, outcome.rows
+        why = outcome.failure and outcome.failure.removeprefix(f"{run.label}, seed {run.seed}: ")
+        loops, _ = outcome.looped
+        played = Replayed(run.label, run.seed, rows, None, 0, why, loops)
+        return result_of(played, self.batch.targets, len(rows), self.batch.shared)
+
+    # --- what it will cost ----------------------------------------------------------------------------------------
+
+    def _tell_before(self, pool: Executor, settings: int) -> None:
+        """How much is trained for want of a ledger, or of what is not in it."""
+        self.tally = pool.tally if isinstance(pool, Remembering) else None
+        new = [script.run for script in self.batch.scripts if not _known(pool, script.run)]
+        if self.quiet or not new:
+            return
+        rounds = sum(self._device_rounds(number) for number, each in enumerate(self.batch.scripts) if each.run in new)
+        if self.tally:
+            whose, more = f"the ledger does not have {counted(len(new), 'run')} of the record", ", and what differs"
+        else:
+            whose, more = "there is no ledger", f" in each of {settings} settings" if settings > 1 else ""
+        say(f"fedlapse: {whose}: about {rounds} device-rounds are trained{more}", err=True)
+
+    def _device_rounds(self, run: int) -> int:
+        """Trainings of devices in a recorded run, those for `personalised` among them."""
+        rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.study.fleet))
+        return sum(len(each.asked) + fleet * (each.row.get("personalised") is not None) for each in rounds)
+
+
+def _known(pool: Executor, run: Run) -> bool:
+    """Whether the ledger knows how the run begins."""
+    return isinstance(pool, Remembering) and pool.knows(start, run)
+
+
+def _title(orders: Sequence[Order], first: int, runs: int) -> str:
+    """`lte.csv (2 of 5)`; none for a single setting."""
+    settings = len(orders) // runs
+    return f"{orders[first].condition.name} ({first // runs + 1} of {settings})" if settings > 1 else ""
