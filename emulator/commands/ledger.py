@@ -117,11 +117,11 @@ def _folder(place: Path | None) -> Path:
 
 def _existing(place: Path | None) -> Path:
     """Raises BadScenario if there is no ledger."""
-    from emulator.ledger.ledger import FACTS
+    from emulator.ledger.ledger import FACTS, LOG
     from scenarios.text.faults import BadScenario
 
     folder = _folder(place)
-    if not (folder / FACTS).exists():
+    if not any((folder / name).exists() for name in (FACTS, LOG)):
         raise BadScenario(f"{folder} holds no ledger; `fedlapse compare` makes one")
     return folder
 

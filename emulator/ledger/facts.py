@@ -1,8 +1,9 @@
 """Facts: what came of a job, by the job's key, in one SQLite file.
 
-A fact is never trusted because it is there: each row has a checksum, and a file that SQLite cannot read is put aside.
-Nothing is lost by that but time, since a fact that is missing is computed again.  A commit reaches the operating system
-and not the disk: it outlives a process that is killed, and after a loss of power the checksums tell what is whole.
+The truth is a log beside it, of which SQLite is the index.  A fact is never trusted because it is there: each row has a
+checksum, and an index that SQLite cannot read is put aside and made again from the log.  What is written reaches the
+operating system at once and the disk in batches (flushing.py): it outlives a process that is killed, and after a loss of
+power some seconds of facts are computed again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Any
 
 import msgpack
 
+from emulator.ledger.log import Log
+from emulator.record.writing import why
+
 DAY = 86_400  # s: how exactly the last use of a fact is known
 PATIENCE = 30.0  # s that another process may keep the file to itself
 VERSION = 2
@@ -26,6 +30,10 @@ TABLES = (
     f"CREATE TABLE facts ({COLUMNS}) WITHOUT ROWID",
     "CREATE TABLE studies (study TEXT PRIMARY KEY, scenario TEXT) WITHOUT ROWID",
 )
+PUT = {
+    "fact": "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "study": "INSERT OR REPLACE INTO studies VALUES (?, ?)",
+}
 # What SQLite says of a file that is sound, and cannot be used now; of whatever else it says, the file is the cause.
 ELSEWHERE = {
     sqlite3.SQLITE_BUSY,
@@ -58,6 +66,7 @@ class Facts:
         """Raises OSError if the file cannot be used."""
         self.path, self.warn = path, warn
         self._lock = threading.Lock()  # results arrive in a thread of the pool
+        self._log = Log(path.with_suffix(".log"))
         self._file = self._opened()
 
     def get(self, key: str) -> Fact | None:
@@ -79,10 +88,8 @@ class Facts:
         args, result = msgpack.packb(fact.args), msgpack.packb(fact.result)
         checksum = _checksum(fact.key, fact.job, fact.study, args, result)
         row = fact.key, fact.job, fact.study, args, result, checksum, int(time.time()) // DAY
-        self._ask("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
-
-    def forget(self, key: str) -> None:
-        self._ask("DELETE FROM facts WHERE key = ?", key)
+        self._append(["fact", *row])
+        self._ask(PUT["fact"], *row)
 
     def scenario(self, study: str) -> str | None:
         """The scenario with this digest, as text; None if it is not there, or damaged."""
@@ -93,7 +100,9 @@ class Facts:
     def about(self, scenario: str) -> str:
         """Keeps a scenario's text; its digest."""
         study = _digest(scenario)
-        self._ask("INSERT OR REPLACE INTO studies VALUES (?, ?)", study, scenario)
+        if self.scenario(study) is None:
+            self._append(["study", study, scenario])
+            self._ask(PUT["study"], study, scenario)
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -104,9 +113,20 @@ class Facts:
         """How many facts there are, by job."""
         return {str(job): n for job, n in self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job")}
 
+    def flush(self) -> None:
+        """Returns when what was put is on the disk.  Raises OSError."""
+        self._log.flush()
+
     def close(self) -> None:
         with self._lock:
             self._file.close()
+            self._log.close()
+
+    def _append(self, row: list[Any]) -> None:
+        try:
+            self._log.append(row)
+        except OSError as error:
+            self.warn(f"{self._log.path}: {why(error)}; not all that is computed is remembered")
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
         """The rows of an answer; none if SQLite cannot give it, which the user is told."""
@@ -131,12 +151,15 @@ class Facts:
             return self._after_putting_aside(error)
         except OSError as failed:
             self.warn(f"{self.path}: {failed.strerror}; nothing is remembered from here on")
-            return _connect(Path(":memory:"))
+            return _connect(Path(":memory:"), self._log)
 
     def _opened(self) -> sqlite3.Connection:
-        """The file, made if there is none, put aside if it is damaged or of another version.  Raises OSError."""
+        """The file, made from the log if there is none, put aside if it is damaged or of another version.
+
+        Raises OSError.
+        """
         try:
-            return _connect(self.path)
+            return _connect(self.path, self._log)
         except FAULTS as error:
             if _elsewhere(error):
                 raise OSError(0, _line(error), str(self.path)) from None
@@ -150,7 +173,9 @@ class Facts:
             return self._opened()
         for left in ("-journal", "-wal", "-shm"):
             self.path.with_name(self.path.name + left).unlink(missing_ok=True)
-        self.warn(f"{self.path} is damaged ({_line(error)}); it is now {place.name}, and its facts are computed again")
+        self.warn(
+            f"{self.path} is damaged ({_line(error)}); it is now {place.name}, and is made again from {self._log.path.name}"
+        )
         return self._opened()
 
 
@@ -163,7 +188,7 @@ def _line(error: Exception) -> str:
     return str(error).encode("unicode_escape").decode()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, log: Log) -> sqlite3.Connection:
     """Raises one of FAULTS."""
     file = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
@@ -172,7 +197,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         file.execute("PRAGMA journal_mode = TRUNCATE")
         file.execute("PRAGMA synchronous = OFF")
         file.execute("BEGIN IMMEDIATE")  # two commands may make the file at once
-        _prepare(file)
+        _prepare(file, log)
         file.execute("COMMIT")
     except FAULTS:
         file.close()
@@ -180,12 +205,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     return file
 
 
-def _prepare(file: sqlite3.Connection) -> None:
-    """Makes the tables in an empty file.  Raises sqlite3.DatabaseError for one of others, or one that is damaged."""
+def _prepare(file: sqlite3.Connection, log: Log) -> None:
+    """Makes the tables in an empty file, with what the log says.  Raises sqlite3.DatabaseError for one of others, or one that is damaged."""
     version, tables = (file.execute(ask).fetchone()[0] for ask in ("PRAGMA user_version", "PRAGMA schema_version"))
     if version == tables == 0:
         for table in TABLES:
             file.execute(table)
+        for kind, *values in log.rows():
+            file.execute(PUT[kind], values)
         file.execute(f"PRAGMA user_version = {VERSION}")
     elif version != VERSION:
         raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")

@@ -10,12 +10,13 @@ from typing import Any
 
 from emulator.ledger.blobs import KEPT, LEFT, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
+from emulator.ledger.flushing import Flusher
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned
 from emulator.record.writing import why
 from emulator.study.store import Ref
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
-FACTS, LIVE = "facts.sqlite", "live"
+FACTS, LOG, LIVE = "facts.sqlite", "facts.log", "live"
 DIGEST = 64  # letters of a digest: a file with another name is no blob
 
 
@@ -35,6 +36,7 @@ class Ledger:
         (folder / LIVE).mkdir(exist_ok=True)
         self._take_over()
         self.live = Scratch(folder / LIVE)  # what the runs of this command hold
+        self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
 
     def warn(self, text: str) -> None:
         if text not in self._warned:
@@ -52,6 +54,7 @@ class Ledger:
         if place.exists():
             try:
                 self.blobs.keep(ref, place)
+                self._flusher.add(self.folder / KEPT / ref.digest)
             except OSError as error:
                 self.warn(f"{self.folder}: {why(error)}; a model is not kept")
 
@@ -66,6 +69,7 @@ class Ledger:
             self.blobs.drop(made)
         self.live.close()
         self.trim(self.cap)
+        self._flusher.close()
         self.facts.close()
 
     def trim(self, cap: int) -> int:
@@ -121,7 +125,7 @@ def clear(folder: Path) -> None:
             path.unlink()
     for path in (folder / LIVE).glob(f"{PREFIX}*"):
         shutil.rmtree(path)
-    for path in folder.glob(f"{FACTS}*"):
+    for path in (*folder.glob(f"{FACTS}*"), *folder.glob(LOG)):
         path.unlink()
     for place in (*(folder / name for name in (KEPT, LEFT, QUARANTINE, LIVE)), folder):
         if place.is_dir() and not any(place.iterdir()):

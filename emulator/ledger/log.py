@@ -1,0 +1,68 @@
+"""A log that only grows: one line for each row, with a checksum, so that a damaged line is skipped and no other."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+CHECKSUM = 16  # hex digits
+
+
+class Log:
+    """Rows of plain values in a file to which several processes may append.  Raises OSError as files do."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        if size := self.size():  # the last line of a process that was killed has no end: the next begins a new one
+            if os.pread(self._file, 1, size - 1) != b"\n":
+                os.write(self._file, b"\n")
+
+    def append(self, row: list[Any]) -> None:
+        """Hands the row to the operating system, whole: it outlives this process."""
+        text = base64.b64encode(zlib.compress(msgpack.packb(row), 1))
+        line = memoryview(_checksum(text) + b" " + text + b"\n")
+        while line:
+            line = line[os.write(self._file, line) :]
+
+    def rows(self, start: int = 0) -> Iterator[list[Any]]:
+        """The whole rows from this byte on; it must be where a line begins."""
+        with self.path.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                if (row := _row(line)) is not None:
+                    yield row
+
+    def size(self) -> int:
+        return os.fstat(self._file).st_size
+
+    def flush(self) -> None:
+        """Returns when what was appended is on the disk."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _row(line: bytes) -> list[Any] | None:
+    """None for a line that is damaged."""
+    checksum, _, text = line.rstrip(b"\n").partition(b" ")
+    if checksum != _checksum(text):
+        return None
+    try:
+        row: list[Any] = msgpack.unpackb(zlib.decompress(base64.b64decode(text, validate=True)))
+    except (ValueError, binascii.Error, zlib.error):
+        return None
+    return row
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:CHECKSUM].encode()
