@@ -1,9 +1,9 @@
 """Facts: what came of a job, by the job's key, in one SQLite file.
 
-The truth is a log beside it, of which SQLite is the index.  A fact is never trusted because it is there: each row has a
-checksum, and an index that SQLite cannot read is put aside and made again from the log.  What is written reaches the
-operating system at once and the disk in batches (flushing.py): it outlives a process that is killed, and after a loss of
-power some seconds of facts are computed again.
+The truth is a log beside it, of which SQLite is the index.  A fact is never trusted because it is there: each row has
+a checksum, and an index that SQLite cannot read is put aside and made again from the log.  What is written reaches the
+operating system at once and the disk in batches (flushing.py): it outlives a process that is killed, and after a loss
+of power some seconds of facts are computed again.
 """
 
 from __future__ import annotations
@@ -173,9 +173,8 @@ class Facts:
             return self._opened()
         for left in ("-journal", "-wal", "-shm"):
             self.path.with_name(self.path.name + left).unlink(missing_ok=True)
-        self.warn(
-            f"{self.path} is damaged ({_line(error)}); it is now {place.name}, and is made again from {self._log.path.name}"
-        )
+        again = f"it is now {place.name}, and is made again from {self._log.path.name}"
+        self.warn(f"{self.path} is damaged ({_line(error)}); {again}")
         return self._opened()
 
 
@@ -206,7 +205,10 @@ def _connect(path: Path, log: Log) -> sqlite3.Connection:
 
 
 def _prepare(file: sqlite3.Connection, log: Log) -> None:
-    """Makes the tables in an empty file, with what the log says.  Raises sqlite3.DatabaseError for one of others, or one that is damaged."""
+    """Makes the tables in an empty file, and fills them with what the log says.
+
+    Raises sqlite3.DatabaseError for a file of others, or one that is damaged.
+    """
     version, tables = (file.execute(ask).fetchone()[0] for ask in ("PRAGMA user_version", "PRAGMA schema_version"))
     if version == tables == 0:
         for table in TABLES:

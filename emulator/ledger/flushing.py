@@ -1,4 +1,4 @@
-"""Writes to the disk what was written to files, in batches: waiting for each file would cost more than most trainings."""
+"""Brings to the disk what was written, in batches: to wait for each file would cost more than most trainings."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        if size := self.size():  # the last line of a process that was killed has no end: the next begins a new one
-            if os.pread(self._file, 1, size - 1) != b"\n":
-                os.write(self._file, b"\n")
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":  # its last writer was killed there
+            os.write(self._file, b"\n")
 
     def append(self, row: list[Any]) -> None:
         """Hands the row to the operating system, whole: it outlives this process."""
@@ -33,16 +33,12 @@ class Log:
         while line:
             line = line[os.write(self._file, line) :]
 
-    def rows(self, start: int = 0) -> Iterator[list[Any]]:
-        """The whole rows from this byte on; it must be where a line begins."""
+    def rows(self) -> Iterator[list[Any]]:
+        """The rows that are whole."""
         with self.path.open("rb") as file:
-            file.seek(start)
             for line in file:
                 if (row := _row(line)) is not None:
                     yield row
-
-    def size(self) -> int:
-        return os.fstat(self._file).st_size
 
     def flush(self) -> None:
         """Returns when what was appended is on the disk."""

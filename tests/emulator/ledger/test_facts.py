@@ -208,7 +208,7 @@ def test_a_read_only_file_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="unable to open"):
+    with pytest.raises(OSError, match="No such file"):
         Facts(tmp_path / "none" / "facts.sqlite", Told())
 
 

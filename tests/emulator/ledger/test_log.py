@@ -52,7 +52,7 @@ def test_cut_at_each_length_it_holds_the_whole_lines_and_goes_on(tmp_path: Path)
         log.close()
         whole = data[:length].count(b"\n")
         # a line that lacks nothing but its end is whole
-        assert found(path) in (ROWS[:whole] + [["next"]], ROWS[: whole + 1] + [["next"]])
+        assert found(path) in ([*ROWS[:whole], ["next"]], [*ROWS[: whole + 1], ["next"]])
 
 
 @pytest.mark.parametrize("damage", [b"no database", b""])
