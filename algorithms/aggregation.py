@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -42,8 +44,8 @@ def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors
     counted = _counted(replies)
     means = weighted_mean(replies)
     for name in counted[0].upload[kind]:
-        values = [reply.upload["weights"][name] for reply in counted]
-        shares = (_layer_shares(reply.upload[kind][name]) for reply in counted)  # one at a time in memory
+        values = (reply.upload["weights"][name] for reply in counted)  # one at a time in memory
+        shares = (_layer_shares(reply.upload[kind][name]) for reply in counted)
         means[name] = _mean_by_share(values, shares, means[name])
     return means
 
@@ -57,19 +59,22 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
-    return {name: _mean([reply.upload[kind][name] for reply in counted], times) for name in counted[0].upload[kind]}
+    return {name: _mean((reply.upload[kind][name] for reply in counted), times) for name in counted[0].upload[kind]}
 
 
-def _mean(values: Sequence[Tensor], examples: Sequence[int]) -> Tensor:
-    if not values[0].is_floating_point():
-        return torch.stack(list(values)).amax(0)
+def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:
+    """One value at a time in memory."""
+    others = iter(values)
+    first = next(others)
+    if not first.is_floating_point():
+        return reduce(torch.maximum, others, first.clone())
     # A running mean: unlike a sum that is divided at the end, it returns equal tensors as they are.
-    mean = torch.zeros_like(values[0], dtype=torch.float64)
+    mean = torch.zeros_like(first, dtype=torch.float64)
     total = 0
-    for value, n in zip(values, examples, strict=True):
+    for value, n in zip(chain([first], others), examples, strict=True):
         total += n
         mean.lerp_(value.double(), n / total)
-    return mean.to(values[0].dtype)
+    return mean.to(first.dtype)
 
 
 def _mean_by_share(values: Iterable[Tensor], shares: Iterable[Tensor], otherwise: Tensor) -> Tensor:

@@ -79,15 +79,15 @@ class Attendant:
 
     async def attend(self, channel: DeviceEnd) -> None:
         """Answers one request after the other.  It never returns; it is cancelled when the run ends."""
-        parcel = await self._rest(channel)
+        following: Parcel | None = None
         while True:
-            work = self.world.start(self._answer(channel, parcel))
+            work = self.world.start(self._answer(channel, following or await self._rest(channel)))
+            following = None  # a device that waits keeps no download
             try:
                 following = await channel.receive(resting=False)
             except Lost:
-                following = None
+                pass
             await work.cancel()
-            parcel = following or await self._rest(channel)
 
     def take(self, parcel: Parcel) -> None:
         """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""

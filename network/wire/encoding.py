@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
-Coded = tuple[str, bytes]  # coding, data
+Coded = tuple[str, bytes | memoryview]  # coding, data
 Draws = Callable[[str], np.random.Generator]  # a tensor's name -> what its rounding draws from
 
 INDEX = np.dtype("<u4")

@@ -209,7 +209,7 @@ def _sendable(kind: str, name: str, array: object) -> None:
 
 def _plain(array: NDArray[Any]) -> Coded:
     name = _name(array)
-    return name, array.astype(DTYPES[name], copy=False).tobytes()
+    return name, np.ascontiguousarray(array, DTYPES[name]).reshape(-1).view(np.uint8).data
 
 
 def _name(array: NDArray[Any]) -> str:
