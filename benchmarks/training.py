@@ -1,101 +1,83 @@
 """Real training through fedlapse on 2 workers, against a bare PyTorch loop of the same steps in 2 processes.
 
-The MNIST CNN, 10 clients of 6,000 examples, 2 a round, E=2, B=64.  The examples are random numbers of MNIST's
-shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each round of fedlapse is
-followed by the same steps of the bare loop, so that both see the same noise; round 0 warms up and does not count.
+Three shapes: few devices with much data, many with little, and many that take one step of a linear model.  The examples
+are random numbers of MNIST's shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each
+round of fedlapse is followed by the same steps of the bare loop, so that both see the same noise; round 0 warms up and
+does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 import typer
-from torch import nn
-from torch.nn import functional as F
 
-from algorithms import models
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
+from benchmarks import bare
+from benchmarks.memory import Watched
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.conversation.rounds import RoundRules
+from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.study.study import Split, Study
-from emulator.worlds.executors import executor, keep_memory
+from emulator.worlds.executors import Processes
+from emulator.worlds.remembering import Remembering, remembering
 from network.links.link import Link
 
-LEAST = 0.95  # of the bare loop's samples/s
-DEVICES, COHORT, EXAMPLES, TESTS = 10, 2, 6_000, 10_000  # TESTS in all
+TESTS = 10_000  # test examples in all
 WORKERS = 2
-TRAINING = Training(epochs=2, batch=64, lr=0.05)
 RUN = Run("fedavg", 1)
-ROUNDS = 7  # measured, without evaluation
-EVALUATED = 3  # measured, with evaluation
-
-# --- the bare loop ----------------------------------------------------------------------------------------
+EVALUATED = 3  # rounds with evaluation
 
 
-_shards: list[tuple[torch.Tensor, torch.Tensor]] = []  # in a worker of the bare loop: each client's examples
+@dataclass(frozen=True)
+class Shape:
+    """A fleet with its work, and what is asked for."""
+
+    model: str  # as scenarios name it
+    devices: int
+    examples: int  # of each device
+    cohort: int
+    training: Training
+    rounds: int  # measured, without evaluation
+    least: float  # of the bare loop's samples/s
+    least_with_ledger: float | None
+    most_memory: float  # GB, of all processes together
+
+    def scaled(self, scale: float) -> Shape:
+        """With this share of its examples and of its rounds."""
+        return replace(self, examples=max(10, round(scale * self.examples)), rounds=max(1, round(scale * self.rounds)))
+
+    @property
+    def samples(self) -> int:
+        """In a round."""
+        return self.cohort * self.training.epochs * self.examples
 
 
-def arrive(files: Path) -> None:
-    """Loads the data into memory, as a worker's first act."""
-    torch.set_num_threads(1)
-    keep_memory()
-    x, y = np.load(files / "x.npy"), np.load(files / "y.npy")
-    for own_x, own_y in zip(np.split(x, DEVICES), np.split(y, DEVICES), strict=True):
-        _shards.append((torch.from_numpy(own_x), torch.from_numpy(own_y)))
-
-
-def bare(client: int, seed: int) -> int:
-    """One client's round; how many samples it took."""
-    x, y = _shards[client]
-    torch.manual_seed(seed)  # the weights, and then dropout
-    loop(models.mnist_cnn(), x, y, seed)
-    return TRAINING.epochs * len(y)
-
-
-def loop(model: nn.Module, x: torch.Tensor, y: torch.Tensor, seed: int) -> None:
-    """The steps of algorithms.local.sgd as one would write them by hand; the model holds the result."""
-    model.train()
-    for parameter in model.parameters():
-        if parameter.dim() == 4:  # channels_last; with one input channel only a clone sets the strides
-            parameter.data = parameter.data.clone(memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(model.parameters(), lr=TRAINING.lr, fused=True)
-    for epoch in range(TRAINING.epochs):
-        order = torch.from_numpy(np.random.default_rng([seed, epoch]).permutation(len(y)))
-        for start in range(0, len(y), TRAINING.batch):
-            chosen = order[start : start + TRAINING.batch]
-            optimiser.zero_grad()
-            torch.autograd.backward(F.cross_entropy(model(x[chosen]), y[chosen]))
-            optimiser.step()
-
-
-def bare_seconds(pool: Executor, round: int) -> float:
-    """A round of the bare loop: as many clients, side by side."""
-    began = time.perf_counter()
-    for done in [pool.submit(bare, k % DEVICES, k) for k in range(COHORT * round, COHORT * (round + 1))]:
-        done.result()
-    return time.perf_counter() - began
-
-
-# --- fedlapse ---------------------------------------------------------------------------------------------
+CNN, LINEAR = "mnist-cnn", "benchmarks.bare:linear"
+SHAPES = {
+    "few": Shape(CNN, 10, 6_000, 2, Training(epochs=2, batch=64, lr=0.05), 7, 0.97, 0.95, 1.6),
+    "many": Shape(CNN, 1_000, 60, 50, Training(epochs=1, batch=20, lr=0.05), 15, 0.90, 0.85, 1.6),
+    "linear": Shape(LINEAR, 1_000, 20, 100, Training(epochs=1, batch=20, lr=0.05), 60, 0.35, None, 1.0),
+}
 
 
 def _whole(held: dict[str, Any]) -> dict[str, tuple[Any]]:
@@ -103,21 +85,20 @@ def _whole(held: dict[str, Any]) -> dict[str, tuple[Any]]:
     return {name: (indices,) for name, indices in held.items()}
 
 
-def study_of(examples: int) -> Study:
-    """Ten clients with so many random examples each; a tenth of them serves as their validation set too."""
+def study_of(shape: Shape, tests: int = TESTS) -> Study:
+    """Devices with random examples, a tenth of which serves as their validation set too."""
     rng = np.random.default_rng(1)
-    x = rng.random((DEVICES * examples, 1, 28, 28), dtype=np.float32)
-    tests = DEVICES * max(1, examples * TESTS // EXAMPLES // DEVICES)
+    x = rng.random((shape.devices * shape.examples, 1, 28, 28), dtype=np.float32)
     y, y_test = rng.integers(10, size=len(x)), rng.integers(10, size=tests)
-    names = [f"pi-4-{k}" for k in range(DEVICES)]
-    train = dict(zip(names, np.split(np.arange(len(x)), DEVICES), strict=True))
-    validation = {name: held[: examples // 10] for name, held in train.items()}
-    shards = dict(zip(names, np.split(np.arange(tests), DEVICES), strict=True))
+    names = [f"pi-4-{k:03}" for k in range(shape.devices)]
+    train = dict(zip(names, np.split(np.arange(len(x)), shape.devices), strict=True))
+    validation = {name: held[: shape.examples // 10] for name, held in train.items()}
+    shards = dict(zip(names, np.array_split(np.arange(tests), shape.devices), strict=True))
     return Study(
-        model="mnist-cnn",
-        dataset=Dataset("random", x, y, x[:tests].copy(), y_test, classes=10),
+        model=shape.model,
+        dataset=Dataset("random", x, y, rng.random((tests, 1, 28, 28), dtype=np.float32), y_test, classes=10),
         splits={RUN.seed: Split(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
-        algorithms={RUN.label: FedAvg(TRAINING)},
+        algorithms={RUN.label: FedAvg(shape.training)},
         fleet={name: Device(name, profiles()["pi-4"]) for name in names},
         links=dict.fromkeys(names, Link.of(5, 20, 30)),
         server=Device("server", profiles()["workstation"]),
@@ -147,19 +128,35 @@ class Race:
         return self.number <= self.rounds
 
 
-def race(study: Study, files: Path, rounds: int, every: int) -> list[tuple[float, float]]:
-    """Seconds of each round: fedlapse with evaluation every so many rounds (0: never), and the bare loop."""
+@contextmanager
+def pool_of(study: Study, with_ledger: bool) -> Iterator[Processes | Remembering]:
+    """fedlapse's workers; a ledger is a new one on the disk."""
+    if not with_ledger:
+        with Processes(study, WORKERS) as pool:
+            yield pool
+        return
+    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
+        ledger = Ledger(Path(folder), typer.echo)
+        with remembering(study, ledger, WORKERS, ledger.facts.about("bench")) as remembers:
+            yield remembers
+
+
+def race(
+    shape: Shape, study: Study, files: Path, with_ledger: bool, rounds: int, every: int
+) -> tuple[list[tuple[float, float]], int]:
+    """Seconds of each round, fedlapse's and the bare loop's, with evaluation every so many rounds (0: never); and the
+    most memory that fedlapse's processes used."""
     # One round more than is played: the last of a plan trains every device once, for `personalised`.
-    conduct = Conduct(RoundRules(max=rounds + 2, needed=COHORT, ask=COHORT), Schedule(every=every))
-    spawn = get_context("spawn")
+    conduct = Conduct(RoundRules(max=rounds + 2, needed=shape.cohort, ask=shape.cohort), Schedule(every=every))
     with (
         tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
-        ProcessPoolExecutor(WORKERS, spawn, initializer=arrive, initargs=(files,)) as pool,
-        executor(study, WORKERS) as ours,
+        pool_of(study, with_ledger) as ours,
+        Watched([os.getpid(), *(process.pid for process in active_children() if process.pid)]) as memory,
+        bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
-        runner = Race(partial(bare_seconds, pool), rounds)
+        runner = Race(partial(bare.seconds, theirs, shape.model, shape.training, shape.cohort), rounds)
         asyncio.run(run_virtual(study, RUN, conduct, ours, Path(folder), runner.going_on))
-    return runner.seconds
+    return runner.seconds, memory.most
 
 
 @dataclass(frozen=True)
@@ -170,12 +167,13 @@ class Speed:
     ours: float
     bare: float
     paired: float  # median over rounds of fedlapse's speed / that of the bare loop right after it
+    memory: float  # GB of all of fedlapse's processes, at most
 
     @classmethod
-    def of(cls, what: str, samples: int, seconds: Sequence[tuple[float, float]]) -> Speed:
+    def of(cls, what: str, samples: int, seconds: Sequence[tuple[float, float]], memory: int) -> Speed:
         """From the seconds (fedlapse, bare) of rounds with so many samples."""
         ours, bare = (samples / min(side) for side in zip(*seconds, strict=True))
-        return cls(what, ours, bare, median(theirs / own for own, theirs in seconds))
+        return cls(what, ours, bare, median(theirs / own for own, theirs in seconds), memory / 1e9)
 
     @property
     def ratio(self) -> float:
@@ -183,32 +181,37 @@ class Speed:
         return self.ours / self.bare
 
 
-def measure(scale: float, rounds: int = ROUNDS, evaluated: int = EVALUATED) -> list[Speed]:
-    """Training alone, and with evaluation each round; `scale` is the share of each client's examples."""
-    study = study_of(max(10, round(scale * EXAMPLES)))
+def measure(name: str, with_ledger: bool, scale: float, evaluated: int = EVALUATED) -> list[Speed]:
+    """Training alone, and with evaluation each round; `scale` is the share of each device's examples, and of rounds."""
+    shape = SHAPES[name].scaled(scale)
+    study = study_of(shape)
     assert study.dataset
-    samples = COHORT * TRAINING.epochs * len(study.dataset.x) // DEVICES
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         np.save(Path(folder) / "x.npy", study.dataset.x)
         np.save(Path(folder) / "y.npy", study.dataset.y)
-        alone = race(study, Path(folder), rounds, every=0)
-        beside = race(study, Path(folder), evaluated, every=1)
-    return [Speed.of("evaluation off", samples, alone), Speed.of("evaluation each round", samples, beside)]
+        alone = race(shape, study, Path(folder), with_ledger, shape.rounds, every=0)
+        beside = race(shape, study, Path(folder), with_ledger, evaluated, every=1)
+    return [Speed.of(name, shape.samples, *alone), Speed.of(f"{name}, evaluated", shape.samples, *beside)]
 
 
-def missed(speeds: Sequence[Speed]) -> list[str]:
-    """The bar that was missed, in a sentence; it is for training alone."""
-    first = speeds[0]
-    if first.ratio >= LEAST:
-        return []
-    return [f"fedlapse trains {first.ratio:.3f} of the bare loop's samples/s; at least {LEAST} is asked for"]
+def missed(name: str, with_ledger: bool, speeds: Sequence[Speed]) -> list[str]:
+    """The bars that were missed, in sentences: of speed for training alone, of memory for both."""
+    shape, found = SHAPES[name], []
+    least = shape.least_with_ledger if with_ledger else shape.least
+    if least and speeds[0].ratio < least:
+        found.append(f"{name}: {speeds[0].ratio:.3f} of the bare loop's samples/s; at least {least} is asked for")
+    most = max(speed.memory for speed in speeds)
+    if most > shape.most_memory:
+        found.append(f"{name}: {most:.2f} GB of memory; at most {shape.most_memory} is asked for")
+    return found
 
 
 def table(speeds: Sequence[Speed]) -> str:
     """A line for each speed."""
-    lines = ["                        fedlapse      bare  ratio  median ratio"]
+    lines = ["                      fedlapse      bare  ratio  median ratio  memory"]
     lines += [
-        f"{speed.what:22} {speed.ours:9,.0f} {speed.bare:9,.0f}  {speed.ratio:.3f} {speed.paired:13.3f}"
+        f"{speed.what:20} {speed.ours:9,.0f} {speed.bare:9,.0f}  {speed.ratio:.3f} {speed.paired:13.3f} "
+        f"{speed.memory:4.2f} GB"
         for speed in speeds
     ]
     return "\n".join(lines)
@@ -216,11 +219,17 @@ def table(speeds: Sequence[Speed]) -> str:
 
 def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
+    shape: Annotated[str | None, typer.Option(help=f"One of {', '.join(SHAPES)}; all of them if not given.")] = None,
+    ledger: Annotated[bool, typer.Option(help="With a ledger on the disk.")] = False,
 ) -> None:
-    """How much of a bare PyTorch loop's speed is left when fedlapse does the training."""
-    speeds = measure(scale)
-    typer.echo(f"training: MNIST CNN on random data, samples/s of the best round, {WORKERS} processes\n{table(speeds)}")
-    judge(missed(speeds) if scale >= 1 else [])
+    """How much of a bare PyTorch loop's speed is left when fedlapse does the training, and its memory."""
+    typer.echo(f"training: samples/s of the best round, {WORKERS} processes{', with a ledger' if ledger else ''}")
+    faults = []
+    for name in [shape] if shape else SHAPES:
+        speeds = measure(name, ledger, scale)
+        typer.echo(table(speeds))
+        faults += missed(name, ledger, speeds)
+    judge(faults if scale >= 1 else [])
 
 
 if __name__ == "__main__":

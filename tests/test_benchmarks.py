@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,12 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from algorithms.algorithm import Party
+from algorithms.algorithm import Party, Training
 from algorithms.local import sgd
 from algorithms.models import cross_entropy, mnist_cnn
-from benchmarks import engine, training
+from benchmarks import bare, engine, memory, training
 from benchmarks.engine import Cost
-from benchmarks.training import Speed
+from benchmarks.training import SHAPES, Shape, Speed
 from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -72,9 +74,9 @@ def test_engine_covers_every_fleet_with_both_cohorts(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.parametrize(("scale", "code"), [("1", 1), ("0.5", 0)])
 def test_a_missed_bar_fails_at_full_scale_only(scale: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Speed("evaluation off", ours=90.0, bare=100.0, paired=1.0)
+    slow = Speed("few", ours=90.0, bare=100.0, paired=1.0, memory=0.1)
     costly = _engine_cost(10, 600e-6)
-    monkeypatch.setattr(training, "measure", lambda scale: [slow])
+    monkeypatch.setattr(training, "measure", lambda name, ledger, scale: [slow])
     monkeypatch.setattr(engine, "measure_all", lambda scale: [costly])
     for benchmark in (training, engine):
         app = typer.Typer()
@@ -83,28 +85,68 @@ def test_a_missed_bar_fails_at_full_scale_only(scale: str, code: int, monkeypatc
         assert result.exit_code == code, result.output
 
 
+TINY = Shape("mnist-cnn", 4, 20, 2, Training(epochs=2, batch=64, lr=0.05), 2, 0.97, 0.95, 1.6)
+FLAT = Shape(training.LINEAR, 6, 20, 2, Training(epochs=1, batch=20, lr=0.05), 2, 0.35, None, 1.0)
+
+
 def test_speed_is_that_of_each_sides_best_round() -> None:
     # fedlapse 40, 5, 6 s; bare 4, 6, 3 s; pair by pair 0.1, 1.2, 0.5
-    speed = Speed.of("x", 60, [(40.0, 4.0), (5.0, 6.0), (6.0, 3.0)])
+    speed = Speed.of("x", 60, [(40.0, 4.0), (5.0, 6.0), (6.0, 3.0)], memory=1_500_000_000)
     assert speed.ours == pytest.approx(60 / 5)
     assert speed.bare == pytest.approx(60 / 3)
     assert speed.ratio == pytest.approx(3 / 5)
     assert speed.paired == pytest.approx(0.5)
+    assert speed.memory == pytest.approx(1.5)
 
 
-def test_only_training_without_evaluation_is_judged() -> None:
-    good, bad = Speed("off", 95.0, 100.0, paired=0.5), Speed("each round", 50.0, 100.0, paired=0.5)
-    assert training.missed([good, bad]) == []
-    assert training.missed([Speed("off", 94.0, 100.0, paired=1.0), bad]) != []
+@pytest.mark.parametrize(
+    ("name", "ledger", "least", "memory"),
+    [
+        ("few", False, 0.97, 1.6),
+        ("few", True, 0.95, 1.6),
+        ("many", False, 0.90, 1.6),
+        ("many", True, 0.85, 1.6),
+        ("linear", False, 0.35, 1.0),
+    ],
+)
+def test_the_bars_are_those_that_were_asked_for(name: str, ledger: bool, least: float, memory: float) -> None:
+    def faults(share: float, used: float) -> list[str]:
+        slow = Speed("evaluated", 1.0, 100.0, paired=0.1, memory=0.0)  # with evaluation nothing is judged but memory
+        return training.missed(name, ledger, [Speed(name, 100 * share, 100.0, paired=0.1, memory=used), slow])
+
+    assert faults(least, memory) == []
+    assert len(faults(least - 0.001, memory)) == 1
+    assert len(faults(least, memory + 0.01)) == 1
+
+
+def test_a_linear_model_with_a_ledger_has_no_bar_of_speed() -> None:
+    assert training.missed("linear", True, [Speed("linear", 1.0, 100.0, paired=0.01, memory=0.9)]) == []
+
+
+def test_rounds_have_the_samples_that_were_asked_for() -> None:
+    # cohort x epochs x examples
+    found = {name: shape.samples for name, shape in SHAPES.items()}
+    assert found == {"few": 2 * 2 * 6_000, "many": 50 * 60, "linear": 100 * 20}
+
+
+def test_memory_of_this_process_grows_with_what_it_holds() -> None:
+    before = memory.memory_of([os.getpid()])
+    with mmap.mmap(-1, 40_000_000) as held:  # new pages; an array may lie where another was
+        held[:] = bytes([1]) * len(held)
+        assert 35e6 < memory.memory_of([os.getpid()]) - before < 100e6
 
 
 def test_training_data_have_mnists_shape_and_even_clients() -> None:
-    study = training.study_of(examples=20)
+    study = training.study_of(TINY, tests=8)
     assert study.dataset is not None
-    assert study.dataset.x.shape == (200, 1, 28, 28)
+    assert study.dataset.x.shape == (80, 1, 28, 28)
     held = [indices for (indices,) in study.splits[1].train.values()]
-    assert [len(indices) for indices in held] == [20] * 10
-    assert len(np.unique(np.concatenate(list(held)))) == 200
+    assert [len(indices) for indices in held] == [20] * 4
+    assert len(np.unique(np.concatenate(list(held)))) == 80
+
+
+def test_the_linear_model_has_784_inputs_and_10_outputs() -> None:
+    assert sum(parameter.numel() for parameter in bare.linear().parameters()) == 784 * 10 + 10
 
 
 @pytest.mark.slow
@@ -115,36 +157,41 @@ def test_the_bare_loop_takes_the_very_steps_of_fedlapse() -> None:
     model = mnist_cnn(dropout=0.0)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     party = Party("pi-4-0", 10, mnist_cnn(dropout=0.0), cross_entropy, x, y, round=0, cycle=0, seed=7)
-    trained = sgd(party, weights, training.TRAINING)
-    training.loop(model, x, y, seed=7)
+    trained = sgd(party, weights, TINY.training)
+    bare.loop(model, x, y, TINY.training, seed=7)
     for name, value in model.state_dict().items():
         torch.testing.assert_close(value, trained[name])
         assert not torch.equal(value, weights[name])
 
 
 @pytest.mark.slow
-def test_both_sides_train_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ledger", [False, True])
+def test_both_sides_train_in_processes_of_their_own(
+    ledger: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(training, "WORKERS", 1)
-    study = training.study_of(examples=10)
+    study = training.study_of(FLAT, tests=12)
     assert study.dataset is not None
     np.save(tmp_path / "x.npy", study.dataset.x)
     np.save(tmp_path / "y.npy", study.dataset.y)
-    [(ours, bare)] = training.race(study, tmp_path, rounds=1, every=1)
-    assert min(ours, bare) > 0
+    [(ours, theirs)], most = training.race(FLAT, study, tmp_path, ledger, rounds=1, every=1)
+    assert min(ours, theirs) > 0
+    assert most > 100e6  # two processes with torch
 
 
 def test_each_speed_counts_two_epochs_of_two_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "race", lambda study, files, rounds, every: [(2.0, 1.0)])
-    alone, evaluated = training.measure(scale=0.01)
-    assert (alone.what, evaluated.what) == ("evaluation off", "evaluation each round")
-    assert alone.bare == pytest.approx(2 * 2 * 60)  # clients x epochs x a hundredth of 6,000, in a second
-    assert alone.ours == pytest.approx(2 * 2 * 60 / 2)
+    monkeypatch.setattr(training, "race", lambda *_, every: ([(2.0, 1.0)], 10**9))
+    monkeypatch.setitem(SHAPES, "few", TINY)
+    alone, evaluated = training.measure("few", with_ledger=False, scale=1.0)
+    assert (alone.what, evaluated.what) == ("few", "few, evaluated")
+    assert alone.bare == pytest.approx(2 * 2 * 20)  # clients x epochs x examples, in a second
+    assert alone.ours == pytest.approx(2 * 2 * 20 / 2)
     assert len(training.table([alone, evaluated]).splitlines()) == 3
 
 
 @pytest.mark.slow
 def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
-    study = training.study_of(examples=10)
+    study = training.study_of(TINY, tests=8)
     played: list[int] = []
 
     def theirs(round: int) -> float:

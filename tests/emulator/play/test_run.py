@@ -1,0 +1,36 @@
+"""A run as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from algorithms.algorithm import Training
+from benchmarks.training import LINEAR, RUN, Shape, study_of
+from emulator.conversation.rounds import RoundRules
+from emulator.play.conduct import Conduct
+from emulator.play.metrics import Schedule
+from emulator.play.run import run_virtual
+from emulator.worlds.executors import Inline
+
+
+@pytest.mark.slow
+def test_after_each_round_the_store_holds_two_models_at_most(tmp_path: Path) -> None:
+    """The new one, and the one before that went down in this round; no upload, and nothing of earlier rounds."""
+    store = tmp_path / "store"
+    store.mkdir()
+    shape = Shape(LINEAR, 12, 5, 3, Training(epochs=1, batch=5, lr=0.05), 5, 0.0, None, 1.0)
+    study, held = study_of(shape, tests=12), list[int]()
+
+    def going_on() -> bool:
+        held.append(len(list(store.iterdir())))
+        return True
+
+    conduct = Conduct(RoundRules(max=6, needed=3, ask=3), Schedule(every=1))
+    with Inline(study, store) as pool:
+        asyncio.run(run_virtual(study, RUN, conduct, pool, tmp_path, going_on))
+    assert held[0] == 1
+    assert len(held) == 7
+    assert max(held) == 2
