@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test bench mutants clean
+.PHONY: demo test bench mutants torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -27,6 +27,11 @@ bench: .venv/installed
 # Plants each fault of tests/mutants.py and sees that the tests beside it notice; minutes.
 mutants: .venv/tested
 	$(BIN)/python -m tests.mutants
+
+# Kills runs and lets them go on, 200 times, and damages each byte of a ledger's index; minutes.
+torture: .venv/tested
+	$(BIN)/python -m tests.torture --kills 200
+	FEDLAPSE_TORTURE=1 $(BIN)/python -m pytest tests/emulator/ledger/test_facts.py
 
 # Editable, so that a change of the code needs no new install; pyproject.toml decides when one is needed.
 .venv/installed: pyproject.toml
