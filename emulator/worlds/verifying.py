@@ -50,7 +50,7 @@ def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
                     others -= 1
                     same += not found
                     wrong |= found
-    return Verified(same, sorted(wrong), others, unbuilt)
+    return Verified(same, tuple(sorted(wrong)), others, tuple(unbuilt))
 
 
 def _facts(ledger: Ledger) -> Iterator[Fact]:

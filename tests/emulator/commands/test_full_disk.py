@@ -125,3 +125,43 @@ def test_all_files_of_a_run_have_one_mode_that_of_the_umask(fedlapse, tmp_path):
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").rglob("*") if path.is_file()} == {0o640}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "said"), [("8k", "no ledger: "), ("80k", "not all that is computed is remembered")])
+def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told_in_one_line(fedlapse, disk, tmp_path, size, said):
+    place, files = disk(f"size={size}"), ("events.jsonl", "rounds.jsonl", "final.safetensors")
+    if size == "8k":
+        (place / "full").write_bytes(bytes(8192))
+    assert fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "plain", "--no-ledger").returncode == 0
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
+    assert done.returncode == 0
+    assert [said in line for line in done.stderr.splitlines() if str(place) in line] == [True]
+    for run, name in ((run, name) for run in RUNS for name in files):
+        assert (tmp_path / "out" / run / name).read_bytes() == (tmp_path / "plain" / run / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_read_only_ledger_is_told_in_one_line_and_everything_is_trained(fedlapse, disk, tmp_path):
+    place = disk("ro")
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
+    assert done.returncode == 0
+    assert [line for line in done.stderr.splitlines() if "ledger" in line] == [
+        f"fedlapse: no ledger: {place / 'ledger'}: the file system is read-only; everything is trained anew"
+    ]
+
+
+@pytest.mark.slow
+def test_what_a_full_disk_has_cut_short_is_resumed_when_there_is_room(fedlapse, disk, tmp_path):
+    out = disk("size=276k") / "out"
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out, "--ledger", tmp_path / "ledger")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f"fedlapse resume {out} --ledger {tmp_path / 'ledger'}")
+    subprocess.run(["mount", "-o", "remount,size=100m", str(out.parent)], check=True)
+    assert fedlapse("resume", out, "--workers", 0, "--quiet", "--ledger", tmp_path / "ledger").returncode == 0
+    plain = tmp_path / "plain"
+    assert fedlapse(*ARGUMENTS, *CHANGES, "--out", plain, "--no-ledger").returncode == 0
+    for path in plain.rglob("*"):
+        if path.is_file() and path.name not in ("host.json", "seal.json"):
+            assert (out / path.relative_to(plain)).read_bytes() == path.read_bytes(), path

@@ -1,0 +1,80 @@
+"""Whole runs with a ledger: the same bytes, whatever it knows, and however many workers compute the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.report import page
+from scenarios.load import build, dump
+from tests.conftest import SMALL, merged
+
+LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
+AWAY = [
+    {"profile": "phone-mid", "count": 3, "link": LINK, "presence": {"off": [[1, 3], [6, 7]]}},
+    {"profile": "pi-4", "count": 3, "link": {**LINK, "up_mbit_s": 1}},
+]
+EVERY: dict[str, Any] = {
+    "seeds": [1, 2],
+    "rounds": {"max": 3, "fraction": 0.5, "deadline_s": 2.0, "stragglers": "finish"},
+    "fleet": AWAY,
+    "algorithms": [
+        "fedavg",
+        {"fedprox": {"mu": 0.1}},
+        {"fedcl": {"strength": 5, "interval": 2}},
+        {"fedcurv": {"strength": 0.05}},
+        "scaffold",
+        "agentimportance",
+        {"fedavg": {"encoding": {"up": {"weights": "top-0.1"}}}, "name": "top"},
+    ],
+}
+DRIFTING: dict[str, Any] = {
+    "data": {"set": "babble", "split": {"kind": "natural"}, "validation": 0},
+    "model": "lstm-tiny",
+    "rounds": {"max": 3, "per_cycle": 2, "fraction": 0.5},
+    "algorithms": ["fedavg", {"continual": {"variant": "alg1", "personal": "*"}}],
+}
+
+
+def files(out: Path) -> dict[str, str]:
+    """SHA-256 by name, but for what belongs to the moment."""
+    found = {}
+    for path in sorted(out.rglob("*")):
+        if path.is_file() and path.name != "host.json":
+            data = path.read_bytes()
+            if path == out / "seal.json":
+                seal = json.loads(data)
+                del seal["files"]["host.json"]
+                data = json.dumps(seal, sort_keys=True).encode()
+            found[str(path.relative_to(out))] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "workers"), [(EVERY, 0), (EVERY, 2), (DRIFTING, 1)], ids=["every-0", "every-2", "drifting-1"]
+)
+def test_whatever_the_ledger_knows_the_files_are_the_same(fedlapse, monkeypatch, tmp_path, changes, workers):
+    monkeypatch.setattr(page, "page", lambda results: "a page")
+    (tmp_path / "s.yaml").write_text(dump(build(merged(SMALL, changes))))
+
+    def played(name: str, *more: object) -> str:
+        done = fedlapse("compare", "s.yaml", "-q", "--workers", workers, "--out", name, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    played("plain", "--no-ledger")
+    played("cold", "--ledger", "one")
+    assert " 0 computed" in played("warm", "--ledger", "one")
+    played("shorter", "rounds.max=2", "--ledger", "two", "--keep-states", 1)
+    blobs = sorted(Path("two", "kept").iterdir())
+    for path in random.Random(1).sample(blobs, len(blobs) // 2):
+        path.unlink()
+    assert " 0 of " not in played("half", "--ledger", "two")
+    expected = files(tmp_path / "plain")
+    assert [name for name in ("cold", "warm", "half") if files(tmp_path / name) != expected] == []
