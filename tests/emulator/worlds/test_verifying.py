@@ -57,8 +57,10 @@ def facts(folder: Path) -> list[Fact]:
 
 
 def changed(folder: Path, old: Fact, new: Fact) -> None:
+    with sqlite3.connect(folder / "facts.sqlite") as file:
+        file.execute("DELETE FROM facts WHERE key = ?", (old.key,))
+    file.close()
     opened = Facts(folder / "facts.sqlite", lambda text: None)
-    opened.forget(old.key)
     opened.put(new)
     opened.close()
 
