@@ -34,8 +34,12 @@ class Ledger:
         self.facts = Facts(folder / FACTS, self.warn)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
         (folder / LIVE).mkdir(exist_ok=True)
-        self._take_over()
-        self.live = Scratch(folder / LIVE)  # what the runs of this command hold
+        try:
+            self._take_over()
+            self.live = Scratch(folder / LIVE)  # what the runs of this command hold
+        except OSError:
+            self.facts.close()
+            raise
         self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
 
     def warn(self, text: str) -> None:

@@ -129,14 +129,14 @@ def test_all_files_of_a_run_have_one_mode_that_of_the_umask(fedlapse, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "said"), [("8k", "no ledger: "), ("80k", "not all that is computed is remembered")])
-def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told_in_one_line(fedlapse, disk, tmp_path, size, said):
+def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told(fedlapse, disk, tmp_path, size, said):
     place, files = disk(f"size={size}"), ("events.jsonl", "rounds.jsonl", "final.safetensors")
     if size == "8k":
         (place / "full").write_bytes(bytes(8192))
     assert fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "plain", "--no-ledger").returncode == 0
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
     assert done.returncode == 0
-    assert [said in line for line in done.stderr.splitlines() if str(place) in line] == [True]
+    assert {said in line for line in done.stderr.splitlines() if str(place) in line} == {True}
     for run, name in ((run, name) for run in RUNS for name in files):
         assert (tmp_path / "out" / run / name).read_bytes() == (tmp_path / "plain" / run / name).read_bytes()
 
