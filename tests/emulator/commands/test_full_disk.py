@@ -128,11 +128,9 @@ def test_all_files_of_a_run_have_one_mode_that_of_the_umask(fedlapse, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "said"), [("8k", "no ledger: "), ("80k", "not all that is computed is remembered")])
-def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told(fedlapse, disk, tmp_path, size, said):
-    place, files = disk(f"size={size}"), ("events.jsonl", "rounds.jsonl", "final.safetensors")
-    if size == "8k":
-        (place / "full").write_bytes(bytes(8192))
+def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told(fedlapse, disk, tmp_path):
+    place, files = disk("size=80k"), ("events.jsonl", "rounds.jsonl", "final.safetensors")
+    said = "not all that is computed is remembered"
     assert fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "plain", "--no-ledger").returncode == 0
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
     assert done.returncode == 0
