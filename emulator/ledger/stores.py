@@ -20,6 +20,7 @@ from threading import RLock
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
 READ_ONLY = 0o400
+SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
 
@@ -169,12 +170,14 @@ def _write(path: Path, data: bytes) -> Path:
 
 
 def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
-    """The bytes, mapped.  Raises KeyError if no folder has them."""
+    """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)
     for folder in folders:
         try:
             with (folder / ref.digest).open("rb", buffering=0) as file:
+                if ref.nbytes <= SMALL:
+                    return memoryview(file.read())
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         except FileNotFoundError:
             continue

@@ -56,7 +56,7 @@ def test_no_two_different_values_have_the_same_bytes() -> None:
         (np.arange(6).reshape(2, 3).T, np.arange(6).reshape(2, 3).T.copy()),
         (np.arange(10)[::2], np.array([0, 2, 4, 6, 8])),
     ],
-    ids=str,
+    ids=["maps", "sets", "tuples", "floats", "integers", "transposed", "sliced"],
 )
 def test_equal_values_have_the_same_bytes(one: Any, other: Any) -> None:
     assert bytes_of(one) == bytes_of(other)
