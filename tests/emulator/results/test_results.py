@@ -46,6 +46,9 @@ def row(number, accuracy):
     }
 
 
+OPEN = {"t": 0.0, "event": "open", "round": 0, "asked": ["a"], "model": "m"}
+
+
 @pytest.fixture
 def out(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
@@ -55,7 +58,7 @@ def out(tmp_path):
             run.mkdir()
             lines = [row(0, 0.4), row(1, 0.6 if label == "mine" else 0.45)]
             (run / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-            (run / "events.jsonl").write_text('{"t": 0.0, "event": "open"}\n')
+            (run / "events.jsonl").write_text(json.dumps(OPEN) + "\n")
     return tmp_path
 
 
@@ -63,7 +66,7 @@ def test_runs_come_in_the_order_of_the_scenario_with_all_their_rounds(out):
     found = read(out)
     assert {label: list(seeds) for label, seeds in found.runs.items()} == {"fedavg": [1, 2], "mine": [1, 2]}
     assert [line["accuracy"] for line in found.runs["mine"][2]] == [0.4, 0.6]
-    assert [line["event"] for line in found.events("mine", 1)] == ["open"]
+    assert [event.plain for event in found.events("mine", 1)] == [OPEN]
     assert (found.name, found.host, found.split) == ("trial", {}, None)
 
 
