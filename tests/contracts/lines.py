@@ -19,6 +19,7 @@ import pytest
 from devices.device import NEVER, profiles
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.device import Attendant
+from emulator.conversation.peer import TICK
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
@@ -37,6 +38,7 @@ from network.links.link import Link
 from network.wire import envelope, payload
 
 SPEEDUP = 100.0
+SOON = 0.5 * TICK * SPEEDUP  # s: before a sender first looks how far its bytes are, on a machine however busy
 PATIENCE = 3000.0  # modelled seconds until nothing is expected any more: half a minute on a busy machine
 RATE = 1000.0  # bytes/s, both ways
 COMPUTE = 4.0  # s

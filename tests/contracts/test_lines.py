@@ -23,6 +23,8 @@ from tests.contracts.lines import (
     DOWN,
     OTHER,
     PATIENCE,
+    RATE,
+    SOON,
     SPEEDUP,
     UP,
     UPLOADS,
@@ -166,7 +168,7 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
 
         way.device_works()
         way.open(0)
-        way.then(f"{doing}.start", 1.0, way.line.lose)
+        way.then(f"{doing}.start", SOON, way.line.lose)
         learnt = await outcome(ask(0))
         await way.line.rest()
         cuts = way.cuts()
@@ -183,8 +185,9 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
         sent = down(0) if doing == "down" else up(0)
         assert 0 < cuts[0]["bytes"] <= sum(sent.sizes.values())  # all of them, where the machine was late
     if play.kind == "memory":
-        assert cuts[0]["t"] == pytest.approx(began + 1.0, abs=1e-9)
-        assert cuts[0]["seconds" if doing == "compute" else "bytes"] == pytest.approx(1 if doing == "compute" else 1000)
+        assert cuts[0]["t"] == pytest.approx(began + SOON, abs=1e-9)
+        done, unit = ("seconds", 1.0) if doing == "compute" else ("bytes", RATE)
+        assert cuts[0][done] == pytest.approx(SOON * unit)
 
 
 @pytest.mark.parametrize("doing", ["downloads", "computes", "uploads", "rests"])
@@ -210,7 +213,7 @@ def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
             way.world.call_at(1.0, way.line.lose)
         else:
             event = {"downloads": "down.start", "computes": "down.end", "uploads": "up.start"}[doing]
-            way.then(event, 1.0, way.line.lose)
+            way.then(event, SOON, way.line.lose)
         works = way.world.together([device(), server()])
         return (await way.world.within(PATIENCE, works))[0]
 

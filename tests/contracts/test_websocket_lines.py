@@ -23,7 +23,7 @@ from emulator.study.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
 from network.wire import envelope, payload
-from tests.contracts.lines import BODY, LARGEST, OTHER, STORE, Stage, Way, body_of, down, outcome, up
+from tests.contracts.lines import BODY, LARGEST, OTHER, SOON, STORE, Stage, Way, body_of, down, outcome, up
 
 GOOD = envelope.pack(up(0).header, OTHER)
 PROMPT = 5.0  # s of real time until which what must come at once has come
@@ -65,7 +65,7 @@ def test_a_device_has_one_connection_all_the_time_also_while_it_uploads(play: St
         way.device_works()
         for round in range(3):
             for event in ("down.start", "compute.start", "up.start", "up.end"):
-                way.then(event, 0.5, lambda: counts.append(len(way.reception.server.connections)))
+                way.then(event, SOON, lambda: counts.append(len(way.reception.server.connections)))
             assert await whole_round(way, round)
             await way.world.sleep(1.0)
         return counts, way.reception.server.requests_count
@@ -77,7 +77,7 @@ def test_a_device_that_was_offline_opens_another_in_place_of_the_one_that_was_cu
     async def main(way: Way) -> tuple[Any, int, bool, int]:
         way.device_works()
         way.open(0)
-        way.then("up.start", 1.0, way.line.lose)
+        way.then("up.start", SOON, way.line.lose)
         await way.line.send(down(0))
         lost = await outcome(way.line.receive())
         await way.line.rest()
