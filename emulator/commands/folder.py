@@ -1,7 +1,11 @@
-"""The folder of a command's results: a new one, or with --force one that is emptied of earlier results."""
+"""The folder of a command's results: a new one, or with --force one that is emptied of earlier results.
+
+Whoever writes there makes it (`folder`), keeps all others away (`alone`), and only then clears it (`clear`).
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -18,21 +22,21 @@ OURS = (*OF_RESULTS, SEAL)
 BEGUN = "scenario.yaml.partial"  # all that there is of a command that was killed at once
 
 
-def folder(out: Path | None, name: str, force: bool) -> Path:
-    """The one asked for, or the next runs/NAME-NNNN.  Raises BadScenario if it holds something."""
+def folder(out: Path | None, name: str) -> Path:
+    """The one asked for, or the next runs/NAME-NNNN; made if it is not there.  Raises BadScenario if it cannot be."""
     try:
-        return _next(name) if out is None else _asked(out, force)
+        if out is None:
+            return _next(name)
+        if out.is_file():
+            raise NotADirectoryError(errno.ENOTDIR, "", str(out))
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadScenario(f"cannot make the output folder {told(error)}") from None
-
-
-def broken_off(out: Path, scenario: str) -> bool:
-    """Whether it holds runs of this very scenario that did not come to their end, and can be gone on with."""
-    return why_not(out, scenario) is None
+    return out
 
 
 def why_not(out: Path, scenario: str) -> str | None:
-    """Why no runs of this scenario in there can be gone on with; None if they can."""
+    """Why runs of this scenario cannot be resumed in this folder; None if they can."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == scenario
     except (OSError, ValueError):
@@ -62,7 +66,7 @@ def alone(out: Path) -> Iterator[None]:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(number)
-        raise BadScenario(f"--out {out}: another fedlapse is writing to it; wait for its end, or stop it") from None
+        raise BadScenario(f"another fedlapse is writing to {out}; wait for its end, or stop it") from None
     except OSError:  # a file system without locks
         pass
     try:
@@ -71,15 +75,15 @@ def alone(out: Path) -> Iterator[None]:
         os.close(number)
 
 
-def _asked(out: Path, force: bool) -> Path:
-    if out.exists() and any(path.name != BEGUN for path in out.iterdir()):
-        if not _holds_results(out):
-            raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
-        if not force:
-            raise BadScenario(f"--out {out} holds another run; give a new folder, or --force to replace it")
-        _empty(out)
-    out.mkdir(parents=True, exist_ok=True)
-    return out
+def clear(out: Path, force: bool) -> None:
+    """Takes earlier results away.  Raises BadScenario if there are any and `force` is not given, or other files."""
+    if all(path.name == BEGUN for path in out.iterdir()):
+        return
+    if not _holds_results(out):
+        raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
+    if not force:
+        raise BadScenario(f"--out {out} holds another run; give a new folder, or --force to replace it")
+    _empty(out)
 
 
 def _holds_results(out: Path) -> bool:

@@ -23,7 +23,7 @@ import typer
 
 from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import alone, broken_off, folder
+from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
 from emulator.commands.options import Format, ledger_of, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
@@ -66,7 +66,6 @@ class Settings:
     keep_states: int = KEEP_STATES
     world: str = "virtual"
     speedup: float = 1.0
-    again: bool = False  # goes on with the runs in `out`
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -77,8 +76,9 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     study = study_of(scenario)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
-    out = _folder(scenario, settings)
+    out = folder(settings.out, scenario.name)
     with alone(out):
+        _make_ready(out, scenario, settings.force)
         replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
         return _play(scenario, study, settings, out, workers, assumed)
 
@@ -126,14 +126,13 @@ def why_ended(error: BrokenProcessPool | Disagreed | OSError) -> str:
             return told(error)
 
 
-def _folder(scenario: Scenario, settings: Settings) -> Path:
-    """Where the results go: a new folder, or one whose runs were broken off, if they are of this very scenario."""
-    out = settings.out
-    if out and (settings.again or broken_off(out, dump(scenario))):
+def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
+    """Clears the folder, unless it holds runs of this very scenario that were interrupted: these are resumed."""
+    if why_not(out, dump(scenario)):
+        clear(out, force)
+    else:
         for seal in out.glob(f"*/{SEAL}"):  # the runs are written again from their beginnings
             seal.unlink()
-        return out
-    return folder(out, scenario.name, settings.force)
 
 
 def pool_of(

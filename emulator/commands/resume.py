@@ -44,11 +44,12 @@ def resume(
         if (out / SEAL).exists():
             typer.echo(f"{out} is complete; there is nothing to resume")
             raise typer.Exit(0)
-        scenario = load(str(path), [], False, recordings=True)
+        scenario = load(str(path), recordings=True)
         if found := why_not(out, dump(scenario)):
             raise BadScenario(f"{out} {found}")
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        place = ledger_of(ledger, False)
-        code = play_scenario(scenario, Settings(workers, out, False, quiet, format, place, keep_states, again=True))
+        place = ledger_of(ledger, without=False)
+        settings = Settings(workers, out, quiet=quiet, format=format, ledger=place, keep_states=keep_states)
+        code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -34,11 +34,7 @@ class Effort:
 
 
 def effort_of(
-    scenario: Scenario,
-    study: Study,
-    host: Host,
-    rehearsals: Mapping[str, Rehearsal],
-    prices: Mapping[str, Price],
+    scenario: Scenario, study: Study, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> Effort:
     """What all runs of the scenario take; `study` has its first seed."""
     conduct, runs = Conduct.of(scenario), len(scenario.seeds)

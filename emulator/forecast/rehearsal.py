@@ -46,6 +46,7 @@ STILL = 1e-12  # learning rate: many trainings on two examples must not diverge
 MOST = 1 << 28  # bytes of replies that one real combine is given; the server is charged for all of them
 
 Sizes = frozenset[tuple[str, int]]  # bytes by kind
+Replies = Mapping[str, tuple[Ref, int]]  # device -> its upload and how many examples it used
 
 
 @dataclass(frozen=True)
@@ -126,15 +127,7 @@ class Understudy(Inline):
         return super().submit(cut.get(job, job), *args)
 
     def _train(
-        self,
-        study: Study,
-        store: Store,
-        run: Run,
-        device: str,
-        round: int,
-        download: Ref,
-        memory: Ref,
-        _: bool,
+        self, study: Study, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
     ) -> Trained:
         """The result of the first device that got the same request, with this one's number of examples."""
         if round != self.round:  # what belongs to earlier rounds is never asked for again
@@ -159,14 +152,7 @@ class Understudy(Inline):
         return request(self._served(study, run, work), store, run, round, *args)
 
     def _combine(
-        self,
-        study: Study,
-        store: Store,
-        run: Run,
-        round: int,
-        state: Ref,
-        replies: Mapping[str, tuple[Ref, int]],
-        download: Ref,
+        self, study: Study, store: Store, run: Run, round: int, state: Ref, replies: Replies, download: Ref
     ) -> Any:
         work = study.algorithms[run.label].combine_work(
             Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))

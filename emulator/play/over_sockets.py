@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -83,21 +85,9 @@ async def run_sockets(
         await warm(stage, executor)
         await world.run(server.serve(after))
 
-    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     try:
-        with socket.create_server(("127.0.0.1", 0), backlog=len(lines)) as listening:
-            listening.setblocking(False)
-            host, port = listening.getsockname()
-            async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-                ends = [WebEnd(session, f"http://{host}:{port}", line, down) for line in lines.values()]
-                try:
-                    world.start(reception.welcome(listening))
-                    for end in ends:
-                        world.start(end.line.attendant.attend(end))
-                    await play(stage, outcome, going_on, progress, serve)
-                finally:
-                    await world.end()
-                    await asyncio.gather(*(end.close() for end in ends))
+        async with attended(world, reception, lines.values(), down):
+            await play(stage, outcome, going_on, progress, serve)
     finally:
         stage.record.shut()
         await reception.server.shutdown(CLOSES)
@@ -105,6 +95,27 @@ async def run_sockets(
     seal(stage, outcome)
     outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome
+
+
+@asynccontextmanager
+async def attended(
+    world: SocketWorld, reception: Reception, lines: Collection[WebLine], limit: int
+) -> AsyncIterator[None]:
+    """Meanwhile the server listens on loopback, and devices wait for its requests, of `limit` bytes at most."""
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+    with socket.create_server(("127.0.0.1", 0), backlog=len(lines)) as listening:
+        listening.setblocking(False)
+        host, port = listening.getsockname()
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+            ends = [WebEnd(session, f"http://{host}:{port}", line, limit) for line in lines]
+            try:
+                world.start(reception.welcome(listening))
+                for end in ends:
+                    world.start(end.line.attendant.attend(end))
+                yield
+            finally:
+                await world.end()
+                await asyncio.gather(*(end.close() for end in ends))
 
 
 async def warm(stage: Stage, executor: Executor) -> None:

@@ -54,13 +54,19 @@ class Remembering:
     """See executors.Executor.  `study` is the digest of the scenario that facts are noted under."""
 
     def __init__(
-        self, inner: Inline | Processes, ledger: Ledger, keys: Keys, study: str, keep_states: int = KEEP_STATES
+        self,
+        inner: Inline | Processes,
+        ledger: Ledger,
+        keys: Keys,
+        study: str,
+        keep_states: int = KEEP_STATES,
+        own: bool = True,
     ) -> None:
+        """`own`: the ledger is closed with this."""
         assert isinstance(inner.store, Files)
         self.inner, self.ledger, self.keys, self.study = inner, ledger, keys, study
-        self.store, self.keep_states = inner.store, keep_states
+        self.store, self.keep_states, self.own = inner.store, keep_states, own
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
-        self.own = True  # the ledger is closed with it
         self.origins = Origins()
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
@@ -73,13 +79,13 @@ class Remembering:
             return self.computed(job, args)
         if beside := self.under_way.get(key):
             self.tally.known += job in TRAININGS
-            return Copy(beside)
+            return Waiter(beside)
         if fact := self.ledger.facts.get(key):
             return self._known(job, args, FORMS[job][1](fact.result))
         self.tally.computed += job in TRAININGS
         shared = self.under_way[key] = Shared(self.computed(job, args))
         shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
-        return Copy(shared)
+        return Waiter(shared)
 
     def knows(self, job: Job, *args: Any) -> bool:
         """Whether the ledger has a fact of this job."""
@@ -214,8 +220,7 @@ def remembering(
         inner = Processes(study, workers, place) if workers else Inline(study, place)
         unless_made.push(inner)
         numerics = inner.submit(probe).result()
-        made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states)
-        made.own = own
+        made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states, own)
         unless_made.pop_all()
     return made
 
@@ -242,8 +247,8 @@ class Shared:
     wanted: int = 0
 
 
-class Copy(Future[Any]):
-    """One's own result of a shared job.  The job is cancelled when nobody wants it any more."""
+class Waiter(Future[Any]):
+    """The result of a shared job, for one who wants it.  The job is cancelled when nobody wants it any more."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +24,8 @@ from emulator.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from emulator.commands.replay.files import Shelf
-    from emulator.commands.replay.play import Played
-    from emulator.commands.replay.train import Trainer
+    from emulator.commands.replay.files import Layout
+    from emulator.commands.replay.play import Play, Played
     from emulator.replay.batch import Batch, Order, Source
     from emulator.replay.conditions import Condition
     from emulator.replay.findings import Finding
@@ -150,32 +150,40 @@ def replay(
     from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
-        from emulator.commands.replay.files import Shelf, as_json, begin, finish
-        from emulator.commands.replay.play import play_all
-        from emulator.commands.replay.text import text
-        from emulator.commands.stopping import uninterrupted
+        from emulator.commands.folder import alone, clear
+        from emulator.commands.replay.files import Layout
         from emulator.replay.batch import Batch
 
         passed: list[str] = []
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
-        trainer = trainer_of(batch, ledger, no_ledger, workers, quiet)
-        passed += batch.notes
-        shelf = Shelf(_folder(batch, out, force), conditions, events)
-        begin(batch, shelf, batch.recorded, passed)
-        orders = list(_orders(batch, shelf))
-        played = trainer.play_all(orders) if trainer else play_all(batch, orders, workers, quiet)
-        with uninterrupted():
-            findings = [batch.recorded, *_findings(batch, conditions, played)]
-            finish(batch, shelf, findings, passed, played.whole)
-        if format is Format.json:
-            typer.echo(as_json(batch, findings, passed, played.whole))
-        else:
-            typer.echo(text(batch, findings, passed, shelf.out))
-            if trainer:
-                say(trainer.sentence)
-        _end(played, shelf)
+        play = player_of(batch, ledger, no_ledger, workers, quiet)
+        layout = Layout(_folder(batch, out), conditions, events)
+        with alone(layout.out):
+            clear(layout.out, force)
+            played = _played(batch, layout, play, [*passed, *batch.notes], format)
+        _end(played, layout.out)
+
+
+def _played(batch: Batch, layout: Layout, play: Play, passed: Sequence[str], format: Format) -> Played:
+    """Plays all settings, writes what came of them to OUT, and prints it."""
+    from emulator.commands.replay.files import as_json, begin, finish
+    from emulator.commands.replay.text import text
+    from emulator.commands.stopping import uninterrupted
+
+    begin(batch, layout, batch.recorded, passed)
+    played = play(list(_orders(batch, layout)))
+    with uninterrupted():
+        findings = [batch.recorded, *_findings(batch, layout.conditions, played)]
+        finish(batch, layout, findings, passed, played.whole)
+    if format is Format.json:
+        typer.echo(as_json(batch, findings, passed, played.whole))
+    else:
+        typer.echo(text(batch, findings, passed, layout.out))
+        if played.trained:
+            say(played.trained)
+    return played
 
 
 def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm: Sequence[str] | None) -> Source:
@@ -189,15 +197,17 @@ def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm
     return Source(run, other, anyway, train, tuple(algorithm or ()))
 
 
-def trainer_of(batch: Batch, ledger: Path | None, no_ledger: bool, workers: int | None, quiet: bool) -> Trainer | None:
-    """Who plays the runs of --train; None without it.  Imports torch."""
-    if not batch.source.train:
-        if ledger or no_ledger:
-            raise ValueError(f"{'--ledger' if ledger else '--no-ledger'} is for --train, which is not given")
-        return None
-    from emulator.commands.replay.train import Trainer
+def player_of(batch: Batch, ledger: Path | None, no_ledger: bool, workers: int | None, quiet: bool) -> Play:
+    """What plays the runs of a batch: with --train a Trainer, which imports torch."""
+    if batch.source.train:
+        from emulator.commands.replay.train import Trainer
 
-    return Trainer(batch, ledger_of(ledger, no_ledger), workers, quiet)
+        return Trainer(batch, ledger_of(ledger, no_ledger), workers, quiet).play_all
+    if ledger or no_ledger:
+        raise ValueError(f"{'--ledger' if ledger else '--no-ledger'} is for --train, which is not given")
+    from emulator.commands.replay.play import play_all
+
+    return partial(play_all, batch, workers=workers, quiet=quiet)
 
 
 def _rates(
@@ -246,20 +256,20 @@ def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
         yield name, each
 
 
-def _folder(batch: Batch, out: Path | None, force: bool) -> Path:
+def _folder(batch: Batch, out: Path | None) -> Path:
     from emulator.commands.folder import folder
     from emulator.commands.replay.files import refuse_runs
 
     if out is not None:
         refuse_runs(out, batch.home)
-    return folder(out, f"{batch.scenario.name}-replay", force)
+    return folder(out, f"{batch.scenario.name}-replay")
 
 
-def _orders(batch: Batch, shelf: Shelf) -> Iterator[Order]:
+def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
     from emulator.replay.batch import Order
 
-    for condition in shelf.conditions:
-        where = shelf.of(condition)
+    for condition in layout.conditions:
+        where = layout.of(condition)
         for number, script in enumerate(batch.scripts):
             yield Order(number, condition, where and where / script.name)
 
@@ -278,9 +288,9 @@ def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> 
         yield finding(condition.name, said, [*results, *rest])
 
 
-def _end(played: Played, shelf: Shelf) -> None:
+def _end(played: Played, out: Path) -> None:
     """What a replay that was broken off has left; the exit code."""
     if not played.whole:
-        say(f"fedlapse: {played.why}; what was replayed until then is in {shelf.out}", err=True)
+        say(f"fedlapse: {played.why}; what was replayed until then is in {out}", err=True)
     if played.code:
         raise typer.Exit(played.code)

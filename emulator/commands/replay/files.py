@@ -21,15 +21,15 @@ COPIED = ("scenario.yaml", "split.json")
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """Where things go: one setting's timelines as those of a run do, of several each has a folder, or none."""
+class Layout:
+    """Which folder of OUT each setting's timelines go to: a single one's to OUT itself, as those of a run do."""
 
     out: Path
     conditions: Sequence[Condition]
     events: bool  # timelines also of several
 
     def of(self, condition: Condition) -> Path | None:
-        """The folder of a setting's timelines."""
+        """The folder of a setting's timelines; None if none are written."""
         if len(self.conditions) == 1:
             return self.out
         return self.out / condition.name.replace("/", "-") if self.events else None
@@ -48,9 +48,9 @@ def refuse_runs(out: Path, home: Path) -> None:
         raise ValueError(f"--out {out} is, holds or lies in {home}, whose runs are replayed; give a new folder")
 
 
-def begin(batch: Batch, shelf: Shelf, recorded: Finding, passed: Sequence[str]) -> None:
+def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]) -> None:
     """Before the first timeline: the scenario, and that these are replays, so that nobody takes them for runs."""
-    for folder in dict.fromkeys([shelf.out, *(folder for _, folder in shelf.folders)]):
+    for folder in dict.fromkeys([layout.out, *(folder for _, folder in layout.folders)]):
         folder.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             if (batch.home / name).is_file():
@@ -58,20 +58,20 @@ def begin(batch: Batch, shelf: Shelf, recorded: Finding, passed: Sequence[str]) 
         replace_file(folder / REPLAY, as_json(batch, [recorded], passed, whole=False) + "\n")
 
 
-def finish(batch: Batch, shelf: Shelf, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
+def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
     """Once all are made, or as many as there were time for; `findings`: the record's first."""
-    replace_file(shelf.out / REPLAY, as_json(batch, findings, passed, whole) + "\n")
+    replace_file(layout.out / REPLAY, as_json(batch, findings, passed, whole) + "\n")
     named = {finding.name: finding for finding in findings[1:]}
-    for condition, folder in shelf.folders:
+    for condition, folder in layout.folders:
         if (finding := named.get(condition.name)) is None:
             continue
-        if folder != shelf.out:
+        if folder != layout.out:
             replace_file(folder / REPLAY, as_json(batch, [findings[0], finding], passed, whole) + "\n")
         _for_report(batch, folder, finding, whole)
     if whole:
-        for folder in {folder for _, folder in shelf.folders} - {shelf.out}:
+        for folder in {folder for _, folder in layout.folders} - {layout.out}:
             seal_results(folder)
-        seal_results(shelf.out)
+        seal_results(layout.out)
 
 
 def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:

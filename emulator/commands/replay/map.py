@@ -21,8 +21,8 @@ from emulator.commands.replay.cli import (
     ServerRate,
     Train,
     Workers,
+    player_of,
     source_of,
-    trainer_of,
 )
 
 if TYPE_CHECKING:
@@ -105,30 +105,25 @@ def map_(
     from emulator.record.folders import home
 
     with soundness_told([home(run)]), told_in_one_line(ValueError):
-        from emulator.commands.replay.play import play_all
         from emulator.replay.batch import Batch
 
         axes = _axes(uplink, latency, speed, points)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        trainer, orders = trainer_of(batch, ledger, no_ledger, workers, quiet), _orders(batch, grid)
-        played = trainer.play_all(orders) if trainer else play_all(batch, orders, workers, quiet)
+        played = player_of(batch, ledger, no_ledger, workers, quiet)(_orders(batch, grid))
         cells = list(_cells(batch, grid, played, goal))
+        _say_why(played, len(cells), len(grid))
         if cells:
             fallen = _fallen_back(batch, goal, target)
             notes = [*batch.notes, *fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
-            _broken_off(played, f"{len(cells)} of {len(grid)} cells are drawn")
-            drawn = _drawn(batch, cells, axes, goal, notes)
-            _write(out or run, drawn)
+            files = _drawn(batch, cells, axes, goal, notes)
+            _write(out or run, files)
             if format is Format.json:
-                typer.echo(drawn["map.json"], nl=False)
+                typer.echo(files["map.json"], nl=False)
             else:
-                say("\n".join(_text(batch, cells, len(grid), out or run, goal, fallen)))
-                if trainer:
-                    say(trainer.sentence)
-        else:
-            _broken_off(played, "no cell was done, and nothing is written")
+                said = _text(batch, cells, len(grid), out or run, goal, fallen)
+                say("\n".join([*said, *filter(None, [played.trained])]))
         if played.code:
             raise typer.Exit(played.code)
 
@@ -332,7 +327,8 @@ def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:
         yield f"    --anyway goes on: {ASSUMPTION}"
 
 
-def _broken_off(played: Played, left: str) -> None:
-    """Says at once why it was, as drawing takes seconds, and what is left."""
+def _say_why(played: Played, cells: int, total: int) -> None:
+    """Why it ended early, if it did, and what is left; at once, as drawing takes seconds."""
     if not played.whole:
+        left = f"{cells} of {total} cells are drawn" if cells else "no cell was done, and nothing is written"
         say(f"fedlapse: {played.why}; {left}", err=True)

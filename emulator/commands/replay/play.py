@@ -18,6 +18,8 @@ from emulator.play.progress import about
 from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result
 
+Play = Callable[[Sequence[Order]], "Played"]
+
 
 @dataclass(frozen=True)
 class Played:
@@ -26,6 +28,7 @@ class Played:
     results: Sequence[Result]
     code: int = 0  # with which the command ends
     why: str = ""  # it ended early
+    trained: str = ""  # a sentence on how much was trained
 
     @property
     def whole(self) -> bool:

@@ -58,14 +58,11 @@ class Trainer:
         self.fault: Faulty | None = None  # an algorithm's own, the first
         self.signal = 0  # that has stopped it
 
-    @property
-    def sentence(self) -> str:
-        """How much was trained."""
-        return self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
-
     def play_all(self, orders: Sequence[Order]) -> Played:
         """Plays them, setting after setting, and says so on stderr."""
         played = gathered(self._all(orders), orders, Console(quiet=True))
+        trained = self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
+        played = replace(played, trained=trained)
         if self.fault:
             say(f"fedlapse: {self.fault}", err=True)
             return replace(played, code=played.code or FAILED)

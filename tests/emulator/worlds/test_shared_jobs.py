@@ -4,18 +4,18 @@ import gc
 import weakref
 from concurrent.futures import Future
 
-from emulator.worlds.remembering import Copy, Shared
+from emulator.worlds.remembering import Shared, Waiter
 
 
 def two():
     shared = Shared(Future())
-    return shared.done, Copy(shared), Copy(shared)
+    return shared.done, Waiter(shared), Waiter(shared)
 
 
 def test_all_who_want_a_job_get_its_result():
-    done, *copies = two()
+    done, *waiters = two()
     done.set_result(7)
-    assert [copy.result() for copy in copies] == [7, 7]
+    assert [waiter.result() for waiter in waiters] == [7, 7]
 
 
 def test_a_job_is_cancelled_when_the_last_one_drops_it():

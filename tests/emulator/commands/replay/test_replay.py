@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from emulator.commands.folder import alone
 from emulator.commands.replay.play import counted
 from emulator.forecast.rehearsal import Understudy
 from emulator.play.conduct import Conduct
@@ -297,6 +298,15 @@ def test_replays_are_no_runs_to_replay(fedlapse, replays, arguments, of):
     """Their timelines are not those of the scenario that lies beside them."""
     command, *more = arguments
     assert "holds replays; give the folder of the runs" in refused(fedlapse(command, replays / of, *more))
+
+
+@pytest.mark.slow
+def test_a_folder_that_another_command_writes_to_is_not_emptied(fedlapse, record, replays):
+    arguments = ("replay", record, "--down", "9Mbit/s", "--symmetric", "--out", replays, "--force")
+    before = sorted(replays.rglob("*"))
+    with alone(replays):
+        assert refused(fedlapse(*arguments)).startswith(f"fedlapse: another fedlapse is writing to {replays}; ")
+    assert sorted(replays.rglob("*")) == before
 
 
 @pytest.mark.slow
