@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -81,8 +82,16 @@ app.add_typer(trace, name="trace")
 app.add_typer(ledger, name="ledger")
 
 
+def _allow_many_files() -> None:
+    """Raises the soft limit, usually 1,024 or 256, to what the system allows: each run keeps three files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard != resource.RLIM_INFINITY:  # macOS says that nothing bounds it, and refuses to be given that
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def main() -> None:
     listen()
+    _allow_many_files()
     with ending():
         clear()
         sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here

@@ -1,6 +1,8 @@
 """What the tests of whole runs share: small scenarios, played in this process, and always audited."""
 
 import asyncio
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -79,6 +81,21 @@ def results(out: Path, changes: Mapping[str, Any]) -> Path:
         patch.setattr(page, "page", lambda results: "a page")
         assert play_scenario(build(merged(SMALL, changes)), Settings(workers=0, out=out, quiet=True)) == 0
     return out
+
+
+def digests(out: Path) -> dict[str, str]:
+    """SHA-256 of each file of OUT by its name, but for what belongs to the moment: host.json, and its line in the
+    seal."""
+    found = {}
+    for path in sorted(out.rglob("*")):
+        if path.is_file() and path.name != "host.json":
+            data = path.read_bytes()
+            if path == out / "seal.json":
+                seal = json.loads(data)
+                del seal["files"]["host.json"]
+                data = json.dumps(seal, sort_keys=True).encode()
+            found[str(path.relative_to(out))] = hashlib.sha256(data).hexdigest()
+    return found
 
 
 def audit_run(folder: Path) -> list[str]:

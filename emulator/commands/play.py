@@ -86,10 +86,11 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
 def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int, assumed: Sequence[str]) -> int:
     began = time.monotonic()
     try:
-        with pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
+        # The loop comes first: where too many files are open, Python cannot take back one that is half made.
+        with asyncio.Runner() as loop, pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
             session = Session(scenario, study, settings, out, pool)
             try:
-                outcomes = asyncio.run(session.play())
+                outcomes = loop.run(session.play())
             except (KeyboardInterrupt, asyncio.CancelledError):
                 pool.stop()
                 raise

@@ -184,7 +184,7 @@ def _elsewhere(error: Exception) -> bool:
 
 def _line(error: Exception) -> str:
     """What it says; it may quote damaged bytes."""
-    return str(error).encode("unicode_escape").decode()
+    return ascii(str(error))[1:-1]
 
 
 def _connect(path: Path, log: Log) -> sqlite3.Connection:

@@ -19,10 +19,16 @@ class Scratch:
     """A folder of this process.  It holds a file that the process keeps locked until it ends, in whatever way."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
+        """Raises OSError."""
+        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
         self.path = Path(self._folder.name)
         draft = self.path / f"{LOCK}.new"
-        self._file = draft.open("wb")
+        try:
+            self._file = draft.open("wb")
+        except OSError:
+            self.path.rmdir()  # which opens no file, of which there may be too many; `cleanup` does
+            self._folder.cleanup()
+            raise
         if _lock(self._file.fileno()):  # only a locked file gets the name by which others find it
             draft.rename(self.path / LOCK)
 

@@ -58,7 +58,7 @@ async def save_model(folder: Path, state: State, world: World) -> None:
         if not future.done():  # where jobs are done at once there may be no event loop
             await asyncio.wait([asyncio.wrap_future(future)])
         file: Ref = future.result()
-    replace_file(folder / MODEL, world.store.get(file))
+        replace_file(folder / MODEL, world.store.get(file))
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:

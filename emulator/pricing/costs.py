@@ -120,6 +120,8 @@ class Costs:
                 self.bills.clear()
             try:
                 self.bills[key] = self._price(device, work)
+            except OSError:  # this machine's
+                raise
             except Exception as error:  # its own numbers, or torch's word about such a pass through the model
                 raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
         return self.bills[key]

@@ -45,12 +45,16 @@ def _end_with_the_parent() -> None:
 def pool(count: int, arrive: Callable[..., None], *handed: Any) -> ProcessPoolExecutor:
     """`count` workers, already on their way; each calls `arrive(*handed)` first.
 
-    Raises KeyboardInterrupt if Ctrl-C comes meanwhile.
+    Raises OSError if that many cannot be started, and KeyboardInterrupt if Ctrl-C comes meanwhile.
     """
     with held_back():  # a new process inherits that, and may be hit before it can ignore them
         made = ProcessPoolExecutor(count, mp_context=_Workers(), initializer=arrive, initargs=handed)
-        for _ in range(count):
-            made.submit(_nothing)
+        try:
+            for _ in range(count):
+                made.submit(_nothing)
+        except OSError:  # those that were started would look for what is taken away now
+            stop(made)
+            raise
     return made
 
 

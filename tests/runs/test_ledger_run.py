@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 from emulator.report import page
 from scenarios.load import build, dump
-from tests.conftest import SMALL, merged
+from tests.conftest import SMALL, digests, merged
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
 AWAY = [
@@ -41,20 +39,6 @@ DRIFTING: dict[str, Any] = {
 }
 
 
-def files(out: Path) -> dict[str, str]:
-    """SHA-256 by name, but for what belongs to the moment."""
-    found = {}
-    for path in sorted(out.rglob("*")):
-        if path.is_file() and path.name != "host.json":
-            data = path.read_bytes()
-            if path == out / "seal.json":
-                seal = json.loads(data)
-                del seal["files"]["host.json"]
-                data = json.dumps(seal, sort_keys=True).encode()
-            found[str(path.relative_to(out))] = hashlib.sha256(data).hexdigest()
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "workers"), [(EVERY, 0), (EVERY, 2), (DRIFTING, 1)], ids=["every-0", "every-2", "drifting-1"]
@@ -78,5 +62,5 @@ def test_whatever_the_ledger_knows_the_files_are_the_same(fedlapse, monkeypatch,
     for path in random.Random(1).sample(blobs, len(blobs) // 2):
         path.unlink()
     assert " 0 of " not in played("half", "--ledger", "two")
-    expected = files(tmp_path / "plain")
-    assert [name for name in ("cold", "warm", "half") if files(tmp_path / name) != expected] == []
+    expected = digests(tmp_path / "plain")
+    assert [name for name in ("cold", "warm", "half") if digests(tmp_path / name) != expected] == []

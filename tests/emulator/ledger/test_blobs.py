@@ -106,7 +106,7 @@ def test_one_that_cannot_be_read_now_is_missed_and_stays(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", _no_file_is_free)
         assert not blobs.fetch(REF, tmp_path / "here")
-    assert f"{found} cannot be read: too many open files; it is computed again" in told
+    assert f"{found} cannot be read: too many open files; raise `ulimit -n`; it is computed again" in told
     assert blobs.fetch(REF, tmp_path / "here")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import tempfile
@@ -80,3 +81,13 @@ def test_a_link_is_not_followed(temporary: Path) -> None:
     (temporary / "fedlapse-link").symlink_to(elsewhere)
     clear()
     assert (elsewhere / "x.npy").read_bytes() == b"data"
+
+
+def test_where_no_more_files_can_be_opened_no_folder_is_left(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        Scratch()
+    assert list(temporary.iterdir()) == []
