@@ -131,7 +131,7 @@ class FedCL(FedAvg):
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Where Ω, or what stands for it, is at hand; where it is not, no penalty at all is reported otherwise."""
+        """Where the device has Ω, or 1 stands for it.  At strength 0 always, as no missing Ω is reported then."""
         return self.strength == 0 or self.holder.pulls(kinds, memory)
 
     def train(self, download: Message, device: Party) -> Reply:

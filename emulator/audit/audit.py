@@ -73,7 +73,7 @@ def audit(folder: Path) -> Audit:
 
 
 def _once(sealing: list[str], faults: list[str]) -> list[str]:
-    """All of them; that a file is missing is said by the seal, if it knows of the file, and not again."""
+    """All faults.  A missing file that was sealed is reported once, by the seal."""
     missing = tuple(what for what in sealing if what.endswith(" is missing"))
     others = (fault for fault in faults if not fault.partition(": ")[2].startswith(missing))
     return [*(f"seal: {what}" for what in sealing), *others]

@@ -5,7 +5,6 @@ Whoever writes there makes it (`folder`), keeps all others away (`alone`), and o
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -27,8 +26,6 @@ def folder(out: Path | None, name: str) -> Path:
     try:
         if out is None:
             return _next(name)
-        if out.is_file():
-            raise NotADirectoryError(errno.ENOTDIR, "", str(out))
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadScenario(f"cannot make the output folder {told(error)}") from None

@@ -86,8 +86,12 @@ def workers_of(count: int | None) -> int:
     return cores if count is None else count
 
 
-def ledger_of(folder: Path | None, without: bool) -> Path | None:
-    """The ledger's folder; None: there is none."""
+def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
+    """The ledger's folder; None: there is none.  Raises BadScenario if the command line says both."""
+    if without and folder:
+        from scenarios.text.faults import BadScenario
+
+        raise BadScenario(f"--ledger {folder} and --no-ledger are given; give one of them")
     if without:
         return None
     return folder or default_folder(os.environ)

@@ -157,7 +157,7 @@ def pool_of(
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:
     """The last line of what was broken off."""
     if settings.ledger:
-        usual = settings.ledger == ledger_of(None, without=False)
+        usual = settings.ledger == ledger_of(None)
         words = ["fedlapse", "resume", str(out), *([] if usual else ["--ledger", str(settings.ledger)])]
         say(f"fedlapse: to go on, with nothing trained twice: {shlex.join(words)}", err=True)
 
@@ -227,8 +227,10 @@ class Session:
 
 
 def _split(study: Study) -> str:
-    """split.json: how many training examples of each class each device holds, under each seed; in a large fleet whose
-    devices draw, some of so many."""
+    """split.json: how many training examples of each class each device holds, under each seed.
+
+    In a large fleet whose devices draw examples, `devices` has some of them, and `of` says how many there are.
+    """
     counts = {str(seed): study.label_counts(seed) for seed in study.splits}
     fleet = len(study.fleet)
     seeds = {seed: {"devices": of, **({"of": fleet} if len(of) < fleet else {})} for seed, of in counts.items()}

@@ -49,7 +49,7 @@ def resume(
             raise BadScenario(f"{out} {found}")
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        place = ledger_of(ledger, without=False)
+        place = ledger_of(ledger)
         settings = Settings(workers, out, quiet=quiet, format=format, ledger=place, keep_states=keep_states)
         code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,12 +69,22 @@ def run(
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        # Over sockets every device trains for real, at its own time.
-        place = ledger_of(ledger, no_ledger or world is WorldName.sockets)
+        place = _ledger(ledger, no_ledger, world)
         settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, speedup)
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)
+
+
+def _ledger(folder: Path | None, without: bool, world: WorldName) -> Path | None:
+    """Over sockets there is none: every device trains for real, at its own time."""
+    from scenarios.text.faults import BadScenario
+
+    if world is WorldName.virtual:
+        return ledger_of(folder, without)
+    if folder:
+        raise BadScenario(f"--ledger {folder} is for --world virtual; over sockets every device trains for real")
+    return None
 
 
 def _only(scenario: Scenario, label: str) -> Scenario:

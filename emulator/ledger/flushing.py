@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-SECONDS = 2.0  # between two batches: at most so much is lost when the power fails
+SECONDS = 2.0  # between two batches: what is younger is lost if the power fails
 
 
 class Flusher:

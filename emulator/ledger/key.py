@@ -119,12 +119,12 @@ class Keys:
         names = self._once(lambda: digest(packed(list(self.study.names))), "names")
         proxy = self._once(lambda: digest(self.study.splits[run.seed].proxy), run.seed, "proxy")
         seed = derive(run.seed, "server", "server", round)
-        return {**self._of_party(run, round, without=True), "fleet": names, "examples": proxy, "seed": seed}
+        return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
 
     def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref) -> Parts:
         cycle = self.study.cycle(run.label, round)
         return {
-            **self._of_party(run, round, without=not self._penalised(run, round, download, memory)),
+            **self._of_party(run, round, self._penalised(run, round, download, memory)),
             "device": device,
             "devices": len(self.study.fleet),
             "examples": self._once(lambda: digest(self.study.held(run.seed, device, cycle)), run.seed, device, cycle),
@@ -135,17 +135,19 @@ class Keys:
         }
 
     def _penalised(self, run: Run, round: int, download: Ref, memory: Ref) -> bool:
-        """Whether the options of the penalty may matter; so they do where kinds are not known."""
+        """Whether the options of the penalty may matter; True where kinds are not known."""
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
         return self.study.algorithms[run.label].penalised(round, received, kept)
 
-    def _of_party(self, run: Run, round: int, without: bool) -> Parts:
-        """`without`: whether the options of the penalty do not matter."""
+    def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
+        """`penalised`: whether the options of the penalty may matter."""
         return {
             "model": self._model(),
-            "algorithm": self._once(lambda: _options(self.study.algorithms[run.label], without), run.label, without),
+            "algorithm": self._once(
+                lambda: _options(self.study.algorithms[run.label], penalised), run.label, penalised
+            ),
             "sources": self._sources(run.label),
             "data": self._data("train"),
             "round": round,
@@ -194,12 +196,13 @@ def _own(algorithm: Algorithm) -> Any:
     return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
 
 
-def _options(algorithm: Algorithm, without: bool) -> Parts:
-    """The algorithm's class and options; `without` those of its penalty, if the class itself says which they are."""
+def _options(algorithm: Algorithm, penalised: bool) -> Parts:
+    """The algorithm's class and options; unless `penalised`, without the penalty's, if the class itself names them."""
     own = _own(algorithm)
     found: dict[str, Any] = plain(own)
-    left: Collection[str] = algorithm.penalty_options if without and "penalty_options" in vars(type(own)) else ()
-    return {name: value for name, value in found.items() if name not in left}
+    if penalised or "penalty_options" not in vars(type(own)):
+        return found
+    return {name: value for name, value in found.items() if name not in algorithm.penalty_options}
 
 
 def _classes(algorithm: Algorithm) -> Sequence[type]:

@@ -113,12 +113,13 @@ class Ledger:
                     continue
 
     def stats(self) -> dict[str, Any]:
-        """What is in it: results by job and the bytes of their file, messages and their bytes by folder."""
+        """What is in it: results by job and the bytes of their files, messages and their bytes by folder."""
         messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1
             messages[path.parent.name]["bytes"] += stat.st_size
-        results = {"count": self.facts.counts(), "bytes": self.facts.path.stat().st_size}
+        files = (self.folder / FACTS, self.folder / LOG)
+        results = {"count": self.facts.counts(), "bytes": sum(file.stat().st_size for file in files)}
         return {"results": results, "messages": messages, "cap": self.cap}
 
 

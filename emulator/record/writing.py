@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)  # for bytes, or for open files
+NO_FOLDER = "it is a file, or lies in one; give a folder"
 PLAIN = {
     errno.ENOSPC: "no space left on the disk",
     errno.EDQUOT: "the disk quota is used up",
     errno.EMFILE: "too many open files; raise `ulimit -n`",
     errno.EROFS: "the file system is read-only",
-    errno.EEXIST: "it is there already",
-    errno.ENOTDIR: "it is a file, or lies in one; give a folder",
+    errno.EEXIST: NO_FOLDER,
+    errno.ENOTDIR: NO_FOLDER,
 }
 
 

@@ -55,7 +55,7 @@ def compare(results: Sequence[Results]) -> Comparison:
 
 
 def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping[str, Any]:
-    """The summary with the values at the end of runs that are cut to so many rounds."""
+    """The summary, with values at the end as if all runs had ended after this number of rounds."""
     cut = {label: {seed: rows[:rounds] for seed, rows in runs[label].items()} for label in summary["labels"]}
     ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
     labels = {

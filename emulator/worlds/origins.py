@@ -13,7 +13,7 @@ from emulator.study.store import Ref
 Args = tuple[Any, ...]
 
 
-class Unmade(RuntimeError):  # noqa: N818  what happened, not what went wrong
+class NoOrigin(RuntimeError):  # noqa: N818  what happened, not what went wrong
     """Nobody knows which job makes a message."""
 
 
@@ -49,7 +49,7 @@ class Origins:
 
     def plan(self, missing: Sequence[Ref], here: Callable[[Ref], bool]) -> list[Remake]:
         """What makes these messages and all that they are made of, as far as it is not `here`, in an order in which
-        each job finds what it needs.  Raises Unmade.
+        each job finds what it needs.  Raises NoOrigin.
 
         A run may have thousands of rounds, and each message rests on one of the round before; so no recursion.
         """
@@ -71,7 +71,7 @@ class Origins:
 
     def _origin(self, ref: Ref) -> tuple[Job, Args]:
         if ref.digest not in self._of:
-            raise Unmade(f"nobody knows how to make {ref.digest}")
+            raise NoOrigin(f"nobody knows how to make {ref.digest}")
         return self._of[ref.digest]
 
 

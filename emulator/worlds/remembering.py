@@ -155,7 +155,7 @@ class Remembering:
         done.add_done_callback(partial(_pass_on, future))
 
     def _bring(self, missing: Sequence[Ref]) -> None:
-        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and Unmade."""
+        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and NoOrigin."""
         plan = deque(self.origins.plan(missing, self._held))
         coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of what is wanted
         while plan:

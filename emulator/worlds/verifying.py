@@ -11,7 +11,7 @@ from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import FORMS, refs
 from emulator.study.build import study_of
-from emulator.worlds.origins import Unmade, read_args
+from emulator.worlds.origins import NoOrigin, read_args
 from emulator.worlds.remembering import Disagreed, Remembering, name_of_job, remembering
 from scenarios.load import BadScenario, parse
 
@@ -99,6 +99,6 @@ def _again(pool: Remembering, fact: Fact) -> set[str] | None:
         result = pool.computed(job, args).result()
     except Disagreed as error:
         return {str(error)}
-    except Unmade:
+    except NoOrigin:
         return None
     return set() if FORMS[job][0](result) == fact.result else {name_of_job(fact.job, fact.args)}

@@ -269,7 +269,7 @@ class VirtualWorld:
 def at_once(work: Coroutine[Any, Any, Result]) -> Result:
     """Runs what waits for nothing real: its executor's jobs are done when they are submitted.  Returns its result.
 
-    It needs no event loop, whose beginning and end take longer than a short run, and do not stand a signal.
+    It needs no event loop: to start and close one takes longer than a short run, and fails if a signal comes meanwhile.
     """
     try:
         while work.send(None) is None:

@@ -159,7 +159,7 @@ def _held(
 
 
 def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
-    """The places in the pool of each device's examples, whoever they are of."""
+    """Positions in `pool` of the examples of each device, dealt without regard to their owners."""
     if said.kind == "draw":
         return shards.draw(len(pool), devices, said.each or 1, rng)
     if data.y.ndim == 1:

@@ -138,7 +138,7 @@ def _gathered(
 ) -> Gathered:
     """All that were recorded in that direction, each with its other direction if the file has both.
 
-    Raises BadFile also for a damaged trace in a folder: whoever replays which of the others would depend on it.
+    Raises BadFile also for a damaged trace in a folder: without it, devices would draw others of the folder.
     """
     found = [gather(place, way, format) for place in places]
     passed = tuple(file for each in found for file in each.passed)

@@ -78,6 +78,23 @@ def test_a_file_in_the_place_of_a_folder_is_named(fedlapse, tmp_path, command) -
     assert done.stderr == "fedlapse: cannot make the output folder afile: it is a file, or lies in one; give a folder\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "--no-ledger"], "--ledger x and --no-ledger are given; give one of them"),
+        (["run", "-a", "fedavg", "--no-ledger"], "--ledger x and --no-ledger are given; give one of them"),
+        (
+            ["run", "-a", "fedavg", "--world", "sockets"],
+            "--ledger x is for --world virtual; over sockets every device trains for real",
+        ),
+    ],
+)
+def test_a_ledger_that_would_not_be_used_is_refused(fedlapse, tmp_path, words, said) -> None:
+    done = fedlapse(*words, "--ledger", "x", "--out", "out")
+    assert (done.returncode, done.stderr) == (2, f"fedlapse: {said}\n")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("words", [["replay", "gone"], ["report", "gone"], ["diff", "gone", "gone"], ["audit", "gone"]])
 def test_every_command_has_one_prefix_for_errors(fedlapse, words) -> None:
     done = fedlapse(*words)

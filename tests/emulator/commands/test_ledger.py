@@ -32,7 +32,7 @@ def files(folder):
 def test_stats_count_results_and_messages(fedlapse, ledger):
     found = json.loads(fedlapse("ledger", "stats", "--ledger", ledger, "--format", "json").stdout)
     assert found["results"]["count"] == {"start": 1, "train": 1}
-    assert found["results"]["bytes"] == (ledger / "facts.sqlite").stat().st_size
+    assert found["results"]["bytes"] == sum((ledger / name).stat().st_size for name in ("facts.sqlite", "facts.log"))
     nothing = {"count": 0, "bytes": 0}
     assert found["messages"] == {"kept": {"count": 1, "bytes": 1000}, "left": nothing, "quarantine": nothing}
 

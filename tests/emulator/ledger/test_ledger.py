@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.ledger.ledger import Ledger
+from emulator.record.writing import told
 from emulator.study.store import Ref
 
 DATA = [bytes([number]) * 100 for number in range(5)]
@@ -29,6 +30,13 @@ def made(ledger: Ledger, number: int) -> Ref:
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def test_a_file_in_the_place_of_the_folder_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "afile").touch()
+    with pytest.raises(FileExistsError) as refused:
+        opened(tmp_path / "afile")
+    assert told(refused.value) == f"{tmp_path / 'afile'}: it is a file, or lies in one; give a folder"
 
 
 def test_what_is_kept_is_there_for_the_next_command_and_nothing_else(tmp_path: Path) -> None:
