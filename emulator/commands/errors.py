@@ -17,7 +17,8 @@ FAILED, BAD_INPUT = 1, 2
 def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
     """A bad scenario ends a command with exit code 2, and so does a file that cannot be read or written, and `also`.
 
-    On a full disk the exit code is 1: nothing is wrong with the input.  Of a bad scenario each fault has a line.
+    On a full disk, or if a worker process was killed, the exit code is 1: nothing is wrong with the input.  Of a bad
+    scenario each fault has a line.
     """
     from scenarios.text.faults import BadScenario
 
@@ -29,7 +30,8 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
         say(f"fedlapse: {error}", err=True)
     except OSError as error:
         say(f"fedlapse: {told(error)}", err=True)
-        raise typer.Exit(FAILED if error.errno in NO_ROOM else BAD_INPUT) from None
+        input_is_fine = isinstance(error, ChildProcessError) or error.errno in NO_ROOM
+        raise typer.Exit(FAILED if input_is_fine else BAD_INPUT) from None
     except also as error:
         say(f"fedlapse: {one_line(error)}", err=True)
     else:

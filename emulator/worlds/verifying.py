@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from emulator.ledger.facts import Fact
@@ -13,6 +14,7 @@ from emulator.ledger.results import FORMS, refs
 from emulator.study.build import study_of
 from emulator.worlds.origins import NoOrigin, read_args
 from emulator.worlds.remembering import Disagreed, Remembering, name_of_job, remembering
+from emulator.worlds.workers import KILLED
 from scenarios.load import BadScenario, parse
 
 JOBS = {job.__name__: job for job in FORMS}
@@ -29,28 +31,30 @@ class Verified:
 
 
 def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
-    """Does this share of the jobs again, the same share each time for the same facts."""
+    """Does this share of the jobs again, the same share each time for the same facts.
+
+    Raises ChildProcessError if a worker process is killed.
+    """
     facts = sorted(_facts(ledger), key=_place)
     drawn: defaultdict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if _draw(fact.key) < fraction:
             drawn[fact.study].append(fact)
-    same, wrong, unbuilt = 0, set[str](), []
-    others = sum(map(len, drawn.values()))
+    done, unbuilt = list[set[str]](), []
     for scenario, of_study in drawn.items():
         try:
             study = study_of(parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger"))
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue
-        with remembering(study, ledger, workers, scenario, own=False) as pool:
-            ours = _known(pool, facts)
-            for fact in of_study:
-                if fact.key in ours and (found := _again(pool, fact)) is not None:
-                    others -= 1
-                    same += not found
-                    wrong |= found
-    return Verified(same, tuple(sorted(wrong)), others, tuple(unbuilt))
+        try:
+            with remembering(study, ledger, workers, scenario, own=False) as pool:
+                done += _done_again(pool, of_study, facts)
+        except BrokenProcessPool:
+            raise ChildProcessError(KILLED) from None
+    others = sum(map(len, drawn.values())) - len(done)
+    wrong = sorted(set[str]().union(*done))
+    return Verified(sum(not each for each in done), tuple(wrong), others, tuple(unbuilt))
 
 
 def _facts(ledger: Ledger) -> Iterator[Fact]:
@@ -88,6 +92,13 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
         pool.keys.note(result)
         pool.origins.note(job, args, result)
     return ours
+
+
+def _done_again(pool: Remembering, drawn: Sequence[Fact], facts: Sequence[Fact]) -> list[set[str]]:
+    """For each of the drawn jobs that could be done, the jobs that gave other bits."""
+    ours = _known(pool, facts)
+    found = [_again(pool, fact) for fact in drawn if fact.key in ours]
+    return [wrong for wrong in found if wrong is not None]
 
 
 def _again(pool: Remembering, fact: Fact) -> set[str] | None:

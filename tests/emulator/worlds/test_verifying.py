@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from emulator.ledger.facts import Fact, Facts
 from emulator.ledger.ledger import Ledger
+from emulator.worlds import verifying
 from emulator.worlds.verifying import Verified, verify
+from emulator.worlds.workers import KILLED
 from tests.conftest import SMALL, merged
 
 pytestmark = pytest.mark.slow
@@ -95,6 +99,17 @@ def test_a_fact_of_other_code_is_not_wrong(ledger: Path) -> None:
     one = next(fact for fact in facts(ledger) if fact.job == "evaluate")
     changed(ledger, one, replace(one, key="0" * 64))
     assert verified(ledger) == Verified(same=len(facts(ledger)) - 1, others=1)
+
+
+def test_a_worker_that_is_killed_ends_the_command_in_one_line(
+    ledger: Path, fedlapse: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(verifying, "remembering", killed)
+    done = fedlapse("ledger", "verify", "--ledger", ledger, "--fraction", "1")
+    assert (done.returncode, done.stderr) == (1, f"fedlapse: {KILLED}\n")
 
 
 def test_jobs_whose_inputs_nobody_knows_how_to_make_are_not_done(ledger: Path) -> None:
