@@ -12,7 +12,7 @@ import typer
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.group import Commands
 from emulator.commands.lines import say
-from emulator.commands.options import Format, FormatOption, Workers, ledger_of, workers_of
+from emulator.commands.options import Format, FormatOption, Workers, workers_of
 
 if TYPE_CHECKING:
     from emulator.ledger.ledger import Ledger
@@ -79,11 +79,30 @@ def gc(
     cap: Annotated[
         int | None, typer.Option(min=0, help="Bytes of messages that may stay. Default: the ledger's cap.")
     ] = None,
+    unused: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="DAYS", help="Removes also the results that were not used for that long."),
+    ] = None,
 ) -> None:
-    """Removes the messages that were not used for the longest time. What they led to stays known."""
+    """Removes the messages that were not used for the longest time. What they led to stays known.
+
+    The files of the results shrink to what is needed.
+    """
     with told_in_one_line():
-        found = _opened(place)
-        removed = found.trim(found.cap if cap is None else cap)
+        folder = _existing(place)
+        from emulator.ledger.blobs import LIVE
+        from emulator.ledger.facts import today
+        from emulator.ledger.ledger import Ledger
+        from emulator.ledger.scratch import in_use
+
+        alone = not in_use(folder / LIVE)
+        found = Ledger(folder, _warn)
+        removed, before = found.trim(found.cap if cap is None else cap), found.facts.nbytes
+        if alone:
+            found.facts.drop(0 if unused is None else today() - unused)
+        else:
+            found.warn(f"{folder} is in use by another command; its results stay as they are")
+        removed += before - found.facts.nbytes
         found.close(broken_off=False)
     say(f"{_size(removed)} removed")
 
@@ -93,7 +112,7 @@ def clear(place: Place = None) -> None:
     """Removes the whole ledger, and no other file that lies there; everything is trained anew."""
     with told_in_one_line():
         folder = _existing(place)
-        from emulator.ledger.ledger import LIVE
+        from emulator.ledger.blobs import LIVE
         from emulator.ledger.ledger import clear as remove
         from emulator.ledger.scratch import in_use
         from scenarios.text.faults import BadScenario
@@ -106,10 +125,10 @@ def clear(place: Place = None) -> None:
 
 def _folder(place: Path | None) -> Path:
     """Raises BadScenario if there is to be none."""
-    from emulator.ledger.place import FOLDER
+    from emulator.ledger.place import FOLDER, default_folder
     from scenarios.text.faults import BadScenario
 
-    folder = ledger_of(place, without=False)
+    folder = place or default_folder(os.environ)
     if folder is None:
         raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")
     return folder
@@ -121,15 +140,21 @@ def _existing(place: Path | None) -> Path:
     from scenarios.text.faults import BadScenario
 
     folder = _folder(place)
+    if folder.is_file():
+        raise BadScenario(f"{folder} is a file; give the folder of a ledger")
     if not any((folder / name).exists() for name in (FACTS, LOG)):
         raise BadScenario(f"{folder} holds no ledger; `fedlapse compare` makes one")
     return folder
 
 
 def _opened(place: Path | None) -> Ledger:
-    from emulator.ledger.ledger import Ledger
+    from emulator.ledger.ledger import opened
 
-    return Ledger(_existing(place), lambda text: say(f"fedlapse: {text}", err=True))
+    return opened(_existing(place), _warn)
+
+
+def _warn(text: str) -> None:
+    say(f"fedlapse: {text}", err=True)
 
 
 def _size(nbytes: int) -> str:

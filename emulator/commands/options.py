@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.lines import say
-from emulator.ledger.place import default_folder
+from emulator.ledger.place import FOLDER, default_folder
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
@@ -87,14 +87,35 @@ def workers_of(count: int | None) -> int:
 
 
 def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
-    """The ledger's folder; None: there is none.  Raises BadScenario if the command line says both."""
+    """The ledger's folder; None: there is none.
+
+    Raises BadScenario if the command line says both, or if the one that is named cannot be used.
+    """
     if without and folder:
         from scenarios.text.faults import BadScenario
 
         raise BadScenario(f"--ledger {folder} and --no-ledger are given; give one of them")
     if without:
         return None
-    return folder or default_folder(os.environ)
+    found = folder or default_folder(os.environ)
+    if found and (folder or FOLDER in os.environ):
+        _must_be_usable(found, "--ledger " if folder else f"{FOLDER}=")
+    return found
+
+
+def _must_be_usable(folder: Path, named: str) -> None:
+    """A disk that is full or read-only is another matter: the run goes on."""
+    from scenarios.text.faults import BadScenario
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        next(folder.iterdir(), None)
+    except (FileExistsError, NotADirectoryError):
+        raise BadScenario(f"{named}{folder} is a file, or lies in one; give a folder") from None
+    except PermissionError:
+        raise BadScenario(f"{named}{folder}: permission denied; give a folder that is yours") from None
+    except OSError:
+        pass
 
 
 def scenario_of(

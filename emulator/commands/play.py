@@ -25,11 +25,11 @@ from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
-from emulator.commands.options import Format, ledger_of, workers_of
+from emulator.commands.options import Format, workers_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
-from emulator.ledger.ledger import Ledger
-from emulator.ledger.place import KEEP_STATES
+from emulator.ledger.ledger import opened
+from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
@@ -146,7 +146,7 @@ def pool_of(
     if place is None:
         return executor(study, count)
     try:
-        ledger = Ledger(place, lambda text: say(f"fedlapse: {text}", err=True))
+        ledger = opened(place, lambda text: say(f"fedlapse: {text}", err=True))
     except OSError as error:
         say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
         return executor(study, count)
@@ -157,7 +157,7 @@ def pool_of(
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:
     """The last line of what was broken off."""
     if settings.ledger:
-        usual = settings.ledger == ledger_of(None)
+        usual = settings.ledger == default_folder(os.environ)
         words = ["fedlapse", "resume", str(out), *([] if usual else ["--ledger", str(settings.ledger)])]
         say(f"fedlapse: to go on, with nothing trained twice: {shlex.join(words)}", err=True)
 

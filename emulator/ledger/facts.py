@@ -60,13 +60,14 @@ class Fact:
 
 
 class Facts:
-    """The facts in one file.  `warn` gets a sentence where something was wrong with it."""
+    """The facts in one file, which is only read if `writes` is False.  `warn` gets a sentence where something was wrong
+    with it."""
 
-    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None], writes: bool = True) -> None:
         """Raises OSError if the file cannot be used."""
         self.path, self.warn = path, warn
         self._lock = threading.Lock()  # results arrive in a thread of the pool
-        self._log = Log(path.with_suffix(".log"))
+        self._log = Log(path.with_suffix(".log")) if writes else None
         self._file = self._opened()
 
     def get(self, key: str) -> Fact | None:
@@ -77,19 +78,19 @@ class Facts:
         job, study, args, result, checksum, day = row[0]
         if _checksum(key, job, study, args, result) != checksum:
             self.warn(f"{self.path}: a fact is damaged; it is computed again")
-            self._ask("DELETE FROM facts WHERE key = ?", key)
+            self._change("DELETE FROM facts WHERE key = ?", key)
             return None
-        if day != (today := int(time.time()) // DAY):
-            self._ask("UPDATE facts SET day = ? WHERE key = ?", today, key)
+        if day != today():
+            self._change("UPDATE facts SET day = ? WHERE key = ?", today(), key)
         return Fact(key, job, study, msgpack.unpackb(args), msgpack.unpackb(result))
 
     def put(self, fact: Fact) -> None:
         """Keeps a fact; one that is there already stays."""
         args, result = msgpack.packb(fact.args), msgpack.packb(fact.result)
         checksum = _checksum(fact.key, fact.job, fact.study, args, result)
-        row = fact.key, fact.job, fact.study, args, result, checksum, int(time.time()) // DAY
+        row = fact.key, fact.job, fact.study, args, result, checksum, today()
         self._append(["fact", *row])
-        self._ask(PUT["fact"], *row)
+        self._change(PUT["fact"], *row)
 
     def scenario(self, study: str) -> str | None:
         """The scenario with this digest, as text; None if it is not there, or damaged."""
@@ -102,7 +103,7 @@ class Facts:
         study = _digest(scenario)
         if self.scenario(study) is None:
             self._append(["study", study, scenario])
-            self._ask(PUT["study"], study, scenario)
+            self._change(PUT["study"], study, scenario)
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -113,20 +114,44 @@ class Facts:
         """How many facts there are, by job."""
         return {str(job): n for job, n in self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job")}
 
+    @property
+    def nbytes(self) -> int:
+        """What they take on the disk."""
+        return sum(path.stat().st_size for path in (self.path, self.path.with_suffix(".log")) if path.exists())
+
+    def drop(self, before: int) -> None:
+        """Removes the facts that were last used before that day (see `today`), what the log has twice, and the space
+        that is free then.  Nobody else may use the ledger meanwhile.  Raises OSError."""
+        assert self._log
+        self._change("DELETE FROM facts WHERE day < ?", before)
+        self._change("DELETE FROM studies WHERE study NOT IN (SELECT study FROM facts)")
+        names = self._ask("SELECT key FROM facts UNION ALL SELECT study FROM studies")
+        left = {name: True for (name,) in names}
+        self._log.shorten(lambda row: left.pop(row[1], False))
+        self._change("VACUUM")
+
     def flush(self) -> None:
         """Returns when what was put is on the disk.  Raises OSError."""
-        self._log.flush()
+        if self._log:
+            self._log.flush()
 
     def close(self) -> None:
         with self._lock:
             self._file.close()
-            self._log.close()
+            if self._log:
+                self._log.close()
 
     def _append(self, row: list[Any]) -> None:
+        if not self._log:
+            return
         try:
             self._log.append(row)
         except OSError as error:
             self.warn(f"{self._log.path}: {why(error)}; not all that is computed is remembered")
+
+    def _change(self, question: str, *values: Any) -> None:
+        if self._log:
+            self._ask(question, *values)
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
         """The rows of an answer; none if SQLite cannot give it, which the user is told."""
@@ -136,7 +161,7 @@ class Facts:
             except sqlite3.ProgrammingError:  # ours
                 raise
             except FAULTS as error:
-                self._file = self._without(error) if _elsewhere(error) else self._anew(error)
+                self._file = self._anew(error, self._log) if self._log and _ours(error) else self._without(error)
                 return []
 
     def _without(self, error: Exception) -> sqlite3.Connection:
@@ -145,13 +170,13 @@ class Facts:
         self._file.execute("PRAGMA busy_timeout = 0")  # once is enough to wait for another process
         return self._file
 
-    def _anew(self, error: Exception) -> sqlite3.Connection:
+    def _anew(self, error: Exception, log: Log) -> sqlite3.Connection:
         self._file.close()
         try:
-            return self._after_putting_aside(error)
+            return self._after_putting_aside(error, log)
         except OSError as failed:
             self.warn(f"{self.path}: {failed.strerror}; nothing is remembered from here on")
-            return _connect(Path(":memory:"), self._log)
+            return _connect(Path(":memory:"), log)
 
     def _opened(self) -> sqlite3.Connection:
         """The file, made from the log if there is none, put aside if it is damaged or of another version.
@@ -161,11 +186,11 @@ class Facts:
         try:
             return _connect(self.path, self._log)
         except FAULTS as error:
-            if _elsewhere(error):
-                raise OSError(0, _line(error), str(self.path)) from None
-            return self._after_putting_aside(error)
+            if self._log and _ours(error):
+                return self._after_putting_aside(error, self._log)
+            raise OSError(0, _line(error), str(self.path)) from None
 
-    def _after_putting_aside(self, error: Exception) -> sqlite3.Connection:
+    def _after_putting_aside(self, error: Exception, log: Log) -> sqlite3.Connection:
         place = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
         try:
             self.path.rename(place)
@@ -173,13 +198,19 @@ class Facts:
             return self._opened()
         for left in ("-journal", "-wal", "-shm"):
             self.path.with_name(self.path.name + left).unlink(missing_ok=True)
-        again = f"it is now {place.name}, and is made again from {self._log.path.name}"
+        again = f"it is now {place.name}, and is made again from {log.path.name}"
         self.warn(f"{self.path} is damaged ({_line(error)}); {again}")
         return self._opened()
 
 
-def _elsewhere(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in ELSEWHERE
+def today() -> int:
+    """Days since 1970."""
+    return int(time.time()) // DAY
+
+
+def _ours(error: Exception) -> bool:
+    """Whether the file is the cause."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in ELSEWHERE
 
 
 def _line(error: Exception) -> str:
@@ -187,11 +218,15 @@ def _line(error: Exception) -> str:
     return ascii(str(error))[1:-1]
 
 
-def _connect(path: Path, log: Log) -> sqlite3.Connection:
-    """Raises one of FAULTS."""
-    file = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+def _connect(path: Path, log: Log | None) -> sqlite3.Connection:
+    """Without the log it is only read.  Raises one of FAULTS."""
+    name = path if log else f"{path.absolute().as_uri()}?mode=ro"
+    file = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=log is None)
+    file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
     try:
-        file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
+        if log is None:
+            _check(file)
+            return file
         # Rollback journal: SQLite's write-ahead log may lose data with two writers before 3.51.3.
         file.execute("PRAGMA journal_mode = TRUNCATE")
         file.execute("PRAGMA synchronous = OFF")
@@ -216,9 +251,16 @@ def _prepare(file: sqlite3.Connection, log: Log) -> None:
         for kind, *values in log.rows():
             file.execute(PUT[kind], values)
         file.execute(f"PRAGMA user_version = {VERSION}")
-    elif version != VERSION:
+    else:
+        _check(file)
+
+
+def _check(file: sqlite3.Connection) -> None:
+    """Raises sqlite3.DatabaseError for a file of others, or one that is damaged."""
+    version = file.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
         raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")
-    elif (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+    if (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
         raise sqlite3.DatabaseError(found)
 
 

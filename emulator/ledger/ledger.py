@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from emulator.ledger.blobs import KEPT, LEFT, QUARANTINE, Blobs
+from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
 from emulator.ledger.flushing import Flusher
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned
@@ -16,31 +16,40 @@ from emulator.record.writing import why
 from emulator.study.store import Ref
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
-FACTS, LOG, LIVE = "facts.sqlite", "facts.log", "live"
+FACTS, LOG = "facts.sqlite", "facts.log"
 DIGEST = 64  # letters of a digest: a file with another name is no blob
 
 
 class Ledger:
-    """The ledger in a folder, open for one command.  `warn` gets each sentence once.
+    """The ledger in a folder, open for one command, which only reads it if `writes` is False.
 
+    `warn` gets each sentence once.
     Raises OSError if the folder cannot be used.
     """
 
-    def __init__(self, folder: Path, warn: Callable[[str], None], cap: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, warn: Callable[[str], None], cap: int | None = None, *, writes: bool = True
+    ) -> None:
         self.folder, self._warned = folder, set[str]()
         self._warn = warn
-        folder.mkdir(parents=True, exist_ok=True)
-        self.blobs = Blobs(folder, self.warn)
-        self.facts = Facts(folder / FACTS, self.warn)
+        if writes:
+            folder.mkdir(parents=True, exist_ok=True)
+        self.blobs = Blobs(folder, self.warn, writes)
+        self.facts = Facts(folder / FACTS, self.warn, writes)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
-        (folder / LIVE).mkdir(exist_ok=True)
         try:
-            self._take_over()
-            self.live = Scratch(folder / LIVE)  # what the runs of this command hold
+            self.live = self._own_folder() if writes else Scratch()  # what the runs of this command hold
         except OSError:
             self.facts.close()
             raise
-        self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
+        self._flusher: Flusher | None = None
+        if writes:
+            self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
+
+    def _own_folder(self) -> Scratch:
+        (self.folder / LIVE).mkdir(exist_ok=True)
+        self._take_over()
+        return Scratch(self.folder / LIVE)
 
     def warn(self, text: str) -> None:
         if text not in self._warned:
@@ -55,7 +64,7 @@ class Ledger:
     def keep(self, ref: Ref) -> None:
         """Keeps the bytes beyond this command, if they are here."""
         place = self.live.path / ref.digest
-        if place.exists():
+        if self._flusher and place.exists():
             try:
                 self.blobs.keep(ref, place)
                 self._flusher.add(self.folder / KEPT / ref.digest)
@@ -67,13 +76,14 @@ class Ledger:
 
         `made`: digests of what was made in runs that have come to their end; nobody will resume them.
         """
-        if broken_off:
-            self._leave(self.live.path)
-        else:
-            self.blobs.drop(made)
+        if self._flusher:
+            if broken_off:
+                self._leave(self.live.path)
+            else:
+                self.blobs.drop(made)
+            self.trim(self.cap)
+            self._flusher.close()
         self.live.close()
-        self.trim(self.cap)
-        self._flusher.close()
         self.facts.close()
 
     def trim(self, cap: int) -> int:
@@ -118,9 +128,20 @@ class Ledger:
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1
             messages[path.parent.name]["bytes"] += stat.st_size
-        files = (self.folder / FACTS, self.folder / LOG)
-        results = {"count": self.facts.counts(), "bytes": sum(file.stat().st_size for file in files)}
+        results = {"count": self.facts.counts(), "bytes": self.facts.nbytes}
         return {"results": results, "messages": messages, "cap": self.cap}
+
+
+def opened(folder: Path, warn: Callable[[str], None]) -> Ledger:
+    """The ledger in a folder; one that cannot be written to is only read.  Raises OSError."""
+    try:
+        return Ledger(folder, warn)
+    except OSError as error:
+        if not (folder / FACTS).is_file():
+            raise
+        found = Ledger(folder, warn, writes=False)
+        found.warn(f"{folder}: {why(error)}; the ledger is only read, and nothing is added to it")
+        return found
 
 
 def clear(folder: Path) -> None:
@@ -130,7 +151,7 @@ def clear(folder: Path) -> None:
             path.unlink()
     for path in (folder / LIVE).glob(f"{PREFIX}*"):
         shutil.rmtree(path)
-    for path in (*folder.glob(f"{FACTS}*"), *folder.glob(LOG)):
+    for path in (*folder.glob(f"{FACTS}*"), *folder.glob(f"{LOG}*")):
         path.unlink()
     for place in (*(folder / name for name in (KEPT, LEFT, QUARANTINE, LIVE)), folder):
         if place.is_dir() and not any(place.iterdir()):

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,10 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":  # its last writer was killed there
             os.write(self._file, b"\n")
@@ -35,10 +38,28 @@ class Log:
 
     def rows(self) -> Iterator[list[Any]]:
         """The rows that are whole."""
+        for row, _ in self._lines():
+            yield row
+
+    def _lines(self) -> Iterator[tuple[list[Any], bytes]]:
         with self.path.open("rb") as file:
             for line in file:
                 if (row := _row(line)) is not None:
-                    yield row
+                    yield row, line
+
+    def shorten(self, wanted: Callable[[list[Any]], bool]) -> None:
+        """Leaves these rows only.  Nobody else may have the file open."""
+        draft = self.path.with_name(f"{self.path.name}.new")
+        try:
+            with draft.open("wb") as file:
+                file.writelines(line for row, line in self._lines() if wanted(row))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+        self.close()
+        self._open()
 
     def flush(self) -> None:
         """Returns when what was appended is on the disk."""

@@ -13,6 +13,7 @@ import pytest
 
 from emulator.record.record import read_lines
 from emulator.replay.script import read_script
+from tests.conftest import digests
 
 Mount = Callable[[str], Path]
 RUNS = ("fedavg-s1", "fedcurv-s1")
@@ -140,13 +141,44 @@ def test_a_full_disk_under_the_ledger_changes_no_result_and_is_told(fedlapse, di
 
 
 @pytest.mark.slow
-def test_a_read_only_ledger_is_told_in_one_line_and_everything_is_trained(fedlapse, disk, tmp_path):
+def test_where_a_ledger_cannot_be_made_a_line_says_so_and_everything_is_trained(fedlapse, disk, tmp_path):
     place = disk("ro")
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
     assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if "ledger" in line] == [
         f"fedlapse: no ledger: {place / 'ledger'}: the file system is read-only; everything is trained anew"
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_read_only_ledger_gives_what_it_has_and_a_line_says_that_nothing_is_added(fedlapse, disk, tmp_path, workers):
+    place = disk("size=100m")
+    ledger = place / "ledger"
+    words = ("compare", "algorithms=[fedavg]", "training.epochs=1", "--seed", 1, "--quiet", "--workers")
+    assert fedlapse(*words, 0, "--rounds", 1, "--out", tmp_path / "one", "--ledger", ledger).returncode == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    before = listed(place)
+    done = fedlapse(*words, workers, "--rounds", 2, "--out", tmp_path / "two", "--ledger", ledger)
+    said = f"fedlapse: {ledger}: the file system is read-only; the ledger is only read, and nothing is added to it\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    # 5 devices in each of two rounds, and after the last all 16 for their own accuracy
+    assert " 5 of 26 device-rounds from the ledger, 21 computed\n" in done.stdout
+    stats = fedlapse("ledger", "stats", "--ledger", ledger)
+    assert (stats.returncode, stats.stderr) == (0, said)
+    assert ["train", "5", "results"] in [line.split() for line in stats.stdout.splitlines()]
+    done = fedlapse("ledger", "verify", "--fraction", 0.2, "--workers", 0, "--ledger", ledger)
+    assert (done.returncode, done.stderr) == (0, said)
+    assert listed(place) == before
+    done = fedlapse("ledger", "gc", "--ledger", ledger)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "the file system is read-only" in done.stderr
+    assert fedlapse(*words, 0, "--rounds", 2, "--out", tmp_path / "plain", "--no-ledger").returncode == 0
+    assert digests(tmp_path / "two") == digests(tmp_path / "plain")
+
+
+def listed(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """`fedlapse ledger`: what lies there is counted and removed, and nothing of the user's."""
 
+import errno
 import json
+import sqlite3
 from hashlib import sha256
 
 import pytest
 
-from emulator.ledger.facts import Fact
+from emulator.ledger.facts import Fact, today
 from emulator.ledger.ledger import Ledger
 
 
@@ -45,6 +47,32 @@ def test_gc_removes_messages_beyond_the_cap_and_no_file_of_others(fedlapse, ledg
     assert found["results"]["count"] == {"start": 1, "train": 1}
 
 
+def test_gc_removes_results_that_nobody_used_for_so_long_and_what_their_files_have_in_vain(fedlapse, ledger):
+    long_ago = today() - 90
+    with sqlite3.connect(ledger / "facts.sqlite") as file:
+        file.execute("UPDATE facts SET day = ? WHERE key = '1'", (long_ago,))
+        file.execute("UPDATE facts SET day = ? WHERE key = '2'", (long_ago + 1,))
+    file.close()
+    log = (ledger / "facts.log").read_bytes()
+    (ledger / "facts.log").write_bytes(log * 2 + b"damaged\n")
+    assert fedlapse("ledger", "gc", "--ledger", ledger).stdout == "0.0 MB removed\n"
+    assert (ledger / "facts.log").read_bytes() == log
+    assert fedlapse("ledger", "gc", "--unused", 89, "--ledger", ledger).returncode == 0
+    for _ in range(2):  # the second time the index is made anew from the log
+        found = json.loads(fedlapse("ledger", "stats", "--ledger", ledger, "--format", "json").stdout)
+        assert found["results"]["count"] == {"train": 1}
+        (ledger / "facts.sqlite").unlink()
+
+
+def test_gc_leaves_results_alone_while_another_command_uses_the_ledger(fedlapse, ledger):
+    used = Ledger(ledger, pytest.fail)
+    done = fedlapse("ledger", "gc", "--cap", 0, "--ledger", ledger)
+    assert (done.returncode, done.stdout) == (0, "0.0 MB removed\n")
+    assert done.stderr == f"fedlapse: {ledger} is in use by another command; its results stay as they are\n"
+    assert {path.name for path in (ledger / "kept").iterdir()} == {"thesis.tex"}
+    used.close(broken_off=False)
+
+
 def test_clear_removes_the_ledger_and_no_file_of_others(fedlapse, ledger):
     assert fedlapse("ledger", "clear", "--ledger", ledger).returncode == 0
     assert files(ledger) == {"thesis.tex", "kept", "kept/thesis.tex"}
@@ -66,14 +94,13 @@ def test_a_ledger_in_use_is_not_cleared(fedlapse, ledger):
 
 
 @pytest.mark.parametrize("command", ["stats", "verify", "gc", "clear"])
-@pytest.mark.parametrize("place", ["nowhere", "empty", "file"])
+@pytest.mark.parametrize("place", ["nowhere", "empty"])
 def test_where_no_ledger_is_none_is_made(fedlapse, tmp_path, command, place):
     (tmp_path / "empty").mkdir()
-    (tmp_path / "file").touch()
     done = fedlapse("ledger", command, "--ledger", place)
     assert done.returncode == 2
     assert done.stderr == f"fedlapse: {place} holds no ledger; `fedlapse compare` makes one\n"
-    assert files(tmp_path) == {"empty", "file"}
+    assert files(tmp_path) == {"empty"}
 
 
 def test_the_environment_may_say_that_there_is_none(fedlapse, monkeypatch):
@@ -81,3 +108,36 @@ def test_the_environment_may_say_that_there_is_none(fedlapse, monkeypatch):
     done = fedlapse("ledger", "stats")
     assert done.returncode == 2
     assert done.stderr == "fedlapse: FEDLAPSE_LEDGER is off: there is no ledger; say which with --ledger\n"
+
+
+@pytest.mark.parametrize("command", ["stats", "verify", "gc", "clear"])
+def test_a_file_is_no_ledger(fedlapse, tmp_path, command):
+    (tmp_path / "file").write_text("mine")
+    done = fedlapse("ledger", command, "--ledger", "file")
+    assert (done.returncode, done.stderr) == (2, "fedlapse: file is a file; give the folder of a ledger\n")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+@pytest.mark.parametrize("command", [["compare"], ["run", "-a", "fedavg"]], ids=["compare", "run"])
+def test_a_file_where_the_ledger_should_be_is_refused_before_anything_is_played(
+    fedlapse, monkeypatch, tmp_path, command, place
+):
+    (tmp_path / "file").write_text("mine")
+    said = f"{place} is a file, or lies in one; give a folder\n"
+    done = fedlapse(*command, "quickstart", "--ledger", place)
+    assert (done.returncode, done.stderr) == (2, f"fedlapse: --ledger {said}")
+    monkeypatch.setenv("FEDLAPSE_LEDGER", place)
+    done = fedlapse(*command, "quickstart")
+    assert (done.returncode, done.stderr) == (2, f"fedlapse: FEDLAPSE_LEDGER={said}")
+    assert files(tmp_path) == {"file"}
+
+
+def test_a_folder_without_permission_is_refused_before_anything_is_played(fedlapse, monkeypatch, tmp_path):
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.mkdir", denied)  # root may go everywhere
+    done = fedlapse("compare", "quickstart", "--ledger", "others")
+    said = "fedlapse: --ledger others: permission denied; give a folder that is yours\n"
+    assert (done.returncode, done.stderr) == (2, said)

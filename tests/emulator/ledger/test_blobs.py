@@ -110,5 +110,27 @@ def test_one_that_cannot_be_read_now_is_missed_and_stays(
     assert blobs.fetch(REF, tmp_path / "here")
 
 
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM], ids=["another disk", "no hard links"])
+def test_where_a_file_can_have_one_name_only_it_is_copied(
+    blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refused)
+    (tmp_path / "here").write_bytes(DATA)
+    blobs.keep(REF, tmp_path / "here")
+    assert [path.name for path in blobs.all()] == [REF.digest]
+    assert blobs.fetch(REF, tmp_path / "there")
+    assert (tmp_path / "there").read_bytes() == DATA
+
+
+def test_where_it_only_reads_a_damaged_one_stays_and_is_missed(blobs: Blobs, tmp_path: Path) -> None:
+    found, told = holding(blobs, "kept", b"damaged"), list[str]()
+    assert not Blobs(blobs.folder, told.append, writes=False).fetch(REF, tmp_path / "here")
+    assert told == [f"{found} is damaged; it is computed again"]
+    assert found.read_bytes() == b"damaged"
+
+
 def _no_file_is_free(*_: object, **__: object) -> None:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

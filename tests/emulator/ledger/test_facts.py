@@ -198,6 +198,30 @@ def test_a_full_disk_loses_what_is_new_and_nothing_else(tmp_path: Path) -> None:
     facts.close()
 
 
+def test_where_it_only_reads_nothing_is_changed_and_all_that_is_sound_is_found(tmp_path: Path) -> None:
+    path, told = tmp_path / "facts.sqlite", Told()
+    filled(path)
+    _execute(path, f"UPDATE facts SET job = 'evaluate' WHERE key = '{FACTS[1].key}'")
+    _execute(path, "UPDATE facts SET day = 0")
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    facts = Facts(path, told, writes=False)
+    facts.put(Fact("f" * 64, "train", "s", [], []))
+    facts.about("name: another")
+    assert [facts.get(key) for key in (*(fact.key for fact in FACTS), "f" * 64)] == [FACTS[0], None, FACTS[2], None]
+    facts.flush()
+    facts.close()
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+    assert told == [f"{path}: a fact is damaged; it is computed again"]
+
+
+def test_where_it_only_reads_a_file_that_is_not_ours_is_an_os_error_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "facts.sqlite"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(OSError, match="not a database"):
+        Facts(path, Told(), writes=False)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
 def test_a_read_only_file_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "facts.sqlite"

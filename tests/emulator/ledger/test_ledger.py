@@ -76,14 +76,16 @@ def test_what_a_killed_command_held_is_taken_over_by_the_next(tmp_path: Path) ->
     second.close(broken_off=False)
 
 
-def test_a_living_command_keeps_what_it_holds(tmp_path: Path) -> None:
+def test_a_living_command_lets_others_have_what_it_holds_and_keeps_it(tmp_path: Path) -> None:
     first = opened(tmp_path)
     made(first, 0)
     second = opened(tmp_path)
-    assert not second.fetch(REFS[0])
-    assert names(first.live.path) >= {REFS[0].digest}
+    assert [second.fetch(ref) for ref in REFS[:2]] == [True, False]
+    assert (second.live.path / REFS[0].digest).read_bytes() == DATA[0]
     second.close(broken_off=False)
+    assert names(first.live.path) >= {REFS[0].digest}
     first.close(broken_off=False)
+    assert names(tmp_path / "left") == names(tmp_path / "live") == set()
 
 
 def test_once_a_run_has_come_to_its_end_nothing_is_left_of_it(tmp_path: Path) -> None:
