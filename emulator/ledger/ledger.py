@@ -61,8 +61,8 @@ class Ledger:
         place = self.live.path / ref.digest
         return self.blobs.fetch(ref, place)
 
-    def keep(self, ref: Ref) -> None:
-        """Keeps the bytes beyond this command, if they are here."""
+    def keep(self, ref: Ref) -> bool:
+        """Keeps the bytes beyond this command, if they lie on the ledger's disk; whether they do."""
         place = self.live.path / ref.digest
         if self._flusher and place.exists():
             try:
@@ -70,6 +70,7 @@ class Ledger:
                 self._flusher.add(self.folder / KEPT / ref.digest)
             except OSError as error:
                 self.warn(f"{self.folder}: {why(error)}; a model is not kept")
+        return self._flusher is None or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
         """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them.
@@ -139,7 +140,10 @@ def opened(folder: Path, warn: Callable[[str], None]) -> Ledger:
     except OSError as error:
         if not (folder / FACTS).is_file():
             raise
-        found = Ledger(folder, warn, writes=False)
+        try:
+            found = Ledger(folder, warn, writes=False)
+        except OSError:
+            raise error from None
         found.warn(f"{folder}: {why(error)}; the ledger is only read, and nothing is added to it")
         return found
 

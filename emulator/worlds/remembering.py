@@ -21,7 +21,7 @@ from emulator.ledger.ledger import Ledger
 from emulator.ledger.place import KEEP_STATES
 from emulator.ledger.probe import probe
 from emulator.ledger.results import FORMS, Job, refs
-from emulator.ledger.stores import Files
+from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.study.jobs import State, combine, personalise, train
 from emulator.study.store import Ref
@@ -129,7 +129,8 @@ class Remembering:
 
     def _keep(self, state: State) -> None:
         for ref in (state.message, state.weights):
-            self.ledger.keep(ref)
+            if not self.ledger.keep(ref) and self.store.has(ref):
+                self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
 
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
@@ -194,14 +195,14 @@ class Remembering:
         """Keeps the last state of each run, and what was broken off."""
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
+        self.settle()  # while what lies in memory is still there
         self.inner.__exit__(kind, error, trace)
-        self.settle()
         if self.own:
             self.ledger.close(self.broken_off, self.origins)
 
     def settle(self) -> None:
         """All runs so far have ended: keeps the last state of each."""
-        for state in self.newest.values():
+        for state in list(self.newest.values()):  # results may still arrive in a thread of the pool
             self._keep(state)
         self.newest.clear()
 

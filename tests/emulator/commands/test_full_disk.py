@@ -13,6 +13,7 @@ import pytest
 
 from emulator.record.record import read_lines
 from emulator.replay.script import read_script
+from emulator.report import page
 from tests.conftest import digests
 
 Mount = Callable[[str], Path]
@@ -195,3 +196,25 @@ def test_what_a_full_disk_has_cut_short_is_resumed_when_there_is_room(fedlapse, 
     for path in plain.rglob("*"):
         if path.is_file() and path.name not in ("host.json", "seal.json"):
             assert (out / path.relative_to(plain)).read_bytes() == path.read_bytes(), path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "of_ledger"), [("100k", "no space left on the disk"), ("300k", "must stay free")])
+def test_where_results_and_ledger_share_a_full_disk_lines_say_so_and_the_runs_go_on_later(
+    fedlapse, disk, tmp_path, monkeypatch, size, of_ledger
+):
+    monkeypatch.setattr(page, "page", lambda results: "a page")
+    place = disk(f"size={size}")
+    out, ledger = place / "out", place / "ledger"
+    done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out, "--ledger", ledger)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()
+    assert [line for line in said if not line.startswith("fedlapse: ")] == []
+    assert any(line.startswith(f"fedlapse: {ledger}") and of_ledger in line for line in said)
+    assert len([line for line in said if line.startswith(f"fedlapse: {out}: no space left on the disk; ")]) == 1
+    assert said[-1].endswith(f"fedlapse resume {out} --ledger {ledger}")
+    subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
+    assert fedlapse("resume", out, "--workers", 0, "--quiet", "--ledger", ledger).returncode == 0
+    assert fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "plain", "--no-ledger").returncode == 0
+    assert digests(out) == digests(tmp_path / "plain")
+    assert [path for path in ledger.rglob("*") if "draft" in path.name or path.parent.name in ("live", "left")] == []
