@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emulator.ledger.ledger import Ledger
-from emulator.ledger.results import Job
+from emulator.ledger.results import Job, refs
 from emulator.ledger.stores import Files
 from emulator.record.run import Run
 from emulator.study.jobs import Scores, State, Trained, combine, evaluate, start, train
@@ -25,13 +25,16 @@ RUN = Run("some", 1)
 class Keys:
     """A key for each job but those of a run without one."""
 
+    def __init__(self) -> None:
+        self.noted: list[list[str]] = []  # digests, as a Ref would keep its message here
+
     def key(self, job: Job, args: Sequence[Any]) -> str:
         if args[0].label == "keyless":
             raise ValueError("keyless: its code is in no file")
         return hashlib.sha256(repr((job.__name__, args)).encode()).hexdigest()
 
     def note(self, result: Any) -> None:
-        pass
+        self.noted.append([ref.digest for ref in refs(result)])
 
 
 class Here:
@@ -199,6 +202,33 @@ def test_of_a_round_only_its_own_uploads_are_there_at_once(opened: Opened) -> No
     second, inner = opened(cap=0)
     assert scores(second, played(second, 8, devices=5), block=1) == expected
     assert inner.most <= 2 * 5 + 4
+
+
+def test_what_was_fetched_goes_when_the_run_has_ended_and_nobody_holds_its_state(opened: Opened) -> None:
+    first, _ = opened()
+    played(first, 1)
+    closed(first, opened)
+    second, inner = opened()
+    state = played(second, 1)
+    scores(second, state, block=1)
+    fetched = second.ledger.live.path / state.message.digest
+    assert inner.done == ["evaluate"]
+    second.settle()
+    assert fetched.exists()
+    del state
+    assert not fetched.exists()
+
+
+def test_keys_learn_of_each_result_whether_it_was_computed_or_found(opened: Opened) -> None:
+    first, _ = opened()
+    played(first, 1)
+    closed(first, opened)
+    second, inner = opened()
+    last = played(second, 2)
+    keys: Any = second.keys
+    assert inner.done == ["combine"]
+    assert len(keys.noted) == 1 + 2
+    assert keys.noted[-1] == [last.message.digest, last.weights.digest]
 
 
 def test_a_message_that_lies_in_another_folder_of_the_store_is_not_missed(opened: Opened, tmp_path: Path) -> None:
