@@ -302,9 +302,3 @@ def replace_file(path: Path, data: str | bytes | memoryview) -> None:
                 draft.unlink()
                 raise
         draft.replace(path)
-
-
-def without_digests(lines: Iterable[Line]) -> Iterator[Line]:
-    """The timeline as golden files keep it: exact on any machine, because no float of a model enters it."""
-    for line in lines:
-        yield {key: value for key, value in line.items() if key not in ("model", "update")}

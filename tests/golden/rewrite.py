@@ -6,13 +6,14 @@ from pathlib import Path
 
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
-from emulator.record.record import encode, read_lines, without_digests
+from emulator.record.record import encode, read_lines
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import GOLDEN
+from tests.golden.timeline import without_digests
 
 if __name__ == "__main__":
     for name, (algorithm, changes) in GOLDEN.items():

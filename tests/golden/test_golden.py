@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record.record import encode, without_digests
+from emulator.record.record import encode
 from tests.golden.scenarios import GOLDEN
+from tests.golden.timeline import without_digests
 
 HERE = Path(__file__).parent
 

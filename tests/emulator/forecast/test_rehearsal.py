@@ -12,13 +12,14 @@ from emulator.forecast.rehearsal import rehearse
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES
 from emulator.play.run import run_virtual
-from emulator.record.record import read_lines, without_digests
+from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET
+from tests.golden.timeline import without_digests
 
 pytestmark = pytest.mark.slow
 

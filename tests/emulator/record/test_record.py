@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from emulator.record.call import Call
 from emulator.record.folders import run_folders
-from emulator.record.record import FILES, Record, encode, read_lines, replace_file, without_digests
+from emulator.record.record import FILES, Record, encode, read_lines, replace_file
 from emulator.record.tally import Bill, bytes_by_kind
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
@@ -193,14 +193,6 @@ def test_a_folder_means_itself_or_all_runs_in_it(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="holds no run"):
         run_folders(tmp_path / "empty")
-
-
-def test_golden_timelines_hold_no_digest() -> None:
-    lines: list[dict[str, object]] = [
-        {"t": 1.0, "event": "open", "model": "abc"},
-        {"event": "compute.end", "update": "abc", "device": "a"},
-    ]
-    assert list(without_digests(lines)) == [{"t": 1.0, "event": "open"}, {"event": "compute.end", "device": "a"}]
 
 
 # --- on the disk ------------------------------------------------------------------------------------------------
