@@ -109,7 +109,7 @@ def table(name: str, data: bytes) -> Table:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON.  Raises ValueError for a key that it has twice: readers would differ in what it says."""
+    """An object of JSON.  Raises ValueError for a key that stands twice: readers differ in which value they take."""
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -148,7 +148,7 @@ def _integer(digits: str) -> int:
 
 
 class Builtins(pickle.Unpickler):
-    """Admits builtin values only: whatever would look up a name is refused, whatever let it come so far."""
+    """Admits builtin values only: it refuses to look up a name, even if the check before it has let one pass."""
 
     def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -155,7 +155,7 @@ def pool_of(
 
 
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:
-    """The last line of what was broken off."""
+    """Says, in the last line, how to resume what was broken off."""
     if settings.ledger:
         usual = settings.ledger == default_folder(os.environ)
         words = ["fedlapse", "resume", str(out), *([] if usual else ["--ledger", str(settings.ledger)])]

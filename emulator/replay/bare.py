@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """Fields of a Study."""
+        """The fields of a Study that it sets."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
 
 

@@ -52,7 +52,7 @@ def study_of(scenario: Scenario) -> Study:
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
-    """One that cannot be made fails when it is asked for something."""
+    """An algorithm that cannot be made fails when it is first asked for something."""
     try:
         with Guarded(entry.name, plugins.kind(entry.key)).blamed("making it"):
             return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)

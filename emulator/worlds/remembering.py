@@ -177,7 +177,7 @@ class Remembering:
         return self.store.has(ref) or self.ledger.fetch(ref)
 
     def _held(self, ref: Ref) -> bool:
-        """Whether it is here, and so for as long as this Ref; what comes stays as long."""
+        """Whether the message is here.  It is held as long as this Ref lives, also if it comes later."""
         self.store.hold(ref)
         return self._here(ref)
 

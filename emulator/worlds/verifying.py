@@ -22,7 +22,7 @@ JOBS = {job.__name__: job for job in FORMS}
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of it."""
+    """What came of doing jobs of a ledger again."""
 
     same: int = 0  # jobs that gave the same bits again
     wrong: Sequence[str] = ()  # those with other bits
