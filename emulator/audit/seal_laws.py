@@ -14,6 +14,7 @@ from emulator.record.folders import REPLAY, untrained
 from emulator.record.record import FILES, MODEL
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
+from emulator.study.store import Ref
 from network.wire import payload
 
 WORK, HOST = "work.jsonl", "host.json"
@@ -91,7 +92,7 @@ def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
         yield f"I8: there is a {MODEL}, but this replay trained no model"
         return
     try:
-        found = payload.digest(payload.encode({"weights": load((folder / MODEL).read_bytes())}))
+        found = Ref.of(payload.encode({"weights": load((folder / MODEL).read_bytes())})).short
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         yield f"I8: {MODEL} holds no model: {' '.join(str(error).split())}"
         return

@@ -1,4 +1,4 @@
-"""Blobs: messages that outlive a run, each in a file with its SHA-256 for its name.
+"""Blobs: messages that outlive a run, each in a file with its digest for its name.
 
 `kept/` has the states that are worth keeping; `left/` what runs held when they were broken off, for whoever resumes
 them; `live/` a folder for each command that runs now.  Every read checks the digest; what is wrong goes to
@@ -7,7 +7,6 @@ them; `live/` a folder for each command that runs now.  Every read checks the di
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Container, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from emulator.record.writing import why
 from emulator.study.store import Ref
+from network.wire import payload
 
 KEPT, LEFT, QUARANTINE, LIVE = "kept", "left", "quarantine", "live"
 
@@ -80,9 +80,7 @@ class Blobs:
             os.utime(found)
 
     def _sound(self, found: Path) -> bool:
-        with found.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest == found.name:
+        if payload.digest(found.read_bytes()) == found.name:
             return True
         aside = ""
         if self.writes and found.parent.name in (LEFT, KEPT):

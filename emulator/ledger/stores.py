@@ -2,7 +2,9 @@
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
 has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives.  So
-only one process names and frees, and a file with a digest for its name is whole.
+only one process names and frees, and a file with a digest for its name is whole.  Large files that are freed lie in
+`spare/`: to fill one anew takes a fifth of the time that a new one and its removal take (6.6 MB in memory: 0.6 ms, not
+3.2).  So bytes may be read as long as a Ref to them is held, and no longer.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from threading import RLock
 
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
-READ_ONLY = 0o400
+READ_ONLY, WRITABLE = 0o400, 0o600
+SPARE = "spare"
 SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
@@ -86,6 +89,8 @@ class Files(Holders):
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
         self.folders = folders
+        for folder in folders:
+            (folder / SPARE).mkdir(exist_ok=True)
 
     def put(self, data: bytes) -> Ref:
         drafts = Drafts(self.folders)
@@ -113,7 +118,7 @@ class Files(Holders):
 
     def free(self, digest: str) -> None:
         for folder in self.folders:
-            (folder / digest).unlink(missing_ok=True)
+            _set_aside(folder / digest)
 
 
 @dataclass
@@ -140,15 +145,18 @@ _numbers = count()
 
 
 def written(folders: Sequence[Path], data: bytes) -> Path:
-    """A new file with these bytes, in the first folder that has room, or in the last one.  Raises OSError."""
+    """A file with these bytes, in the first folder that has room, or in the last one.  Raises OSError."""
     name = f"draft-{os.getpid()}-{next(_numbers)}"
-    for folder in folders[:-1]:
-        if _room(folder) >= len(data):
-            try:
-                return _write(folder / name, data)
-            except OSError:  # others have filled it meanwhile
-                continue
-    return _write(folders[-1] / name, data)
+    for folder in folders:
+        last = folder is folders[-1]
+        if not ((len(data) > SMALL and _reused(folder, name)) or last or _room(folder) >= len(data)):
+            continue
+        try:
+            return _write(folder / name, data)
+        except OSError:  # others have filled it meanwhile
+            if last:
+                raise
+    raise AssertionError("a store has a folder")
 
 
 def _room(folder: Path) -> int:
@@ -156,12 +164,38 @@ def _room(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - LEFT_FREE
 
 
+def _set_aside(path: Path) -> None:
+    """Frees a file.  Others may have a link to it and go on reading it: then its bytes stay as they are."""
+    try:
+        found = path.stat()
+        if found.st_nlink == 1 and found.st_size > SMALL:
+            path.rename(path.parent / SPARE / str(next(_numbers)))
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        pass
+
+
+def _reused(folder: Path, name: str) -> bool:
+    """Gives one of the folder's spare files this name, if there is one."""
+    with os.scandir(folder / SPARE) as spares:
+        for spare in map(Path, spares):
+            try:
+                spare.rename(folder / name).chmod(WRITABLE)
+            except FileNotFoundError:  # another worker was quicker
+                continue
+            return True
+    return False
+
+
 def _write(path: Path, data: bytes) -> Path:
     try:
-        with path.open("xb", buffering=0) as file:
+        path.touch(WRITABLE)
+        with path.open("r+b", buffering=0) as file:
             view = memoryview(data)
             while view:
                 view = view[file.write(view) :]
+            file.truncate()
             os.fchmod(file.fileno(), READ_ONLY)
     except OSError:
         path.unlink(missing_ok=True)

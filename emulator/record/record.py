@@ -17,8 +17,8 @@ flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A 
 follows, of the rest or of everything; where it is the rest of a message, `from` is its first byte.
 `done` is the share of the work that was done before it was cut, where heat makes it differ from the share of seconds.
 `overrun`, in seconds, is written over sockets only, where real training may take longer than is charged.
-`model` and `update` are prefixes of the SHA-256 of the encoded tensors.  `idle` is that of the names of the devices
-that are online and idle; it is written where an algorithm has a rule of its own for whom it asks among them.
+`model` and `update` are prefixes of the BLAKE3 of the encoded tensors.  `idle` is that of the SHA-256 of the names
+of the devices that are online and idle; it is written where an algorithm has a rule of its own for whom it asks.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,16 +17,16 @@ NO_TENSORS = payload.encode({})
 class Ref:
     """Bytes in a store.  They stay there as long as this process holds a Ref to them that the store has given out."""
 
-    digest: str  # SHA-256, in hex
+    digest: str  # see payload.digest
     nbytes: int
 
     @classmethod
     def of(cls, data: bytes) -> Ref:
-        return cls(hashlib.sha256(data).hexdigest(), len(data))
+        return cls(payload.digest(data), len(data))
 
     @property
     def short(self) -> str:
-        """The digest as records have it (see payload.digest)."""
+        """The digest as records have it."""
         return self.digest[:16]
 
 

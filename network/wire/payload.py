@@ -8,7 +8,6 @@ No type name on the wire ever becomes a class (docs/design/network.md §5).
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 from numpy.typing import NDArray
 
 from network.wire.encoding import CODINGS, Coded, draws, encodable, parse
@@ -182,9 +182,9 @@ def room_of(manifest: Shapes) -> int:
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
-def digest(data: bytes) -> str:
-    """The first 16 hex digits of the SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()[:16]
+def digest(data: Buffer) -> str:
+    """BLAKE3, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested."""
+    return blake3(data).hexdigest()
 
 
 # --- to bytes ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from emulator.ledger import stores
-from emulator.ledger.stores import Drafts, Files, Memory
+from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Memory
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
 DATA = b"\x81weights" * 1000
@@ -28,7 +28,7 @@ def here(store: Memory | Files) -> set[str]:
     """Digests of what it keeps."""
     if isinstance(store, Memory):
         return set(store._blobs) - {NOTHING.digest}
-    return {path.name for folder in store.folders for path in folder.iterdir()}
+    return {path.name for folder in store.folders for path in folder.iterdir()} - {SPARE}
 
 
 def test_what_is_put_is_found(store: Memory | Files) -> None:
@@ -153,4 +153,71 @@ def short_of_room(tmp_path: Path, monkeypatch: Any) -> Iterator[Path]:
 def test_a_full_disk_leaves_no_part_of_a_file(short_of_room: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         Files([short_of_room]).put(DATA)
-    assert list(short_of_room.iterdir()) == []
+    assert [path for path in short_of_room.rglob("*") if path.is_file()] == []
+
+
+# --- spare files --------------------------------------------------------------------------------------------------
+
+LARGE = bytes(range(256)) * (SMALL // 128)
+
+
+def spares(folder: Path) -> list[int]:
+    """The inodes of the spare files."""
+    return [path.stat().st_ino for path in (folder / SPARE).iterdir()]
+
+
+@pytest.mark.parametrize("nbytes", [SMALL + 1, len(LARGE), 3 * len(LARGE)])
+def test_a_large_file_that_is_free_is_filled_anew(tmp_path: Path, nbytes: int) -> None:
+    store, other = Files([tmp_path]), os.urandom(nbytes)
+    ref = store.put(LARGE)
+    inode = (tmp_path / ref.digest).stat().st_ino
+    del ref
+    assert here(store) == set()
+    assert spares(tmp_path) == [inode]
+    drafts = Drafts([tmp_path])
+    drafts.put(other)
+    (ref,) = arrived(drafts, store)
+    found = tmp_path / ref.digest
+    assert (found.stat().st_ino, stat.S_IMODE(found.stat().st_mode)) == (inode, 0o400)
+    assert found.read_bytes() == other
+    assert spares(tmp_path) == []
+
+
+def test_a_small_file_leaves_none_and_takes_none(tmp_path: Path) -> None:
+    store = Files([tmp_path])
+    store.put(LARGE)
+    inode = spares(tmp_path)
+    store.put(LARGE[:SMALL])
+    assert spares(tmp_path) == inode
+
+
+def test_a_file_with_another_link_is_never_filled_anew(tmp_path: Path) -> None:
+    """A ledger keeps a message by a link to its file."""
+    live, kept = tmp_path / "live", tmp_path / "kept"
+    live.mkdir()
+    store = Files([live])
+    ref = store.put(LARGE)
+    os.link(live / ref.digest, kept)
+    del ref
+    assert (here(store), spares(live)) == (set(), [])
+    second = store.put(LARGE[::-1])
+    assert kept.read_bytes() == LARGE
+    assert bytes(store.get(second)) == LARGE[::-1]
+
+
+def test_what_another_worker_takes_first_is_passed_over(tmp_path: Path, monkeypatch: Any) -> None:
+    store = Files([tmp_path])
+    store.put(LARGE)
+    renamed = Path.rename
+
+    def late(source: Path, target: Path) -> Path:
+        renamed(source, tmp_path / "draft-of-another")
+        return renamed(source, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    drafts = Drafts([tmp_path])
+    drafts.put(LARGE[::-1])
+    monkeypatch.undo()
+    (ref,) = arrived(drafts, store)
+    assert bytes(store.get(ref)) == LARGE[::-1]
+    assert (tmp_path / "draft-of-another").read_bytes() == LARGE
