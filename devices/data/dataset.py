@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,28 @@ class Dataset:
         """Whether examples are sequences of tokens."""
         return self.x.dtype == np.int64
 
+    def put_away(self, folder: Path) -> dict[str, Any]:
+        """Moves the arrays into files and maps them, so that all processes that map them have one copy in memory.
+
+        Returns what `taken_down` makes the same data set of: by field its value, or the Path of its array.
+        """
+        shelf = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                file = folder / f"{field.name}.npy"
+                np.save(file, value)
+                object.__setattr__(self, field.name, _mapped(file))  # frozen: what it holds stays the same
+                value = file
+            shelf[field.name] = value
+        return shelf
+
+    @classmethod
+    def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:
+        """The data set that another process has put away."""
+        values: dict[str, Any] = {k: _mapped(v) if isinstance(v, Path) else v for k, v in shelf.items()}
+        return cls(**values)
+
     def _check(self, part: str, x: NDArray[Any], y: NDArray[np.int64]) -> None:
         is_text, is_numbers = x.dtype == np.int64 and x.ndim == 2, x.dtype == np.float32 and x.ndim >= 2
         if not (is_text or is_numbers):
@@ -99,3 +123,8 @@ class Dataset:
             raise ValueError(
                 f"{self.name}: {what} run from {values.min()} to {values.max()}; they must lie in {low} to {count - 1}"
             )
+
+
+def _mapped(file: Path) -> NDArray[Any]:
+    # "c": torch wants writable memory, and pages that nobody writes stay shared
+    return np.load(file, mmap_mode="c")  # type: ignore[no-any-return]

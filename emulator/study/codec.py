@@ -6,7 +6,7 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -62,6 +62,15 @@ class Unread(Mapping[str, "Tensor"]):
         from torch import from_numpy
 
         return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
+
+    def reader(self, name: str) -> Callable[[int, int], Tensor] | None:
+        """See algorithms.aggregation.InParts."""
+        from torch import from_numpy
+
+        values = self.view.plain(self.kind, name)
+        if values is None or name in self.base:
+            return None
+        return lambda start, stop: from_numpy(values[start:stop].astype(values.dtype.newbyteorder("=")))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.view.tree[self.kind])

@@ -8,14 +8,12 @@ what lies in the store, so that no message crosses a pipe.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
-
-import numpy as np
 
 from devices.data.dataset import Dataset
 from emulator.ledger.scratch import Scratch, in_memory
@@ -87,14 +85,14 @@ class Inline:
 
 
 class Processes:
-    """A pool of worker processes.  They map the data set from one file each, so there is one copy in memory."""
+    """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
     def __init__(self, study: Study, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         keep_memory()
         self.scratch = _scratch()
         folders = _paths(self.scratch)
-        shelf = _put_away(study.dataset, folders[-1])
+        shelf = study.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
         self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders)
@@ -163,36 +161,14 @@ def _paths(scratch: Sequence[Scratch]) -> list[Path]:
     return [each.path for each in scratch]
 
 
-Shelf = dict[str, Any]  # field of Dataset -> its value, or the file that holds the array
-
 _study: Study | None = None  # in a worker: what it was handed when it came
 _folders: Sequence[Path] = ()
 
 
-def _put_away(dataset: Dataset | None, folder: Path) -> Shelf | None:
-    if dataset is None:
-        return None
-    shelf: Shelf = {}
-    for field in fields(dataset):
-        value = getattr(dataset, field.name)
-        if isinstance(value, np.ndarray):
-            np.save(folder / f"{field.name}.npy", value)
-            value = folder / f"{field.name}.npy"
-        shelf[field.name] = value
-    return shelf
-
-
-def _take_down(shelf: Shelf | None) -> Dataset | None:
-    if shelf is None:
-        return None
-    # "c": torch wants writable memory, and pages that nobody writes stay shared
-    return Dataset(**{k: np.load(v, mmap_mode="c") if isinstance(v, Path) else v for k, v in shelf.items()})
-
-
-def _arrive(study: Study, shelf: Shelf | None, folders: Sequence[Path]) -> None:
+def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path]) -> None:
     global _study, _folders
     quiet_torch()
-    _study, _folders = replace(study, dataset=_take_down(shelf)), folders
+    _study, _folders = replace(study, dataset=Dataset.taken_down(shelf)), folders
 
 
 def _do(job: Job, *args: Any) -> tuple[Any, list[Draft]]:

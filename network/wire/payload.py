@@ -83,6 +83,11 @@ class View:
         """A copy of this one."""
         return _array(self.tree[kind][name], kind, name)
 
+    def plain(self, kind: str, name: str) -> NDArray[Any] | None:
+        """A flat view of this one in the message, at any address; None if it is encoded."""
+        entry = self.tree[kind][name]
+        return None if entry["dtype"] in CODINGS else np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
+
     def _arrays(self, made: Callable[[Entry, str, str], NDArray[Any]]) -> Message:
         return {
             kind: {name: made(entry, kind, name) for name, entry in entries.items()}

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
+from algorithms.aggregation import BLOCK, InParts, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
+from emulator.study.codec import encode, unread
 
 FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 
@@ -65,6 +66,24 @@ def test_the_mean_of_equal_models_is_that_model_bit_for_bit(dtype: torch.dtype) 
     value = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=dtype)
     replies = {name: reply(n, w=value.clone()) for name, n in (("a", 3), ("b", 11), ("c", 7))}
     assert torch.equal(weighted_mean(replies)["w"], value)
+
+
+@pytest.mark.parametrize("size", [BLOCK + 1, 3 * BLOCK - 7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_blocks_change_no_bit_of_the_mean(size: int, dtype: torch.dtype) -> None:
+    """Whether the uploads are whole or read in parts; the mean that is expected takes each tensor as a whole."""
+    draw = torch.Generator().manual_seed(0)
+    values = [(100 * torch.randn(size, generator=draw, dtype=torch.float64)).to(dtype).reshape(1, -1) for _ in range(3)]
+    examples, mean, total = [7, 1, 23], torch.zeros(1, size, dtype=torch.float64), 0
+    for value, n in zip(values, examples, strict=True):
+        total += n
+        mean = mean.lerp(value.double(), n / total)
+    expected = torch.stack(values).amax(dim=0) if dtype is torch.int64 else mean.to(dtype)
+    whole = {str(k): reply(n, w=value) for k, (value, n) in enumerate(zip(values, examples, strict=True))}
+    parts = {name: replace(each, upload=unread(encode(each.upload), {})) for name, each in whole.items()}
+    assert isinstance(parts["0"].upload["weights"], InParts)
+    assert torch.equal(weighted_mean(whole)["w"], expected)
+    assert torch.equal(weighted_mean(parts)["w"], expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,3 +1,6 @@
+import pickle
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,24 @@ def test_owners_and_cycles_that_do_not_fit_are_refused(what, count, numbers, num
 def test_owners_without_names_are_refused():
     with pytest.raises(ValueError, match="owner run from 0 to 1"):
         toy(owner=np.array([0, 1, 1, 0]), owner_test=np.array([0, 1]))
+
+
+def test_a_data_set_that_was_put_away_is_the_same_here_and_in_another_process(tmp_path):
+    before = toy(owners=("a", "b"), owner=Y % 2, owner_test=Y[:2] % 2)
+    arrays = {field.name: getattr(before, field.name) for field in fields(before)}
+    shelf = before.put_away(tmp_path)
+    there = Dataset.taken_down(pickle.loads(pickle.dumps(shelf)))
+    for name, value in arrays.items():
+        for found in (getattr(before, name), getattr(there, name)):
+            if isinstance(value, np.ndarray):
+                assert isinstance(found, np.memmap)  # one copy in memory for all
+                assert (found.dtype, found.tolist()) == (value.dtype, value.tolist())
+            else:
+                assert found == value
+
+
+def test_what_one_process_writes_into_a_data_set_stays_there(tmp_path):
+    here = toy()
+    there = Dataset.taken_down(here.put_away(tmp_path))
+    there.x[0] = 7
+    assert not (here.x == 7).any()
