@@ -32,7 +32,8 @@ from emulator.study.guarded import Faulty, Guarded
 from emulator.study.jobs import Trained, combine, message_sizes, request, train
 from emulator.study.store import EMPTY, Ref, Store
 from emulator.study.study import Held, Split, Study
-from emulator.worlds.executors import Inline, Job
+from emulator.worlds.batches import Job
+from emulator.worlds.executors import Inline
 from emulator.worlds.virtual import at_once
 from network.wire import payload
 from network.wire.form import FRAME

@@ -38,7 +38,7 @@ from emulator.replay.script import Script, Written
 from emulator.results.units import joined
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
 from emulator.study.store import EMPTY, NOTHING, Ref
-from emulator.worlds.executors import Job
+from emulator.worlds.batches import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
 from network.wire.payload import Shapes

@@ -8,10 +8,11 @@ what lies in the store, so that no message crosses a pipe.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -21,8 +22,7 @@ from emulator.ledger.stores import Draft, Drafts, Files, Memory
 from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds import workers
-
-Job = Callable[..., Any]
+from emulator.worlds.batches import Batches, Done, Job
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -96,6 +96,7 @@ class Processes:
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
         self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders)
+        self.batches = Batches(self.pool, count, _do, self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +104,7 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.batches.cancel()
         self.pool.shutdown(wait=True, cancel_futures=True)
         for scratch in self.scratch:
             scratch.close()
@@ -112,39 +114,7 @@ class Processes:
         workers.stop(self.pool)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return Arriving(self.pool.submit(_do, job, *args), self.store)
-
-
-class Arriving(Future[Any]):
-    """A worker's result, once the store has taken over what the job has put into it."""
-
-    def __init__(self, done: Future[tuple[Any, list[Draft]]], store: Files) -> None:
-        super().__init__()
-        self.there: Future[Any] | None = done  # gone once it is here: a cycle would keep the messages
-        self.store = store
-        done.add_done_callback(self._arrived)
-
-    def cancel(self) -> bool:
-        there = self.there
-        return there is not None and there.cancel()
-
-    def _arrived(self, done: Future[tuple[Any, list[Draft]]]) -> None:
-        self.there = None
-        if done.cancelled():
-            super().cancel()
-        elif error := done.exception():
-            self.set_exception(error)
-        else:
-            self._take(*done.result())
-
-    def _take(self, result: Any, drafts: list[Draft]) -> None:
-        try:
-            for draft in drafts:
-                self.store.take(draft)
-        except OSError as error:
-            self.set_exception(error)
-        else:
-            self.set_result(result)
+        return self.batches.submit(job, args)
 
 
 def executor(study: Study, count: int) -> Inline | Processes:
@@ -171,7 +141,15 @@ def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path]) -> 
     _study, _folders = replace(study, dataset=Dataset.taken_down(shelf)), folders
 
 
-def _do(job: Job, *args: Any) -> tuple[Any, list[Draft]]:
-    """The job's result, and what it has put into the store: the same Refs, as both travel together."""
-    drafts = Drafts(_folders)
-    return job(_study, drafts, *args), drafts.made
+def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
+    """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
+    began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
+    for job, args in orders:
+        drafts = Drafts(_folders)
+        try:
+            results.append((job(_study, drafts, *args), drafts.made))
+        except Exception:
+            if results:
+                break
+            raise
+    return Done(results, perf_counter() - began)
