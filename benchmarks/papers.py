@@ -42,17 +42,25 @@ INTRODUCTION = """\
 
 Made by `python -m benchmarks.papers`, which runs the `small:` version of each file in `scenarios/papers`. Small
 versions use small data, small models and few devices, so their numbers are not the papers'. What may be compared is
-how an algorithm differs from the baseline, seed by seed. *As published*: the paper's difference lies between those
-of our seeds, or all seeds differ in its direction and the median by half to twice as much (ratios by their
-logarithms). *Same direction*: all seeds differ in its direction, but by more or less than that. *Against it*: all
-seeds differ in the other direction. *Unclear*: the seeds disagree, or in one of them neither algorithm got there. A
-seed in which only the baseline never got there has a ratio of 0, and one in which only the other algorithm never
-did a ratio of ∞; "2 of 3 seeds" names how many say anything, where not all do. [low, high] are the extremes of the
-seeds; with 3 of them this is no test of significance. The small settings' learning rates, batches, rounds and
-targets were chosen by trial, some of them on these seeds, so the counts favour the algorithms that were easiest to
-tune. Settings whose small versions are one and the same experiment are shown and counted once, beside the numbers
-of the first of them. Without `--small` the same files are the papers' own settings. The papers say nothing of
-networks, so all settings have `network: {model: ideal}` (latency, then size over rate).
+how an algorithm differs from the baseline, seed by seed. Where a paper states such a difference, a second table puts
+ours beside it, and ends each row with a verdict:
+
+* *as published*: the paper's difference lies between those of our seeds; or all seeds differ in the paper's direction,
+  and the median by half to twice as much (of ratios, their logarithms are compared);
+* *same direction*: all seeds differ in the paper's direction, but by more or less than that;
+* *against it*: all seeds differ in the other direction;
+* *unclear*: the seeds disagree, or in one of them neither algorithm reached the target.
+
+"Table 1, there to 0.95" means that the paper's number is for accuracy 0.95, and ours for the target that the row names.
+In a seed in which only the baseline never reached the target the ratio is 0; in one in which only the other algorithm
+never did it is ∞. "2 of 3 seeds" says how many seeds have a ratio, if not all have one. [low, high] are the extremes
+of the seeds; with three of them this is no test of significance.
+
+The learning rates, batches, rounds and targets of the small versions were chosen by trial, some of them on these
+seeds, so the counts favour the algorithms that were easiest to tune. Several settings may have the same small version:
+it is shown and counted once, beside the published numbers of the first of them. Without `--small` the same files are
+the papers' own settings. The papers say nothing of networks, so all settings have `network: {model: ideal}` (latency,
+then size over rate).
 """
 
 
@@ -156,7 +164,7 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
     )
     yield ""
     if twins:
-        yield f"The same experiment is the small version of {', '.join(twins)}."
+        yield f"This is also the small version of {', '.join(twins)}."
         yield ""
     if "failure" in found:
         yield f"It did not run: {found['failure']}"
