@@ -210,9 +210,19 @@ def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
     for folder in folders:
         try:
             with (folder / ref.digest).open("rb", buffering=0) as file:
-                if ref.nbytes <= SMALL:
-                    return memoryview(file.read())
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                return memoryview(file.read()) if ref.nbytes <= SMALL else _map(ref.digest, file.fileno())
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)
+
+
+_latest: tuple[object, memoryview] = None, memoryview(b"")  # the last map: all devices of a round read one download
+
+
+def _map(digest: str, file: int) -> memoryview:
+    """The bytes of a file with this digest for its name.  A map that is known has its pages at hand."""
+    global _latest
+    found, latest = os.fstat(file), _latest
+    if latest[0] != (which := (digest, found.st_dev, found.st_ino)):
+        _latest = latest = which, memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+    return latest[1]

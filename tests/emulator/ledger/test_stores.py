@@ -221,3 +221,13 @@ def test_what_another_worker_takes_first_is_passed_over(tmp_path: Path, monkeypa
     (ref,) = arrived(drafts, store)
     assert bytes(store.get(ref)) == LARGE[::-1]
     assert (tmp_path / "draft-of-another").read_bytes() == LARGE
+
+
+def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(tmp_path: Path) -> None:
+    store = Files([tmp_path])
+    for data in (LARGE, LARGE[::-1], LARGE, LARGE[: SMALL + 1], LARGE, LARGE * 2):
+        ref = store.put(data)  # always the same file
+        assert bytes(store.get(ref)) == data
+        assert bytes(store.get(ref)) == data
+        del ref
+        assert len(spares(tmp_path)) == 1
