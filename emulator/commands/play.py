@@ -103,7 +103,8 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
     except (BrokenProcessPool, Disagreed, OSError) as error:
         say(f"fedlapse: {why_ended(error)}", err=True)
-        _tell_how_to_resume(settings, out)
+        if not isinstance(error, Disagreed):  # it would again
+            _tell_how_to_resume(settings, out)
         return FAILED
     with uninterrupted():
         host = _host(time.monotonic() - began, outcomes, session)

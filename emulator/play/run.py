@@ -55,9 +55,8 @@ async def save_model(folder: Path, state: State, world: World) -> None:
     """Writes the model.  Raises OSError."""
     with named(folder / MODEL):
         future = world.submit(export, state.weights).future
-        if not future.done():  # where jobs are done at once there may be no event loop
-            await asyncio.wait([asyncio.wrap_future(future)])
-        file: Ref = future.result()
+        # Where jobs are done at once there may be no event loop.
+        file: Ref = future.result() if future.done() else await asyncio.wrap_future(future)
         replace_file(folder / MODEL, world.store.get(file))
 
 

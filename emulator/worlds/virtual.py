@@ -254,9 +254,11 @@ class VirtualWorld:
     async def _collect(self, ticket: Ticket, collected: Event) -> None:
         future = ticket.future
         if not future.done():  # the event loop is asked only when there is something to wait for
-            done, _ = await asyncio.wait([asyncio.wrap_future(future)])
-            for each in done:
-                each.cancelled() or each.exception()  # it is looked at below; asyncio wants to see that
+            here = asyncio.wrap_future(future)
+            try:
+                await asyncio.wait([here])
+            finally:  # nobody may look at it here any more; asyncio wants to see that somebody has
+                here.cancel() or here.cancelled() or here.exception()
         collected.defused = True  # the one who waited may be gone
         if future.cancelled():
             collected.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # any BaseException will do

@@ -1,9 +1,11 @@
 """`fedlapse resume` goes on with what `compare` and `run` have begun, and touches nothing else."""
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
+from emulator.worlds.remembering import Disagreed
 from scenarios.load import dump, load
 
 
@@ -62,3 +64,20 @@ def test_a_folder_without_a_scenario_is_refused(fedlapse, tmp_path):
     done = fedlapse("resume", tmp_path)
     assert done.returncode == 2
     assert done.stderr == f"fedlapse: {tmp_path} holds no scenario.yaml; give the folder that `fedlapse compare` made\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [Disagreed("combine fedavg 1 0"), BrokenProcessPool()])
+def test_resume_is_advised_unless_it_would_fail_in_the_same_way(fedlapse, monkeypatch, error):
+    async def play(_):
+        raise error
+
+    monkeypatch.setattr("emulator.commands.play.Session.play", play)
+    done = fedlapse("compare", "--out", "out", "--workers", 0, "--ledger", "mine")
+    assert done.returncode == 1
+    why, *advice = done.stderr.splitlines()
+    if isinstance(error, Disagreed):
+        assert why.startswith("fedlapse: combine fedavg 1 0: done again, it gave other bits than the ledger has; ")
+        assert advice == []
+    else:
+        assert advice == ["fedlapse: to go on, with nothing trained twice: fedlapse resume out --ledger mine"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import traceback
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
@@ -270,3 +271,28 @@ async def something_real() -> None:
 class Real:
     def __await__(self) -> Generator[str, None, None]:
         yield "a future"
+
+
+def test_a_job_that_fails_once_its_run_was_cancelled_is_no_complaint_of_asyncio() -> None:
+    under_way: list[Future[Any]] = []
+    complaints: list[Any] = []
+
+    class Busy:
+        def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
+            under_way.append(Future())
+            under_way[0].set_running_or_notify_cancel()  # so that it cannot be cancelled
+            return under_way[0]
+
+    async def cancelled() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        world: Any = VirtualWorld(Busy())  # type: ignore[arg-type]
+        run = asyncio.ensure_future(world.run(world.uncharged(world.submit(len))))
+        await asyncio.sleep(0.01)
+        under_way.pop().set_exception(ArithmeticError("late"))
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(cancelled())
+    gc.collect()
+    assert complaints == []
