@@ -28,7 +28,7 @@ from emulator.commands.resume import resume
 from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
-from emulator.commands.stopping import ending, listen
+from emulator.commands.stopping import ending, hear_no_more, listen
 from emulator.commands.trace.cli import trace
 from emulator.ledger.scratch import clear
 
@@ -92,10 +92,13 @@ def _allow_many_files() -> None:
 def main() -> None:
     listen()
     _allow_many_files()
-    with ending():
-        clear()
-        sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
-        app()
+    try:
+        with ending():
+            clear()
+            sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
+            app()
+    finally:
+        hear_no_more()
 
 
 if __name__ == "__main__":

@@ -90,7 +90,8 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         with asyncio.Runner() as loop, pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
             session = Session(scenario, study, settings, out, pool)
             try:
-                outcomes = loop.run(session.play())
+                with loop:  # closed before the workers end, so that it does not complain of what they had not done
+                    outcomes = loop.run(session.play())
             except (KeyboardInterrupt, asyncio.CancelledError):
                 pool.stop()
                 raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import sys
 import termios
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +18,9 @@ from emulator.worlds.signals import ENDING
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+
+CLEANING = 3.0  # s in which a command cleans up, and hears no second signal
 
 
 class Stopped(KeyboardInterrupt):
@@ -30,6 +35,12 @@ def listen() -> None:
     """From now on each signal that ends a command raises Stopped in the main thread."""
     for number in _wanted():
         signal.signal(number, _raise)
+
+
+def hear_no_more() -> None:
+    """The process is about to end: a second Ctrl-C would only break off its clean-up."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -81,7 +92,15 @@ def _wanted() -> list[int]:
     return [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
 
 
+_raised = -math.inf  # s, when a signal last raised Stopped
+
+
 def _raise(number: int, _frame: object) -> None:
+    """A second one that comes at once (`timeout` sends two) must not break off the clean-up after the first."""
+    global _raised
+    if time.monotonic() < _raised + CLEANING:
+        return
+    _raised = time.monotonic()
     _leave_the_terminal()
     warnings.simplefilter("ignore", RuntimeWarning)  # that a coroutine was never awaited, where it is torn down
     raise Stopped(number)

@@ -220,6 +220,7 @@ def remembering(
     with ExitStack() as unless_made:
         inner = Processes(study, workers, place) if workers else Inline(study, place)
         unless_made.push(inner)
+        unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
         numerics = inner.submit(probe).result()
         made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states, own)
         unless_made.pop_all()

@@ -47,14 +47,16 @@ def pool(count: int, arrive: Callable[..., None], *handed: Any) -> ProcessPoolEx
 
     Raises OSError if that many cannot be started, and KeyboardInterrupt if Ctrl-C comes meanwhile.
     """
-    with held_back():  # a new process inherits that, and may be hit before it can ignore them
-        made = ProcessPoolExecutor(count, mp_context=_Workers(), initializer=arrive, initargs=handed)
-        try:
+    made = None
+    try:
+        with held_back():  # a new process inherits that, and may be hit before it can ignore them
+            made = ProcessPoolExecutor(count, mp_context=_Workers(), initializer=arrive, initargs=handed)
             for _ in range(count):
                 made.submit(_nothing)
-        except OSError:  # those that were started would look for what is taken away now
+    except BaseException:  # those that were started would look for what is taken away now
+        if made:
             stop(made)
-            raise
+        raise
     return made
 
 
