@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-CLEANING = 3.0  # s in which a command cleans up, and hears no second signal
+CLEANING = 0.25  # s in which a command that is stopped hears no second signal
 
 
 class Stopped(KeyboardInterrupt):
