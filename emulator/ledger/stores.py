@@ -165,15 +165,19 @@ def _room(folder: Path) -> int:
 
 
 def _set_aside(path: Path) -> None:
-    """Frees a file.  Others may have a link to it and go on reading it: then its bytes stay as they are."""
+    """Frees a file.  A ledger, or another command, may have linked it: then its bytes stay as they are."""
+    number = str(next(_numbers))
     try:
-        found = path.stat()
-        if found.st_nlink == 1 and found.st_size > SMALL:
-            path.rename(path.parent / SPARE / str(next(_numbers)))
-        else:
+        if path.stat().st_size <= SMALL:
             path.unlink()
+            return
+        freed = path.rename(path.with_name(f"freed-{number}"))  # first: from now on nobody finds and links it
     except FileNotFoundError:
-        pass
+        return
+    if freed.stat().st_nlink == 1:
+        freed.rename(path.parent / SPARE / number)
+    else:
+        freed.unlink()
 
 
 def _reused(folder: Path, name: str) -> bool:

@@ -231,3 +231,40 @@ def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(
         assert bytes(store.get(ref)) == data
         del ref
         assert len(spares(tmp_path)) == 1
+
+
+def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp_path: Path, monkeypatch: Any) -> None:
+    theirs, store = tmp_path / "theirs", Files([tmp_path])
+    ref = store.put(LARGE)
+    renamed, digest = Path.rename, ref.digest
+
+    def late(source: Path, target: Path) -> Path:
+        if source.name == digest:
+            os.link(source, theirs)
+        return renamed(source, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    del ref
+    monkeypatch.undo()
+    other = store.put(LARGE[::-1])
+    assert bytes(store.get(other)) == LARGE[::-1]
+    assert theirs.read_bytes() == LARGE
+    assert here(store) == {"theirs", other.digest}
+
+
+def test_nobody_can_link_a_file_once_it_is_known_that_nobody_has(tmp_path: Path, monkeypatch: Any) -> None:
+    store, looked = Files([tmp_path]), Path.stat
+    ref = store.put(LARGE)
+    path = tmp_path / ref.digest
+
+    def late(self: Path, **options: Any) -> os.stat_result:
+        found = looked(self, **options)
+        if found.st_nlink == 1 and found.st_size == len(LARGE) and self != path:
+            with pytest.raises(FileNotFoundError):
+                os.link(path, tmp_path / "theirs")
+        return found
+
+    monkeypatch.setattr(Path, "stat", late)
+    del ref
+    monkeypatch.undo()
+    assert len(spares(tmp_path)) == 1
