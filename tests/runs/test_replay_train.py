@@ -208,6 +208,7 @@ def test_the_cells_of_a_map_are_fresh_runs(fedlapse: Any, tmp_path: Path, monkey
         (("--train", "--anyway"), "--anyway and --train are given; --anyway assumes what --train trains"),
         (("--no-ledger",), "--no-ledger is for --train"),
         (("--ledger", "here"), "--ledger is for --train"),
+        (("--keep-states", "1"), "--keep-states is for --train"),
     ],
 )
 @pytest.mark.parametrize("command", [("replay",), ("map", "--uplink", "1..2Mbit/s")])
@@ -315,3 +316,12 @@ def test_strengths_share_round_0_and_the_evaluation_of_equal_models(
         ledger = Ledger(place, print)
         assert ledger.facts.counts()["evaluate"] == evaluated
         ledger.close(False)
+
+
+def test_it_keeps_the_models_of_as_many_rounds_as_it_is_asked_to(fedlapse: Any, tmp_path: Path) -> None:
+    record = compared(tmp_path / "record", scenario({"algorithms": ["fedavg"], "rounds": {"max": 3}}))
+    for name, more in (("last", ()), ("each", ("--keep-states", 1))):
+        words = ("replay", record, "--latency", "5ms", "--train", "--quiet", "--out", tmp_path / f"of-{name}")
+        assert fedlapse(*words, "--workers", 0, "--ledger", tmp_path / name, *more).returncode == 0
+    last, each = (len(list((tmp_path / name / "kept").iterdir())) for name in ("last", "each"))
+    assert each == 3 * last > 0

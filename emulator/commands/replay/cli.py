@@ -17,11 +17,13 @@ from emulator.commands.options import (
     Force,
     Format,
     FormatOption,
+    KeepStates,
     LedgerOption,
     NoLedger,
     Quiet,
     ledger_of,
 )
+from emulator.ledger.place import KEEP_STATES
 
 if TYPE_CHECKING:
     from emulator.commands.replay.files import Layout
@@ -137,6 +139,7 @@ def replay(
     workers: Workers = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
+    keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -158,7 +161,7 @@ def replay(
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
-        play = player_of(batch, ledger, no_ledger, workers, quiet)
+        play = player_of(batch, ledger, no_ledger, keep_states, workers, quiet)
         layout = Layout(_folder(batch, out), conditions, events)
         with alone(layout.out):
             clear(layout.out, force)
@@ -197,14 +200,17 @@ def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm
     return Source(run, other, anyway, train, tuple(algorithm or ()))
 
 
-def player_of(batch: Batch, ledger: Path | None, no_ledger: bool, workers: int | None, quiet: bool) -> Play:
+def player_of(
+    batch: Batch, ledger: Path | None, no_ledger: bool, keep_states: int, workers: int | None, quiet: bool
+) -> Play:
     """What plays the runs of a batch: with --train a Trainer, which imports torch."""
     if batch.source.train:
         from emulator.commands.replay.train import Trainer
 
-        return Trainer(batch, ledger_of(ledger, no_ledger), workers, quiet).play_all
-    if ledger or no_ledger:
-        raise ValueError(f"{'--ledger' if ledger else '--no-ledger'} is for --train, which is not given")
+        return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, quiet).play_all
+    given = {"--ledger": ledger, "--no-ledger": no_ledger, "--keep-states": keep_states != KEEP_STATES}
+    for option in filter(given.get, given):
+        raise ValueError(f"{option} is for --train, which is not given")
     from emulator.commands.replay.play import play_all
 
     return partial(play_all, batch, workers=workers, quiet=quiet)

@@ -12,7 +12,7 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
-from emulator.commands.options import Format, FormatOption, LedgerOption, NoLedger, Quiet
+from emulator.commands.options import Format, FormatOption, KeepStates, LedgerOption, NoLedger, Quiet
 from emulator.commands.replay.cli import (
     Anyway,
     Fleet,
@@ -24,6 +24,7 @@ from emulator.commands.replay.cli import (
     player_of,
     source_of,
 )
+from emulator.ledger.place import KEEP_STATES
 
 if TYPE_CHECKING:
     from emulator.commands.replay.play import Played
@@ -93,6 +94,7 @@ def map_(
     workers: Workers = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
+    keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -111,7 +113,7 @@ def map_(
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        played = player_of(batch, ledger, no_ledger, workers, quiet)(_orders(batch, grid))
+        played = player_of(batch, ledger, no_ledger, keep_states, workers, quiet)(_orders(batch, grid))
         cells = list(_cells(batch, grid, played, goal))
         _say_why(played, len(cells), len(grid))
         if cells:

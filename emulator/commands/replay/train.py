@@ -45,8 +45,8 @@ class Trainer:
     Raises BadScenario if the scenario cannot be played here.
     """
 
-    def __init__(self, batch: Batch, ledger: Path | None, workers: int | None, quiet: bool) -> None:
-        self.batch, self.ledger, self.quiet = batch, ledger, quiet
+    def __init__(self, batch: Batch, ledger: Path | None, keep_states: int, workers: int | None, quiet: bool) -> None:
+        self.batch, self.ledger, self.keep_states, self.quiet = batch, ledger, keep_states, quiet
         self.workers = workers_of(workers)
         self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
@@ -72,7 +72,7 @@ class Trainer:
 
     def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
         """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
-        with pool_of(self.scenario, self.study, self.ledger, self.workers) as pool:
+        with pool_of(self.scenario, self.study, self.ledger, self.workers, self.keep_states) as pool:
             try:
                 runs = len(self.batch.scripts)
                 self._tell_before(pool, len(orders) // runs)
