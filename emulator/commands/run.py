@@ -47,9 +47,11 @@ def run(
         typer.Option(help="virtual: time is computed. sockets: real bytes over loopback, at the pace of the links."),
     ] = WorldName.virtual,
     speedup: Annotated[
-        float,
-        typer.Option(min=0.001, max=1000, help="With sockets: how many modelled seconds pass in one real second."),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            min=0.001, max=1000, help="With sockets: how many modelled seconds pass in one real second. Default: 1."
+        ),
+    ] = None,
     workers: Workers = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
@@ -69,8 +71,8 @@ def run(
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        place = _ledger(ledger, no_ledger, world)
-        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, speedup)
+        place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)
+        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, pace)
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)
@@ -85,6 +87,17 @@ def _ledger(folder: Path | None, without: bool, world: WorldName) -> Path | None
     if folder:
         raise BadScenario(f"--ledger {folder} is for --world virtual; over sockets every device trains for real")
     return None
+
+
+def _pace(speedup: float | None, world: WorldName) -> float:
+    """Virtual time is as fast as the computer."""
+    from scenarios.text.faults import BadScenario
+
+    if speedup is not None and world is WorldName.virtual:
+        raise BadScenario(
+            f"--speedup {speedup:g} is for --world sockets; virtual time passes as fast as it is computed"
+        )
+    return 1.0 if speedup is None else speedup
 
 
 def _only(scenario: Scenario, label: str) -> Scenario:

@@ -95,6 +95,13 @@ def test_a_ledger_that_would_not_be_used_is_refused(fedlapse, tmp_path, words, s
     assert not list(tmp_path.iterdir())
 
 
+def test_a_pace_that_would_not_be_kept_is_refused(fedlapse, tmp_path) -> None:
+    done = fedlapse("run", "-a", "fedavg", "--speedup", "10", "--out", "out")
+    said = "--speedup 10 is for --world sockets; virtual time passes as fast as it is computed"
+    assert (done.returncode, done.stderr) == (2, f"fedlapse: {said}\n")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("words", [["replay", "gone"], ["report", "gone"], ["diff", "gone", "gone"], ["audit", "gone"]])
 def test_every_command_has_one_prefix_for_errors(fedlapse, words) -> None:
     done = fedlapse(*words)
