@@ -25,6 +25,7 @@ from emulator.record.writing import why
 DAY = 86_400  # s: how exactly the last use of a fact is known
 PATIENCE = 30.0  # s that another process may keep the file to itself
 VERSION = 2
+ASIDE = "damaged"
 COLUMNS = "key TEXT PRIMARY KEY, job TEXT, study TEXT, args BLOB, result BLOB, checksum BLOB, day INTEGER"
 TABLES = (
     f"CREATE TABLE facts ({COLUMNS}) WITHOUT ROWID",
@@ -116,12 +117,12 @@ class Facts:
 
     @property
     def nbytes(self) -> int:
-        """What they take on the disk."""
-        return sum(path.stat().st_size for path in (self.path, self.path.with_suffix(".log")) if path.exists())
+        """What they take on the disk, with what was put aside."""
+        return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.stem}.*"))
 
     def drop(self, before: int) -> None:
-        """Removes the facts that were last used before that day (see `today`), what the log has twice, and the space
-        that is free then.  Nobody else may use the ledger meanwhile.  Raises OSError."""
+        """Removes the facts that were last used before that day (see `today`), what the log has twice, what was put
+        aside, and the space that is free then.  Nobody else may use the ledger meanwhile.  Raises OSError."""
         assert self._log
         self._change("DELETE FROM facts WHERE day < ?", before)
         self._change("DELETE FROM studies WHERE study NOT IN (SELECT study FROM facts)")
@@ -129,6 +130,8 @@ class Facts:
         left = {name: True for (name,) in names}
         self._log.shorten(lambda row: left.pop(row[1], False))
         self._change("VACUUM")
+        for path in self.path.parent.glob(f"{self.path.name}.{ASIDE}-*"):
+            path.unlink()
 
     def flush(self) -> None:
         """Returns when what was put is on the disk.  Raises OSError."""
@@ -191,7 +194,7 @@ class Facts:
             raise OSError(0, _line(error), str(self.path)) from None
 
     def _after_putting_aside(self, error: Exception, log: Log) -> sqlite3.Connection:
-        place = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
+        place = self.path.with_name(f"{self.path.name}.{ASIDE}-{int(time.time())}")
         try:
             self.path.rename(place)
         except FileNotFoundError:  # another command has just done it

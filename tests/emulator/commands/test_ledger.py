@@ -55,7 +55,9 @@ def test_gc_removes_results_that_nobody_used_for_so_long_and_what_their_files_ha
     file.close()
     log = (ledger / "facts.log").read_bytes()
     (ledger / "facts.log").write_bytes(log * 2 + b"damaged\n")
-    assert fedlapse("ledger", "gc", "--ledger", ledger).stdout == "0.0 MB removed\n"
+    (ledger / "facts.sqlite.damaged-1").write_bytes(bytes(10**6))
+    assert fedlapse("ledger", "gc", "--ledger", ledger).stdout == "1.0 MB removed\n"
+    assert not (ledger / "facts.sqlite.damaged-1").exists()
     assert (ledger / "facts.log").read_bytes() == log
     assert fedlapse("ledger", "gc", "--unused", 89, "--ledger", ledger).returncode == 0
     for _ in range(2):  # the second time the index is made anew from the log
