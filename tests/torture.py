@@ -49,7 +49,7 @@ SCENARIO = merged(
 )
 LOG = "FEDLAPSE_TORTURE_LOG"
 PATIENCE = 300.0  # s
-BATCH = 5  # jobs travel together at most, as none of these takes less than a ms (emulator.worlds.batches.LONGEST)
+BATCH = 10  # jobs travel together at most, as none of these takes less than a ms (emulator.worlds.batches.LONGEST)
 
 
 READ, WRONG = "read", "wrong"

@@ -20,7 +20,7 @@ from emulator.ledger.stores import Draft, Files
 Job = Callable[..., Any]
 
 AHEAD = 2  # batches for each worker that are sent and have not come back
-LONGEST = 0.005  # s that the jobs of a batch take together, if they take as long as the last ones did
+LONGEST = 0.01  # s that the jobs of a batch take together, if they take as long as the last ones did
 
 
 @dataclass(frozen=True)
