@@ -67,8 +67,8 @@ def computed(orders: Sequence[tuple[Any, Any]]) -> Any:
     return executors._do([(partial(_noted, job), args) for job, args in orders])
 
 
-def checked(folders: Sequence[Path], ref: Ref) -> memoryview:
-    data = _mapped(folders, ref)
+def checked(folders: Sequence[Path], ref: Ref, *mapping: stores.Map) -> memoryview:
+    data = _mapped(folders, ref, *mapping)
     _note(READ if ref in (Ref.of(bytes(data)), NOTHING) else WRONG)
     return data
 

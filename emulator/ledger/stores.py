@@ -26,6 +26,27 @@ SPARE = "spare"
 SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
+Map = Callable[[int, str], memoryview]  # of an open file, and the digest of its bytes
+
+
+def _map(file: int, _digest: str) -> memoryview:
+    return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+
+
+class Latest:
+    """Maps files, and keeps the last map, as all devices of a round read one download: its pages are at hand then."""
+
+    def __init__(self) -> None:
+        self.which: object = None
+        self.view = memoryview(b"")
+
+    def __call__(self, file: int, digest: str) -> memoryview:
+        """The bytes of a file with this digest for its name."""
+        found = os.fstat(file)
+        if self.which != (which := (digest, found.st_dev, found.st_ino)):
+            self.which, self.view = which, _map(file, digest)
+        return self.view
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -126,6 +147,7 @@ class Drafts:
     """The store as one job in a worker sees it."""
 
     folders: Sequence[Path]
+    mapping: Map = _map
     made: list[Draft] = field(default_factory=list)
     read: set[str] = field(default_factory=set)  # digests that stay until the job's result has come
 
@@ -136,7 +158,7 @@ class Drafts:
         return ref
 
     def get(self, ref: Ref) -> memoryview:
-        found = mapped(self.folders, ref)
+        found = mapped(self.folders, ref, self.mapping)
         self.read.add(ref.digest)
         return found
 
@@ -207,26 +229,14 @@ def _write(path: Path, data: bytes) -> Path:
     return path
 
 
-def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
+def mapped(folders: Sequence[Path], ref: Ref, mapping: Map = _map) -> memoryview:
     """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)
     for folder in folders:
         try:
             with (folder / ref.digest).open("rb", buffering=0) as file:
-                return memoryview(file.read()) if ref.nbytes <= SMALL else _map(ref.digest, file.fileno())
+                return memoryview(file.read()) if ref.nbytes <= SMALL else mapping(file.fileno(), ref.digest)
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)
-
-
-_latest: tuple[object, memoryview] = None, memoryview(b"")  # the last map: all devices of a round read one download
-
-
-def _map(digest: str, file: int) -> memoryview:
-    """The bytes of a file with this digest for its name.  A map that is known has its pages at hand."""
-    global _latest
-    found, latest = os.fstat(file), _latest
-    if latest[0] != (which := (digest, found.st_dev, found.st_ino)):
-        _latest = latest = which, memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
-    return latest[1]

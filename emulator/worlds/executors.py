@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
 from emulator.ledger.scratch import Scratch, in_memory
-from emulator.ledger.stores import Draft, Drafts, Files, Memory
+from emulator.ledger.stores import Draft, Drafts, Files, Latest, Memory
 from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds import workers
@@ -133,6 +133,7 @@ def _paths(scratch: Sequence[Scratch]) -> list[Path]:
 
 _study: Study | None = None  # in a worker: what it was handed when it came
 _folders: Sequence[Path] = ()
+_map = Latest()
 
 
 def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path]) -> None:
@@ -145,7 +146,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
-        drafts = Drafts(_folders)
+        drafts = Drafts(_folders, _map)
         try:
             results.append((job(_study, drafts, *args), drafts.made))
         except Exception:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from emulator.ledger import stores
-from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Memory
+from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Latest, Memory
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
 DATA = b"\x81weights" * 1000
@@ -224,13 +224,20 @@ def test_what_another_worker_takes_first_is_passed_over(tmp_path: Path, monkeypa
 
 
 def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(tmp_path: Path) -> None:
-    store = Files([tmp_path])
+    store, latest = Files([tmp_path]), Latest()
     for data in (LARGE, LARGE[::-1], LARGE, LARGE[: SMALL + 1], LARGE, LARGE * 2):
         ref = store.put(data)  # always the same file
-        assert bytes(store.get(ref)) == data
-        assert bytes(store.get(ref)) == data
+        for drafts in (Drafts([tmp_path], latest), Drafts([tmp_path], latest)):
+            assert bytes(drafts.get(ref)) == data
         del ref
         assert len(spares(tmp_path)) == 1
+
+
+def test_a_download_is_mapped_once_for_all_jobs_of_a_worker(tmp_path: Path) -> None:
+    store, latest = Files([tmp_path]), Latest()
+    ref = store.put(LARGE)
+    first, second = (Drafts([tmp_path], latest).get(ref).obj for _ in range(2))
+    assert first is second
 
 
 def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp_path: Path, monkeypatch: Any) -> None:
