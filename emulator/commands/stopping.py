@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import termios
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
+AGAIN = 0.01  # s after which a signal that was lost is sent once more
 CLEANING = 0.25  # s in which a command that is stopped hears no second signal
 
 
@@ -33,6 +35,7 @@ class Stopped(KeyboardInterrupt):
 
 def listen() -> None:
     """From now on each signal that ends a command raises Stopped in the main thread."""
+    sys.unraisablehook = _not_raised
     for number in _wanted():
         signal.signal(number, _raise)
 
@@ -90,6 +93,18 @@ def code_of(stop: KeyboardInterrupt) -> int:
 def _wanted() -> list[int]:
     """Under `nohup` SIGHUP goes on being ignored."""
     return [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _not_raised(found: sys.UnraisableHookArgs) -> None:
+    """A signal that came while Python cleared something away, where nothing can be raised, is sent once more."""
+    global _raised
+    if not isinstance(found.exc_value, Stopped):
+        sys.__unraisablehook__(found)
+        return
+    _raised = -math.inf
+    again = threading.Timer(AGAIN, os.kill, (os.getpid(), found.exc_value.number))
+    again.daemon = True
+    again.start()
 
 
 _raised = -math.inf  # s, when a signal last raised Stopped

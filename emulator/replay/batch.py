@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -154,7 +155,9 @@ class Batch:
             return
         try:
             with _workers(min(many, len(orders)), self.source, orders) as workers:
-                yield from workers.map(_play, range(len(orders)))
+                coming = deque(workers.submit(_play, number) for number in range(len(orders)))
+                while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
+                    yield coming.popleft().result()
         except BrokenProcessPool:
             raise ChildProcessError(KILLED) from None
 
