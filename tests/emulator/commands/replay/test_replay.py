@@ -416,7 +416,7 @@ def test_ctrl_c_leaves_no_half_timeline(fedlapse, record, tmp_path, monkeypatch)
 
 def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path, monkeypatch):
     class Broken:
-        def map(self, function, orders):
+        def submit(self, function, order):
             raise BrokenProcessPool
 
     @contextmanager
