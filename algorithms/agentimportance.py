@@ -13,10 +13,11 @@ from algorithms import agentimportance_walk, fisher, options
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
 from algorithms.cost import PULL
+from algorithms.course import Course
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import importance as estimated
-from algorithms.local import STRONGEST, Quadratic, fit, forms
+from algorithms.importance import Estimate
+from algorithms.local import STRONGEST, Quadratic, fitting, forms
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,15 @@ class AgentImportance(FedAvg):
         """Once there is an F, if devices pull by it."""
         return self.ewc and "fisher" in kinds
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains under the penalty, then estimates the device's own importance; uploads the model
         and the importance."""
         walk = agentimportance_walk.Walk(self.window, self.damping) if self._walks else None
-        reply = fit(device, download["weights"], self.training, self.penalty(download, device), walk)
+        reply = yield from fitting(device, download["weights"], self.training, self.penalty(download, device), walk)
         if not self._up:
             return reply
         scores = walk.scores(reply.upload["weights"]) if walk else {}
-        found = estimated(device.model, device.loss, device.x, device.y, "sq")
+        found = yield Estimate(device, reply.upload["weights"], "sq")
         found, share = fisher.joined(found, scores, self.normalise)
         known = download.get("fisher") if self.weigh_by == "ema" else None
         sent, left = fisher.prepared(found, known, self.gamma, self.threshold)

@@ -15,8 +15,9 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.continual_turns import Turns, Variant, part
 from algorithms.cost import sgd_traffic
+from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.local import sgd
+from algorithms.local import Sgd, sgd
 
 KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
 
@@ -110,13 +111,13 @@ class Continual(FedAvg):
         """Sends the model, or its shared part, to all who are asked."""
         return Request({"weights": part(state["weights"], self.turns.of(server.round).down)})
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains or retrains the parameters that this round is about; all others stay as they were received."""
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in device.model.state_dict().items()}
         model = blank | kept | download["weights"]
         if turn.trained and turn.epochs:
-            after = sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)
+            after = yield Sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)
             model |= part(after, turn.trained)
         upload = {"weights": part(model, turn.up)}
         if self.variant != "alg2":

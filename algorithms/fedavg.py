@@ -13,7 +13,8 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
 from algorithms.cohort import draw
 from algorithms.cost import sgd_traffic
-from algorithms.local import Penalty, fit, forms
+from algorithms.course import Course, alone
+from algorithms.local import Penalty, fitting, forms
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class FedAvg:
     """Devices train the broadcast model, and the server averages their models by examples (McMahan et al. 2017, Alg.
     1).
 
-    Down |θ|, up |θ|.  Siblings override `penalty`, and what goes down or up.
+    Down |θ|, up |θ|.  Siblings override `penalty`, `course`, and what goes down or up.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights",)
@@ -80,8 +81,13 @@ class FedAvg:
         return None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Trains for E epochs of SGD from the broadcast model and uploads the result."""
-        return fit(device, download["weights"], self.training, self.penalty(download, device))
+        """The device's course, on a device by itself."""
+        return alone(self.course(download, device))
+
+    def course(self, download: Message, device: Party) -> Course[Reply]:
+        """Trains for E epochs of SGD from the broadcast model and uploads the result.  What overrides `train` instead
+        trains each device by itself."""
+        return fitting(device, download["weights"], self.training, self.penalty(download, device))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
         """Always, where there is a penalty."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from algorithms import fedcl_omega, options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.course import Course
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
 from algorithms.importance import Kind
@@ -134,12 +135,12 @@ class FedCL(FedAvg):
         """Where the device has Ω, or 1 stands for it.  At strength 0 always, as no missing Ω is reported then."""
         return self.strength == 0 or self.holder.pulls(kinds, memory)
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains as FedAvg does, reports on Ω, and keeps it with its round where a later round may need it."""
-        known, number = self.holder.known(download, device), self.holder.stand_in
+        known, number = (yield from self.holder.knowing(download, device)), self.holder.stand_in
         if known is None:
-            return fedcl_omega.without(super().train(download, device), number, self.strength)
-        reply = super().train(download | {"importance": known}, device)
+            return fedcl_omega.without((yield from super().course(download, device)), number, self.strength)
+        reply = yield from super().course(download | {"importance": known}, device)
         told = fedcl_omega.statistics(known, download["weights"]) | ({number: 0.0} if number else {})
         reply = replace(reply, numbers={**reply.numbers, **told})
         if not self.holder.remembers:

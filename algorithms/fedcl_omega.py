@@ -11,9 +11,10 @@ import torch
 from algorithms import fedcl_si
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
 from algorithms.cost import PULL, PULL_PLAIN
+from algorithms.course import Course, alone
 from algorithms.estimation import estimation
 from algorithms.fisher import positive
-from algorithms.importance import Kind, importance
+from algorithms.importance import Estimate, Kind
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
@@ -140,10 +141,14 @@ class Holder:
 
     def known(self, download: Message, device: Party) -> Tensors | None:
         """The Ω that the device received, kept, or estimates itself; None if it has none."""
+        return alone(self.knowing(download, device))
+
+    def knowing(self, download: Message, device: Party) -> Course[Tensors | None]:
+        """The same as a course."""
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
-        return estimated(self.kind, download["weights"], device) if self._own else None
+        return (yield Estimate(device, download["weights"], cast(Kind, self.kind))) if self._own else None
 
     def traffic(self, load: Load) -> float:
         """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
@@ -159,8 +164,7 @@ class Holder:
 
 def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
     """Ω of the party's examples at these weights; of any kind but si, which needs a path."""
-    party.model.load_state_dict(weights)
-    return importance(party.model, party.loss, party.x, party.y, cast(Kind, kind))
+    return Estimate(party, weights, cast(Kind, kind)).alone()
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:

@@ -12,13 +12,14 @@ from torch import nn
 from algorithms import fedcurv_penalty, options
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cost import PULL
+from algorithms.course import Course
 from algorithms.estimation import estimation
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv_penalty import SUMS, Curvature, rounded
 from algorithms.fedcurv_sums import Sums
 from algorithms.fisher import density
-from algorithms.importance import Kind, importance
-from algorithms.local import STRONGEST, fit, forms
+from algorithms.importance import Estimate, Kind
+from algorithms.local import STRONGEST, fitting, forms
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
 
@@ -128,16 +129,15 @@ class FedCurv(FedAvg):
         """Once there are sums."""
         return "fisher" in kinds
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î
         and v or their changes."""
         penalty = self.penalty(download, device)
-        reply = fit(device, download["weights"], self.training, penalty)
+        reply = yield from fitting(device, download["weights"], self.training, penalty)
         trained, numbers = reply.upload["weights"], dict(reply.numbers)
         if penalty is not None:
             numbers |= {"clamped": float(penalty.clamped), "density": density(download["fisher"])}
-        kind, batch = FISHERS[self.fisher], self.training.batch
-        fisher = importance(device.model, device.loss, device.x, device.y, kind, seed=device.seed, batch=batch)
+        fisher = yield Estimate(device, trained, FISHERS[self.fisher], device.seed, self.training.batch)
         theta, fisher = device.send("weights", trained), fedcurv_penalty.strongest(fisher, self.keep)
         upload, own = self.sums.sent(fisher, theta, download, device)
         upload = {"weights": theta} | upload

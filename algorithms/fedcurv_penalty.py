@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,11 +26,13 @@ Send = Callable[[str, Tensors], Tensors]
 class Curvature:
     """The penalty λ Σ_j (θ - θ̂_j)ᵀ diag(Î_j) (θ - θ̂_j) over the other devices j (Eq. 3, rearranged)."""
 
+    coordinatewise: ClassVar[bool] = True
+
     strength: float  # λ
     importance: Tensors  # u = Σ_j Î_j
     target: Tensors  # v = Σ_j Î_j⊙(θ̂_j - centre)
     centre: Tensors | None = None  # where θ is counted from in v; None: 0
-    clamped: int = 0  # coordinates whose u would have been negative
+    clamped: int = field(default=0, compare=False)  # coordinates whose u would have been negative
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
         at = parameter if self.centre is None else parameter - self.centre[name]

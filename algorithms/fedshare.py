@@ -12,6 +12,7 @@ from torch import Tensor
 
 from algorithms import options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.local import forms
 
@@ -73,13 +74,14 @@ class FedShare(FedAvg):
             raise ValueError(f"the fleet has {len(places)} names, not those asked; a part for each needs them all")
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains on the private and the shared examples together; keeps the latter, unless they are sent anew."""
         share = download.get("share", device.memory.get("share"))
         if not share:
-            return super().train(download, device)
+            return (yield from super().course(download, device))
         x, y = unpacked(share)
-        reply = super().train(download, replace(device, x=torch.cat([device.x, x]), y=torch.cat([device.y, y])))
+        both = replace(device, x=torch.cat([device.x, x]), y=torch.cat([device.y, y]))
+        reply = yield from super().course(download, both)
         kept = {"share": share} if "share" in download and self.split != "per_round" else {}
         return replace(reply, examples=len(device.y), memory=kept)
 

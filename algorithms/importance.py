@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Literal, cast
 
@@ -21,7 +22,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from algorithms.algorithm import Loss, Tensors
+from algorithms.algorithm import Loss, Party, Tensors
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
 
@@ -77,6 +78,23 @@ def importance(
     count = ceil(len(x) / batch) if kind == "batch_squared" else len(x)
     sums = _sums_of(private, loss, x, y, kind, seed, batch)
     return {name: (total / count).to(types[name]) for name, total in sums.items()}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An importance of a party's examples at these weights, that a course waits for (course.py)."""
+
+    device: Party
+    weights: Tensors
+    kind: Kind
+    seed: int = 0
+    batch: int = 64
+
+    def alone(self) -> Tensors:
+        """See `importance`."""
+        party = self.device
+        party.model.load_state_dict(self.weights)
+        return importance(party.model, party.loss, party.x, party.y, self.kind, seed=self.seed, batch=self.batch)
 
 
 def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Tensors:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
+from algorithms.course import Course, alone
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -36,9 +38,14 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
     """
     if batch < 1:
         raise ValueError(f"batch is {batch}; a step needs at least 1 example")
-    order = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(n)
+    drawn = order(n, seed, epoch)
     for start in range(0, n, batch):
-        yield torch.from_numpy(order[start : start + batch])
+        yield torch.from_numpy(drawn[start : start + batch])
+
+
+def order(n: int, seed: int, epoch: int) -> ndarray:
+    """The order in which an epoch takes the examples 0 ... n-1."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(n)
 
 
 def steps(n: int, training: Training) -> int:
@@ -59,7 +66,11 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
 
 
 class Penalty(Protocol):
-    """A quadratic penalty: adds its gradient, and knows what its leverage is computed from."""
+    """A quadratic penalty: adds its gradient, and knows what its leverage is computed from.
+
+    A dataclass whose `__call__` takes each coordinate for itself may say `coordinatewise = True`, as a ClassVar: it is
+    then called once for all devices of a stack (stack.py), with tensors that begin with the devices' axis.
+    """
 
     @property
     def strength(self) -> float: ...  # λ
@@ -76,6 +87,8 @@ class Penalty(Protocol):
 @dataclass(frozen=True)
 class Quadratic:
     """The penalty λ Σ Ω (θ - θ_t)² with its anchor θ_t (FedCL, Eq. 3; FedProx with λ = μ/2, Ω = 1)."""
+
+    coordinatewise: ClassVar[bool] = True
 
     anchor: Tensors  # θ_t
     strength: float  # λ
@@ -115,7 +128,7 @@ def sgd(
     model = device.model
     model.load_state_dict(weights)
     model.train()
-    _lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
+    lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
     trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
     for name, parameter in trainable.items():
@@ -142,8 +155,28 @@ def sgd(
     for parameter in trainable.values():
         parameter.requires_grad_(True)
     # What is computed on this model next must not depend on whether it has been trained before.
-    _lay_out(model, torch.contiguous_format)
+    lay_out(model, torch.contiguous_format)
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """A round of local training that a course waits for.  As `sgd`, under all of the `pulls`, one after the other."""
+
+    device: Party
+    weights: Tensors
+    training: Training
+    pulls: Sequence[Pull] = ()
+    only: str = "*"
+    losses: list[Tensor] | None = None
+
+    def alone(self) -> Tensors:
+        """The trained weights."""
+        return sgd(self.device, self.weights, self.training, self._pull if self.pulls else None, self.only, self.losses)
+
+    def _pull(self, name: str, parameter: Tensor, grad: Tensor) -> None:
+        for pull in self.pulls:
+            pull(name, parameter, grad)
 
 
 def fit(
@@ -153,14 +186,16 @@ def fit(
 
     `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
     """
+    return alone(fitting(device, weights, training, penalty, watch))
 
-    def both(name: str, parameter: Tensor, grad: Tensor) -> None:
-        for each in (watch, penalty):
-            if each is not None:
-                each(name, parameter, grad)
 
+def fitting(
+    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
+) -> Course[Reply]:
+    """The same as a course (course.py), so that it can be part of a stack."""
     losses: list[Tensor] = []
-    trained = sgd(device, weights, training, both if watch is not None else penalty, losses=losses)
+    pulls = tuple(each for each in (watch, penalty) if each is not None)
+    trained = yield Sgd(device, weights, training, pulls, losses=None if penalty is None else losses)
     examples = len(device.y)
     if penalty is None:
         return Reply({"weights": trained}, examples)
@@ -178,9 +213,9 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     """
     model.load_state_dict(weights)
     model.eval()
-    _lay_out(model, torch.channels_last)
+    lay_out(model, torch.channels_last)
     said = torch.cat([model(part) for part in torch.split(x, PIECE)])
-    _lay_out(model, torch.contiguous_format)
+    lay_out(model, torch.contiguous_format)
     return said
 
 
@@ -230,7 +265,7 @@ def _penalise(trained: Mapping[str, nn.Parameter], penalty: Pull) -> None:
         penalty(name, parameter, parameter.grad)
 
 
-def _lay_out(model: nn.Module, layout: torch.memory_format) -> None:
+def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
     """Stores the weights of 2-d convolutions in this order; all others have one order only."""
     for parameter in model.parameters():
         if parameter.dim() == 4:

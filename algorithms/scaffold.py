@@ -13,12 +13,25 @@ from torch import Tensor
 from algorithms import options
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors
+from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.local import sgd, steps
+from algorithms.local import Sgd, steps
 from algorithms.pseudogradient import change, stepped
 
 CORRECTION = 3.0  # floats per parameter and step: gradient and correction read, gradient written
 MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control is read, the sum read and written
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Adds c - c_i to each gradient."""
+
+    coordinatewise: ClassVar[bool] = True
+
+    of: Tensors
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:  # noqa: ARG002
+        grad.add_(self.of[name])
 
 
 @dataclass(frozen=True)
@@ -51,16 +64,12 @@ class SCAFFOLD(FedAvg):
         control = {name: (value / server.devices).to(model[name].dtype) for name, value in total.items()}
         return Request({"weights": model, "control": control} if control else {"weights": model})
 
-    def train(self, download: Message, device: Party) -> Reply:
+    def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains for E epochs of corrected steps; uploads the model and the change of c_i."""
         before, training = download["weights"], self.training
         c, own = _doubles(download.get("control", {})), device.memory.get("control", {})
         corrections = {name: (value - own.get(name, 0.0)).to(before[name].dtype) for name, value in c.items()}
-
-        def corrected(name: str, _: Tensor, grad: Tensor) -> None:
-            grad.add_(corrections[name])
-
-        weights = sgd(device, before, training, corrected if corrections else None)
+        weights = yield Sgd(device, before, training, (Correction(corrections),) if corrections else ())
         reach = training.rate(device.round) * _gradients(steps(len(device.y), training), training.momentum)
         gone = change(device.model, before, weights)
         new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()} if reach else _zeros(gone)

@@ -15,8 +15,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from algorithms import fedcurv, models
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
 from algorithms.cost import Meter, Moved
+from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from algorithms.importance import Estimate
 
 TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 EXAMPLES, N = 20, 10_000
@@ -72,8 +74,13 @@ def drawn(seed: int) -> Tensors:
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training that moves nothing, and a Fisher diagonal that is there."""
     trained, fisher = drawn(5), drawn(6)
-    monkeypatch.setattr(fedcurv, "fit", lambda device, weights, training, penalty: Reply({"weights": trained}, 20))
-    monkeypatch.setattr(fedcurv, "importance", lambda *_, **__: fisher)
+
+    def fitting(*_: object) -> Course[Reply]:
+        yield from ()
+        return Reply({"weights": trained}, 20)
+
+    monkeypatch.setattr(fedcurv, "fitting", fitting)
+    monkeypatch.setattr(Estimate, "alone", lambda _: fisher)
 
 
 def moved(algorithm: FedCurv, rounds: int, replies: int) -> tuple[float, float]:

@@ -1,0 +1,35 @@
+"""A device's half as a course: between its own lines it yields what many devices may compute at once.
+
+So an algorithm is written once.  Alone a device computes what it yields by itself; in a stack (stack.py) all devices of
+a job come to the same place, and it is computed for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol, TypeVar
+
+from algorithms.algorithm import Tensors
+
+Result = TypeVar("Result")
+
+
+class Task(Protocol):
+    """A computation that a course waits for: a training (local.Sgd), an importance (importance.Estimate)."""
+
+    def alone(self) -> Tensors:
+        """Its result, computed for this device only."""
+
+
+Course = Generator[Task, Tensors, Result]
+
+
+def alone(course: Generator[Any, Tensors, Result]) -> Result:
+    """What the course returns, on a device by itself."""
+    try:
+        task = next(course)
+        while True:
+            task = course.send(task.alone())
+    except StopIteration as end:
+        result: Result = end.value
+        return result

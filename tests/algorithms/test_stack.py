@@ -1,0 +1,243 @@
+"""A stack is the loop, but for rounding: of every algorithm that has one, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from algorithms import local, models, stack
+from algorithms.algorithm import Message, Party, Reply, Tensors, Training
+from algorithms.fedavg import FedAvg
+from algorithms.local import Quadratic, pull, seeded
+from scenarios.build import plugins
+
+ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
+PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
+SHARDS = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}  # examples: 2, 3, 1, 3 and 3 batches, some of them short
+
+OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
+    "fedavg": [{}, {"training": PLAIN}],
+    "fedprox": [{"mu": 0.3}, {"mu": 0.3, "training": PLAIN}],
+    "fedcl": [
+        {},
+        *({"interval": 2, "fallback": how} for how in ("keep_last", "identity", "catch_up", "local_estimate")),
+        {"importance": "tensor_scalar", "interval": 2, "fallback": "local_estimate"},
+    ],
+    "fedcurv": [
+        {},
+        *({"fisher": fisher} for fisher in ("exact", "sampled", "batch_squared")),
+        {"upload": "lean"},
+        {"centred": True},
+        {"participation": "last_round", "keep": 0.5},
+    ],
+    "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}],
+    "scaffold": [{}, {"training": PLAIN}],
+    "fedshare": [{}, {"split": "per_client"}],
+    "fedavgm": [{}],
+    "fedadam": [{}],
+    "fedyogi": [{}],
+    "continual": [
+        {"variant": variant, "personal": "2.*", "training": replace(ROUGH, per_cycle=2)}
+        for variant in ("baseline", "alg0", "alg1", "alg2")
+    ],
+}
+LOOPED = {"fedmeta", "uga"}
+
+
+def test_no_algorithm_is_left_out() -> None:
+    kinds = plugins.kinds()
+    assert OPTIONS.keys() | LOOPED == kinds.keys()
+    assert {key for key, kind in kinds.items() if stack.stackable(kind)} == set(OPTIONS)
+
+
+def net() -> nn.Sequential:
+    seeded(2)
+    layers = nn.Linear(6, 8), nn.Dropout(0.3), nn.Linear(8, 7), nn.Tanh(), nn.Dropout(0.2), nn.Linear(7, 3)
+    return nn.Sequential(*layers).double()
+
+
+def party(name: str, round: int, memory: Message, model: nn.Module | None = None) -> Party:
+    n = SHARDS.get(name, 10)
+    draw = torch.Generator().manual_seed(sum(name.encode()))
+    x, y = torch.randn(n, 6, generator=draw, dtype=torch.float64), torch.randint(3, (n,), generator=draw)
+    made = Party(name, 5, model or net(), models.cross_entropy, x, y, round, round, 10 * round + ord(name[0]), memory)
+    return replace(made, fleet=tuple(SHARDS))
+
+
+def played(algorithm: Any, rounds: int = 3) -> list[tuple[list[Message], list[Party]]]:
+    """What goes into the trainings of these rounds, each device with its own download and memory."""
+    server = party("server", 0, {})
+    state = algorithm.start({name: value.clone() for name, value in net().state_dict().items()}, server)
+    kept: dict[str, Message] = {name: {} for name in SHARDS}
+    given = []
+    for number in range(rounds):
+        request = algorithm.request(state, tuple(SHARDS), party("server", number, {}))
+        downloads = [{**request.download, **request.extra.get(name, {})} for name in SHARDS]
+        given.append((downloads, [party(name, number, kept[name]) for name in SHARDS]))
+        replies = dict(zip(SHARDS, map(algorithm.train, *given[-1]), strict=True))
+        state = algorithm.combine(state, {name: replies[name] for name in "bcd"}, party("server", number, {}))
+        for name, reply in replies.items():
+            kept[name] = kept[name] | reply.memory | (reply.if_counted if name in "bcd" else {})
+    return given
+
+
+def close(found: Tensor, wanted: Tensor) -> bool:
+    """To 1e-10 of the largest."""
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    largest = wanted.abs().max() if wanted.numel() else 1.0
+    return bool(((found - wanted).abs() <= 1e-10 * largest).all())
+
+
+def equals(found: Mapping[str, Tensors], wanted: Mapping[str, Tensors]) -> bool:
+    assert {kind: list(of) for kind, of in found.items()} == {kind: list(of) for kind, of in wanted.items()}
+    return all(close(found[kind][name], value) for kind, of in wanted.items() for name, value in of.items())
+
+
+def same(found: Reply, wanted: Reply) -> None:
+    for part in ("upload", "memory", "if_counted"):
+        assert equals(getattr(found, part), getattr(wanted, part)), part
+    assert equals({"model": found.model}, {"model": wanted.model})
+    assert found.examples == wanted.examples
+    assert found.leverage == pytest.approx(wanted.leverage, rel=1e-10)
+    assert found.numbers == pytest.approx(wanted.numbers, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("key", "options"), [(key, options) for key, cases in OPTIONS.items() for options in cases], ids=str
+)
+def test_a_stack_is_the_loop(key: str, options: dict[str, Any]) -> None:
+    algorithm = plugins.kinds()[key](**{"training": ROUGH, **options})
+    for downloads, devices in played(algorithm):
+        replies = stack.train(algorithm, downloads, devices)
+        for reply, download, device in zip(replies, downloads, devices, strict=True):
+            same(reply, algorithm.train(download, device))
+
+
+@pytest.mark.parametrize(
+    ("key", "still"), [("fedprox", {"mu": 0.0}), ("fedcl", {"strength": 0.0}), ("fedcurv", {"strength": 0.0})], ids=str
+)
+def test_without_strength_a_stack_is_fedavgs_to_the_bit(key: str, still: dict[str, float]) -> None:
+    for downloads, devices in played(plugins.kinds()[key](ROUGH, **still)):
+        found = stack.train(plugins.kinds()[key](ROUGH, **still), downloads, devices)
+        plain = stack.train(FedAvg(ROUGH), downloads, devices)
+        for reply, wanted in zip(found, plain, strict=True):
+            weights = reply.upload["weights"]
+            assert all(torch.equal(weights[name], value) for name, value in wanted.upload["weights"].items())
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A penalty that looks at whole tensors: ‖θ‖, not its square."""
+
+    strength: float = 0.1
+    importance: None = None
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
+        pull(grad, parameter / parameter.norm(), self.strength)
+
+    def value(self, weights: Tensors) -> float:
+        return self.strength * sum(float(value.norm()) for value in weights.values())
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    """A user's algorithm, which overrides nothing but the penalty."""
+
+    def penalty(self, download: Message, device: Party) -> Norm:
+        return Norm()
+
+
+@dataclass(frozen=True)
+class Some(FedAvg):
+    """Of which only some devices have a penalty, and each its own strength."""
+
+    def penalty(self, download: Message, device: Party) -> Quadratic | None:
+        return None if device.name == "b" else Quadratic(download["weights"], len(device.y) / 50)
+
+
+@dataclass(frozen=True)
+class Trains(FedAvg):
+    downloads: ClassVar[tuple[str, ...]] = ("weights",)
+
+    def train(self, download: Message, device: Party) -> Reply:
+        return super().train(download, device)
+
+
+@pytest.mark.parametrize("kind", [Own, Some])
+def test_an_algorithm_that_overrides_only_the_penalty_is_stacked(kind: type[FedAvg]) -> None:
+    assert stack.stackable(kind)
+    for downloads, devices in played(kind(ROUGH)):
+        for reply, download, device in zip(
+            stack.train(kind(ROUGH), downloads, devices), downloads, devices, strict=True
+        ):
+            same(reply, kind(ROUGH).train(download, device))
+
+
+def test_one_that_overrides_train_is_not() -> None:
+    assert not stack.stackable(Trains)
+
+
+def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
+    monkeypatch.setattr(local, "sgd", None)  # the loop
+    assert len(stack.train(FedAvg(ROUGH), downloads, devices)) == len(SHARDS)
+
+
+def conv_net() -> nn.Sequential:
+    seeded(3)
+    layers = nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 6, 3, padding=1)
+    return nn.Sequential(*layers, nn.Dropout(0.4), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(36, 3)).double()
+
+
+def test_dropout_of_images_is_drawn_in_the_loops_order() -> None:
+    model = conv_net()
+    down = {"weights": {name: value.clone() for name, value in model.state_dict().items()}}
+    devices = [party(name, 0, {}, model) for name in SHARDS]
+    for reply, device in zip(stack.train(FedAvg(ROUGH), [down] * len(devices), devices), devices, strict=True):
+        same(reply, FedAvg(ROUGH).train(down, device))
+
+
+class Unreached(nn.Module):
+    """With a layer that is not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.spare = nn.Linear(6, 3), nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.head(x)
+        return outputs
+
+
+@pytest.mark.parametrize("kind", [FedAvg, Some])
+def test_parameters_that_the_loss_does_not_reach_are_left_to_the_penalty(kind: type[FedAvg]) -> None:
+    model = Unreached().double()
+    down = {"weights": {name: value.clone() for name, value in model.state_dict().items()}}
+    devices = [party(name, 0, {}, model) for name in SHARDS]
+    for reply, device in zip(stack.train(kind(ROUGH), [down] * len(devices), devices), devices, strict=True):
+        same(reply, kind(ROUGH).train(down, device))
+
+
+def test_what_a_stack_is_given_stays_as_it_is() -> None:
+    ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
+    before = {name: value.clone() for name, value in downloads[0]["weights"].items()}
+    stack.train(FedAvg(ROUGH), [downloads[0]] * len(devices), devices)
+    assert all(torch.equal(downloads[0]["weights"][name], value) for name, value in before.items())
+
+
+@dataclass(frozen=True)
+class Broken(FedAvg):
+    def penalty(self, download: Message, device: Party) -> None:
+        if device.name == "d":
+            raise ValueError("d has none")
+
+
+def test_the_error_of_a_device_ends_its_stack() -> None:
+    ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
+    with pytest.raises(ValueError, match="d has none"):
+        stack.train(Broken(ROUGH), downloads, devices)
