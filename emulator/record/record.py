@@ -28,9 +28,10 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
+
+import orjson
 
 from emulator.record.call import Call
 from emulator.record.events import (
@@ -62,7 +63,21 @@ Line = dict[str, Any]
 MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
-encode = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
+_checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
+
+
+def encode(line: Mapping[str, Any]) -> bytes:
+    """A line with its newline: keys sorted, floats in the fewest digits that read back equal.
+
+    Raises ValueError for a number that is not finite.
+    """
+    try:
+        text = orjson.dumps(line, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # an integer of more than 64 bits, or numpy's float
+        return _checked(line).encode() + b"\n"
+    if b"null" in text:  # which orjson also writes for what is not finite
+        _checked(line)
+    return text
 
 
 class Record:
@@ -211,7 +226,10 @@ class Record:
     def shut(self) -> None:
         for file in (self.events, self.rounds, self.works):
             if file and not file.closed:
-                self._attempt(file, partial(_close, file))
+                try:
+                    _close(file)
+                except OSError as error:
+                    self._failed(file, error)
 
     def _write(self, event: Event) -> float:
         """Writes a line; returns its time, from which seconds are counted, as a real clock has moved on since."""
@@ -219,21 +237,27 @@ class Record:
             self._say(self.events, (event.plain,))
         return event.t
 
-    def _say(self, to: TextIO, lines: Iterable[Mapping[str, Any]]) -> None:
-        if not to.closed and not self.unwritten:  # after a second Ctrl-C tasks still unwind
-            self._attempt(to, lambda: to.writelines(encode(line) + "\n" for line in lines))
-
-    def _flush(self, file: TextIO) -> None:
-        if not self.unwritten:
-            self._attempt(file, file.flush)
-
-    def _attempt(self, file: TextIO, write: Callable[[], None]) -> None:
-        """Writes to the file, or remembers why that failed first: the run goes on to the end of its round."""
+    def _say(self, to: BinaryIO, lines: Iterable[Mapping[str, Any]]) -> None:
+        if to.closed or self.unwritten:  # after a second Ctrl-C tasks still unwind
+            return
         try:
-            write()
+            for line in lines:
+                to.write(encode(line))
         except OSError as error:
-            error.filename = file.name
-            self.unwritten = self.unwritten or error
+            self._failed(to, error)
+
+    def _flush(self, file: BinaryIO) -> None:
+        if self.unwritten:
+            return
+        try:
+            file.flush()
+        except OSError as error:
+            self._failed(file, error)
+
+    def _failed(self, file: BinaryIO, error: OSError) -> None:
+        """Remembers why a file could not be written first: the run goes on to the end of its round."""
+        error.filename = file.name
+        self.unwritten = self.unwritten or error
 
 
 def digest_of(names: Sequence[str]) -> str:
@@ -241,14 +265,14 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _opened(folder: Path | None, name: str) -> TextIO | None:
+def _opened(folder: Path | None, name: str) -> BinaryIO | None:
     if folder is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    return (folder / name).open("w", encoding="utf-8")
+    return (folder / name).open("wb")
 
 
-def _close(file: TextIO) -> None:
+def _close(file: BinaryIO) -> None:
     with file:
         file.flush()
         os.fsync(file.fileno())

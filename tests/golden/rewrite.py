@@ -23,4 +23,4 @@ if __name__ == "__main__":
             run = Run(scenario.algorithms[0].name, 1)
             asyncio.run(run_virtual(study, run, Conduct.of(scenario), Inline(study), Path(folder)))
             lines = without_digests(list(read_lines(Path(folder) / "events.jsonl")))
-        (Path(__file__).parent / f"{name}.jsonl").write_text("".join(encode(line) + "\n" for line in lines))
+        (Path(__file__).parent / f"{name}.jsonl").write_bytes(b"".join(map(encode, lines)))

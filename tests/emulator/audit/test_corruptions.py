@@ -138,6 +138,11 @@ def said(place: Place) -> str:
     return ".".join("*" if isinstance(key, int) else re.sub(r"(phone-mid|pi-4)-\d", "DEVICE", key) for key in place)
 
 
+def coded(body: Json) -> str:
+    """A line as a record has it, without its newline."""
+    return encode(body).decode().removesuffix("\n")
+
+
 def in_lines(file: str, name_of: Callable[[Json], str], lines: list[str]) -> Iterator[Kind]:
     """Of each kind of line: the longest is left out, repeated, exchanged with the next, and each value changed."""
     longest: dict[str, int] = {}
@@ -157,14 +162,14 @@ def in_lines(file: str, name_of: Callable[[Json], str], lines: list[str]) -> Ite
         if number + 1 < len(lines):
             swapped = [*lines[:number], lines[number + 1], text, *lines[number + 2 :]]
             yield f"{called} exchanged", file, lambda _, each=swapped: "".join(f"{line}\n" for line in each).encode()
-        yield f"{called} with an unknown key", file, to(encode({**body, "zzz": 1}))
+        yield f"{called} with an unknown key", file, to(coded({**body, "zzz": 1}))
         for key in body:
             yield f"{called}: {key} twice", file, to(repeated(text, key))
-            yield f"{called}: {key} deleted", file, to(encode(edited(body, (key,), delete)))
+            yield f"{called}: {key} deleted", file, to(coded(edited(body, (key,), delete)))
         for place in {said(leaf): leaf for leaf in leaves(body) if leaf}.values():
-            yield f"{called}: {said(place)} changed", file, to(encode(edited(body, place, change)))
+            yield f"{called}: {said(place)} changed", file, to(coded(edited(body, place, change)))
             if len(place) > 1:
-                yield f"{called}: {said(place)} renamed", file, to(encode(edited(body, place, rename)))
+                yield f"{called}: {said(place)} renamed", file, to(coded(edited(body, place, rename)))
 
 
 def in_object(file: str, text: str) -> Iterator[Kind]:

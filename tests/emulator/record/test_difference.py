@@ -44,7 +44,7 @@ MANY = ", p = {0}, q = {0}, r = {0}, s = {0} and 2 more"
 
 def write(path: Path, lines: list[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(encode(line) + "\n" for line in lines))
+    path.write_bytes(b"".join(map(encode, lines)))
     return path
 
 
@@ -154,6 +154,16 @@ def test_records_part_at_their_first_unequal_line(
     assert first_difference(other, one) == FirstDifference("events.jsonl", line + 1, time, about + b, about + a)
 
 
+def test_the_form_of_a_number_is_no_difference(tmp_path: Path) -> None:
+    """Older versions wrote 1e-05 where orjson writes 0.00001, and letters as escapes."""
+    line = {"t": 1e-05, "event": "off", "round": 0, "device": "größe"}
+    ours, theirs = write(tmp_path / "a" / "events.jsonl", [line]), tmp_path / "events.jsonl"
+    theirs.write_text(json.dumps(line, sort_keys=True) + "\n")
+    assert first_difference(ours, theirs) is None
+    theirs.write_text(json.dumps({**line, "t": 2e-05}, sort_keys=True) + "\n")
+    assert first_difference(ours, theirs) is not None
+
+
 def test_a_record_that_goes_on_parts_after_the_end_of_the_other(tmp_path: Path) -> None:
     whole, short = write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS[:3])
     found = first_difference(whole, short)
@@ -172,7 +182,7 @@ def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
 def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS[:1])
     for text in ("rubbish", "[1]"):
-        other.write_text(encode(EVENTS[0]) + f"\n{text}\n")
+        other.write_bytes(encode(EVENTS[0]) + f"{text}\n".encode())
         with pytest.raises(ValueError, match="b:2 is not"):
             first_difference(one, other)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +72,7 @@ def test_what_was_encoded_is_read_again_the_same(
     tmp_path_factory: pytest.TempPathFactory, objects: list[dict[str, object]]
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "some.jsonl"
-    path.write_text("".join(encode(each) + "\n" for each in objects), encoding="utf-8")
+    path.write_bytes(b"".join(map(encode, objects)))
     assert list(read_lines(path)) == objects
 
 
@@ -123,6 +125,38 @@ def test_nothing_that_is_not_a_number_is_written(tmp_path: Path) -> None:
         record.row({"loss": float("nan")})
     record.shut()
     assert (tmp_path / "rounds.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_not_even_among_values_that_are_not_known(bad: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode({"accuracy": None, "joules": {"a": None, "b": [1.0, bad]}})
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@few
+def test_a_float_is_written_in_as_few_digits_as_python_writes_it(value: float) -> None:
+    text = encode({"t": value})[5:-2].decode()
+    assert float(text) == value
+    assert digits(text) == digits(repr(value))
+
+
+def digits(text: str) -> str:
+    """Those that count."""
+    return text.partition("e")[0].lstrip("-").replace(".", "").strip("0")
+
+
+def test_what_json_has_no_small_form_for_is_written_all_the_same() -> None:
+    line = {"flops": 2**80, "t": np.float64(1e-5), "device": "größe \u2028"}
+    assert json.loads(encode(line)) == line
+
+
+def test_a_line_of_an_older_version_reads_the_same(tmp_path: Path) -> None:
+    """They were written by the json module: 1e-05, and escapes."""
+    line = {"device": "größe", "t": 1e-05, "wire": 2**70}
+    older, newer = json.dumps(line, sort_keys=True).encode() + b"\n", encode(line)
+    assert older != newer
+    assert list(read_lines(written(tmp_path, older))) == list(read_lines(written(tmp_path, newer))) == [line]
 
 
 def test_a_trip_adds_up_what_its_lines_say(tmp_path: Path) -> None:
