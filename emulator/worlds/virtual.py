@@ -1,6 +1,6 @@
 """The virtual world: SimPy's clock, stepped from asyncio.  The only file that imports simpy.
 
-A coroutine can be a SimPy process when its innermost `await` yields a SimPy event.  The stepping loop is
+A coroutine is a task of the clock when its innermost `await` yields a SimPy event.  The stepping loop is
 itself a coroutine, so that several runs share one event loop and one pool of workers.
 """
 
@@ -11,10 +11,12 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
+from math import inf
+from types import coroutine
 from typing import Any, TypeVar
 
 import simpy
-from simpy.events import Event
+from simpy.events import URGENT, Event
 
 from emulator.study.store import Store
 from emulator.worlds.executors import Executor
@@ -25,45 +27,10 @@ Result = TypeVar("Result")
 BREATH = 256  # steps between two looks at the event loop; each costs some 10 us
 
 
-class Wait:
-    """Awaits a SimPy event.  A task that is cancelled here sees Cancelled, as it would under asyncio."""
-
-    __slots__ = ("event",)
-
-    def __init__(self, event: Event) -> None:
-        self.event = event
-
-    def __await__(self) -> Generator[Event, Any, Any]:
-        try:
-            return (yield self.event)
-        except simpy.Interrupt:
-            raise Cancelled("cancelled") from None
-
-
-def as_process(work: Work) -> Generator[Event, Any, Any]:
-    """A coroutine as a SimPy process.
-
-    Raises TypeError, where the mistake is, if the work awaits something that is not of this world;
-    given to SimPy directly it would end in an AttributeError far away.
-    """
-    step, argument = work.send, None
-    while True:
-        try:
-            event = step(argument)
-        except StopIteration as stop:
-            return stop.value
-        except Cancelled:
-            return None
-        if not isinstance(event, Event):
-            step, argument = work.throw, _not_of_this_world(event)
-            continue
-        try:
-            step, argument = work.send, (yield event)
-        except GeneratorExit:
-            _abandon(work)
-            raise
-        except BaseException as error:
-            step, argument = work.throw, error
+@coroutine
+def _wait(event: Event) -> Generator[Event, Any, Any]:
+    """Awaits a SimPy event: its value.  A task that is cancelled here sees Cancelled, as it would under asyncio."""
+    return (yield event)
 
 
 def _abandon(work: Work) -> None:
@@ -89,7 +56,7 @@ class VirtualSignal:
     __slots__ = ("event",)
 
     def __init__(self, env: simpy.Environment) -> None:
-        self.event = env.event()
+        self.event = Event(env)
 
     def set(self, value: Any = None) -> None:
         if not self.event.triggered:
@@ -101,32 +68,104 @@ class VirtualSignal:
             self.event.defused = True  # nobody need be waiting
 
     async def wait(self) -> Any:
-        return await Wait(self.event)
+        return await _wait(self.event)
 
 
-class VirtualTask:
-    """See interface.Task."""
+class Urgent(Event):
+    """Comes before all else that is due at this instant, except what was urgent earlier."""
 
-    __slots__ = ("process", "told")
+    def __init__(self, env: simpy.Environment, act: Callable[[Event], None]) -> None:
+        super().__init__(env)
+        self.callbacks.append(act)
+        self._ok, self._value = True, None
+        env.schedule(self, URGENT)
 
-    def __init__(self, process: simpy.Process) -> None:
-        self.process = process
+
+class VirtualTask(Event):
+    """See interface.Task.  It is the event of its end, and does what SimPy's own process does, with a coroutine.
+
+    An end for which nobody waits is no step of the clock.
+    """
+
+    def __init__(self, env: simpy.Environment, work: Work, living: dict[Work, None]) -> None:
+        super().__init__(env)
+        self.work, self.living = work, living
+        self.target: Event | None = None  # what it waits for
         self.told = False  # to end: a second time would break off its clean-up
+        living[work] = None
+        Urgent(env, self._resume)
 
     @property
     def ended(self) -> bool:
-        return not self.process.is_alive
+        return self.triggered
 
     async def cancel(self) -> None:
         self.tell()
-        if self.process.is_alive:
-            await Wait(self.process)
+        if not self.triggered:
+            await _wait(self)
 
     def tell(self) -> None:
         """Starts to cancel the task; `cancel` also waits for its end."""
-        if self.process.is_alive and not self.told:
+        if not (self.triggered or self.told):
             self.told = True
-            self.process.interrupt()
+            Urgent(self.env, self._interrupt)
+
+    def _interrupt(self, _: Event) -> None:
+        if not self.triggered:
+            assert self.target is not None
+            self.target.callbacks.remove(self._resume)
+            self._go_on(self.work.throw, Cancelled("cancelled"))
+
+    def _resume(self, event: Event) -> None:
+        """Goes on with what has come of the event that it waited for."""
+        if event._ok:
+            self._go_on(self.work.send, event._value)
+        else:
+            self._go_on(self.work.throw, _copied(event))
+
+    def _go_on(self, step: Callable[[Any], Any], argument: Any) -> None:
+        """To where it waits next, or to its end.  To await what is not of this world raises TypeError there: SimPy
+        alone would say so far away."""
+        while True:
+            try:
+                event = step(argument)
+            except StopIteration as stop:
+                return self._end(stop.value)
+            except Cancelled:
+                return self._end(None)
+            except BaseException as error:
+                return self._fail(error)
+            if not isinstance(event, Event):
+                step, argument = self.work.throw, _not_of_this_world(event)
+            elif event.callbacks is not None:
+                event.callbacks.append(self._resume)
+                self.target = event
+                return None
+            elif event._ok:  # it has come already
+                step, argument = self.work.send, event._value
+            else:
+                step, argument = self.work.throw, _copied(event)
+
+    def _end(self, value: Any) -> None:
+        self.living.pop(self.work, None)
+        if self.callbacks:
+            self.succeed(value)
+        else:
+            self._ok, self._value, self.callbacks = True, value, None  # type: ignore[assignment]  # as SimPy does
+
+    def _fail(self, error: BaseException) -> None:
+        self.living.pop(self.work, None)
+        self._ok, self._value = False, error  # `fail` takes no KeyboardInterrupt
+        self.env.schedule(self)
+
+
+def _copied(event: Event) -> BaseException:
+    """The error of a failed event, for one of those who wait for it: each has a traceback of its own."""
+    event.defused = True
+    error: BaseException = event._value
+    copy = type(error)(*error.args)
+    copy.__cause__ = error
+    return copy
 
 
 class VirtualWorld:
@@ -147,7 +186,7 @@ class VirtualWorld:
         return float(self.env.now)
 
     async def sleep(self, seconds: float) -> None:
-        await Wait(self.env.timeout(seconds))
+        await _wait(self.env.timeout(seconds))
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
         begun = list(works)
@@ -157,28 +196,28 @@ class VirtualWorld:
             raise Cancelled("over")
         tasks = [self._own(work) for work in begun]
         try:
-            await Wait(self.env.all_of([task.process for task in tasks]))
+            await _wait(self.env.all_of(tasks))
         except BaseException:
             await self._end(tasks)
             raise
-        return [task.process.value for task in tasks]
+        return [task.value for task in tasks]
 
     async def within(self, seconds: float, work: Work) -> Any:
         task = self._own(work)
         try:
-            await Wait(task.process | self.env.timeout(seconds))
+            await _wait(task | self.env.timeout(seconds))
         except BaseException:
             await self._end([task])
             raise
         if task.ended:
-            return await Wait(task.process)
+            return await _wait(task)
         await self._end([task])
         raise Late(f"not done within {seconds} s")
 
     def _own(self, work: Work) -> VirtualTask:
         """A task whose error is its starter's business, and nobody else's."""
         task = self.start(work)
-        task.process.defused = True
+        task.defused = True
         return task
 
     async def _end(self, tasks: Iterable[VirtualTask]) -> None:
@@ -190,17 +229,11 @@ class VirtualWorld:
             if task.ended:
                 continue
             ended = self.env.event()  # not the process: its error, if its clean-up has one, is not ours
-            task.process.callbacks.append(partial(_tell, ended))
-            await Wait(ended)
+            task.callbacks.append(partial(_tell, ended))
+            await _wait(ended)
 
     def start(self, work: Work) -> VirtualTask:
-        return VirtualTask(self._process(work))
-
-    def _process(self, work: Work) -> simpy.Process:
-        process = self.env.process(as_process(work))
-        self.living[work] = None
-        process.callbacks.append(lambda _: self.living.pop(work, None))
-        return process
+        return VirtualTask(self.env, work, self.living)
 
     def signal(self) -> VirtualSignal:
         return VirtualSignal(self.env)
@@ -216,7 +249,7 @@ class VirtualWorld:
         await self.sleep(seconds)  # virtual time follows the declared cost alone
         collected = self.env.event()
         self.owed.append((ticket, collected))
-        return await Wait(collected)
+        return await _wait(collected)
 
     async def uncharged(self, ticket: Ticket) -> Any:
         return await self.work(0.0, ticket)
@@ -225,31 +258,28 @@ class VirtualWorld:
         """Lets time pass until `main` has ended; its result.  A coroutine of the asyncio loop."""
         if not inspect.iscoroutine(main):
             raise TypeError(f"run takes a coroutine, not {main!r}")
-        process = self._process(main)
+        task = self.start(main)
         try:
-            await self._pass_until(process)
+            await self._pass_until(task)
         finally:
             self.over = True
             while self.living:  # here and in order: else the garbage collector does it, and complains
                 _abandon(self.living.popitem()[0])
-        if not process.ok:
-            raise process.value  # type: ignore[misc]  # of a failed process it is the exception
-        return process.value
+        if not task.ok:
+            raise task.value  # type: ignore[misc]  # of a failed task it is the exception
+        return task.value
 
-    async def _pass_until(self, process: simpy.Process) -> None:
-        steps = 0
-        while not process.triggered:
-            self._step()
+    async def _pass_until(self, task: VirtualTask) -> None:
+        env, owed, steps = self.env, self.owed, 0
+        while not task.triggered:
+            if not env.peek() < inf:
+                raise RuntimeError("the run waits for something that will never happen: no event is due")
+            env.step()
             steps += 1
-            while self.owed:  # the clock stands until what is owed now is here, in the order it fell due
-                await self._collect(*self.owed.popleft())
+            while owed:  # the clock stands until what is owed now is here, in the order it fell due
+                await self._collect(*owed.popleft())
             if steps % BREATH == 0:
                 await asyncio.sleep(0)
-
-    def _step(self) -> None:
-        if not self.env.peek() < float("inf"):
-            raise RuntimeError("the run waits for something that will never happen: no event is due")
-        self.env.step()
 
     async def _collect(self, ticket: Ticket, collected: Event) -> None:
         future = ticket.future
