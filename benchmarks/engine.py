@@ -7,7 +7,6 @@ The engine's own time is that of the run without what is spent inside jobs.  `ma
 from __future__ import annotations
 
 import asyncio
-import gc
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +33,7 @@ from emulator.record.run import Run
 from emulator.study.store import Store
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import Inline
+from emulator.worlds.garbage import let_stay
 from network.links.link import Link
 
 MOST = 500e-6  # s of the engine's own per device-round
@@ -108,8 +108,7 @@ def study_of(fleet: int) -> Study:
 def measure(study: Study, cohort: int, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds of `cohort` devices; the record goes to `folder`."""
     conduct, executor = Conduct(RoundRules(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(study)
-    gc.collect()
-    gc.freeze()  # as the commands do
+    let_stay()  # as the commands do
     began = time.perf_counter()
     asyncio.run(run_virtual(study, Run("nothing", 1), conduct, executor, folder))
     seconds, device_rounds = time.perf_counter() - began, cohort * rounds

@@ -10,7 +10,6 @@ the end of the first round; a device-round: what passes after the start outside 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import resource
 import subprocess
@@ -34,6 +33,7 @@ from emulator.play.stage import Row
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.worlds.executors import Inline, Job
+from emulator.worlds.garbage import let_stay
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario
 
@@ -101,8 +101,7 @@ def measure(fleet: int, comes: bool, rounds: int, folder: Path) -> Cost:
     scenario, closed = scenario_of(fleet, comes, rounds), list[float]()
     study = study_of(scenario)
     check_deadline(study, scenario)
-    gc.collect()
-    gc.freeze()  # as the commands do
+    let_stay()  # as the commands do
     executor = Stopwatch(study)
     asyncio.run(run_virtual(study, Run("nothing", 1), Conduct.of(scenario), executor, folder, progress=_noting(closed)))
     assert executor.began is not None

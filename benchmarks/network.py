@@ -9,7 +9,6 @@ process, not of the wall, and the best of the repetitions.
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 import typer
 
 from benchmarks.verdict import judge
+from emulator.worlds.garbage import let_stay
 from network.links.ramp import Ramp
 from network.links.rate import Constant
 from network.links.trace import Floats, Trace
@@ -202,8 +202,7 @@ def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
 ) -> None:
     """What sharing links costs per flow event, and replaying traces per virtual second."""
-    gc.collect()
-    gc.freeze()  # as the commands do
+    let_stay()  # as the commands do
     found = costs(max(2, round(scale * EVENTS)))
     traces, seconds = [trace(k) for k in range(10)], SECONDS * min(scale, 1.0)
     changes = sum(int(np.count_nonzero(np.diff(each.rates[each.edges[:-1] < seconds]))) for each in traces)

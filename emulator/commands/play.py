@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import platform
@@ -42,6 +41,7 @@ from emulator.results.results import targets
 from emulator.study.build import study_of
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor, Inline, Processes, executor
+from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, remembering
 from emulator.worlds.workers import KILLED
 from scenarios.build.assumed import assumptions
@@ -142,8 +142,7 @@ def pool_of(
     scenario: Scenario, study: Study, place: Path | None, workers: int, keep_states: int = KEEP_STATES
 ) -> Inline | Processes | Remembering:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
-    gc.collect()
-    gc.freeze()  # the study stays: looking through it again and again would make a round's cost grow with the fleet
+    let_stay()
     count = min(workers, _most_jobs(study))
     if place is None:
         return executor(study, count)

@@ -28,7 +28,7 @@ class Outcome:
     """How a run ended."""
 
     run: Run
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list, repr=False)  # asyncio looks at the text of a result, at its end
     failure: str | None = None  # why it could not go on
     fault: Faulty | None = None  # the algorithm's own, if that is why
     unwritten: OSError | None = None  # why its record or its model is not whole
