@@ -173,8 +173,8 @@ MUTANTS = [
     Mutant(
         "results of one instant are in reverse order",
         "emulator/worlds/virtual.py",
-        "return [task.process.value for task in tasks]",
-        "return [task.process.value for task in reversed(tasks)]",
+        "return [task.value for task in tasks]",
+        "return [task.value for task in reversed(tasks)]",
         "tests/emulator/worlds/test_virtual.py tests/contracts/test_worlds.py",
     ),
     Mutant(
