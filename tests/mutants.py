@@ -341,8 +341,8 @@ MUTANTS = [
     Mutant(
         "what a worker found wrong with its upload is forgotten",
         "emulator/study/store.py",
-        "return Stored(store.put(data), view.sizes, fault)",
-        "return Stored(store.put(data), view.sizes)",
+        "return Stored(store.put(*view.pieces), view.sizes, fault)",
+        "return Stored(store.put(*view.pieces), view.sizes)",
         "tests/emulator/study/test_store.py",
     ),
     Mutant(

@@ -36,7 +36,7 @@ class Arrived:
 
     @cached_property
     def ref(self) -> Ref:
-        return self.store.put(bytes(self.view.data))
+        return self.store.put(*self.view.pieces)
 
 
 class Peer:

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import RLock
 
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
+from network.wire.form import Buffer
 
 READ_ONLY, WRITABLE = 0o400, 0o600
 SPARE = "spare"
@@ -30,7 +31,8 @@ Map = Callable[[int, str], memoryview]  # of an open file, and the digest of its
 
 
 def _map(file: int, _digest: str) -> memoryview:
-    return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+    # Of what is read nothing is copied, but torch takes arrays without a copy only if they could be written to.
+    return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
 
 
 class Latest:
@@ -91,9 +93,9 @@ class Memory(Holders):
         super().__init__()
         self._blobs = {NOTHING.digest: NO_TENSORS}
 
-    def put(self, data: bytes) -> Ref:
-        ref = Ref.of(data)
-        self.hold(ref, lambda: self._blobs.setdefault(ref.digest, data))
+    def put(self, *pieces: Buffer) -> Ref:
+        ref = Ref.of(*pieces)
+        self.hold(ref, lambda: self._blobs.setdefault(ref.digest, b"".join(pieces)))
         return ref
 
     def get(self, ref: Ref) -> memoryview:
@@ -113,9 +115,9 @@ class Files(Holders):
         for folder in folders:
             (folder / SPARE).mkdir(exist_ok=True)
 
-    def put(self, data: bytes) -> Ref:
+    def put(self, *pieces: Buffer) -> Ref:
         drafts = Drafts(self.folders)
-        drafts.put(data)
+        drafts.put(*pieces)
         return self.take(drafts.made[0])
 
     def take(self, draft: Draft) -> Ref:
@@ -151,10 +153,10 @@ class Drafts:
     made: list[Draft] = field(default_factory=list)
     read: set[str] = field(default_factory=set)  # digests that stay until the job's result has come
 
-    def put(self, data: bytes) -> Ref:
-        ref = Ref.of(data)
+    def put(self, *pieces: Buffer) -> Ref:
+        ref = Ref.of(*pieces)
         known = ref.digest == NOTHING.digest or ref.digest in self.read
-        self.made.append(Draft(ref, None if known else written(self.folders, data)))
+        self.made.append(Draft(ref, None if known else written(self.folders, pieces)))
         return ref
 
     def get(self, ref: Ref) -> memoryview:
@@ -166,15 +168,16 @@ class Drafts:
 _numbers = count()
 
 
-def written(folders: Sequence[Path], data: bytes) -> Path:
+def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> Path:
     """A file with these bytes, in the first folder that has room, or in the last one.  Raises OSError."""
+    nbytes = sum(map(len, pieces))
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
         last = folder is folders[-1]
-        if not ((len(data) > SMALL and _reused(folder, name)) or last or _room(folder) >= len(data)):
+        if not ((nbytes > SMALL and _reused(folder, name)) or last or _room(folder) >= nbytes):
             continue
         try:
-            return _write(folder / name, data)
+            return _write(folder / name, pieces)
         except OSError:  # others have filled it meanwhile
             if last:
                 raise
@@ -214,13 +217,14 @@ def _reused(folder: Path, name: str) -> bool:
     return False
 
 
-def _write(path: Path, data: bytes) -> Path:
+def _write(path: Path, pieces: Sequence[Buffer]) -> Path:
     try:
         path.touch(WRITABLE)
         with path.open("r+b", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[file.write(view) :]
             file.truncate()
             os.fchmod(file.fileno(), READ_ONLY)
     except OSError:

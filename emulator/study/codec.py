@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from algorithms.algorithm import Message, Tensors
 from network.wire import payload
-from network.wire.payload import Buffer
+from network.wire.form import Buffer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,19 +27,23 @@ def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str
     return {kind: {name: tensor.numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
-def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0) -> bytes:
-    """The message as bytes; kinds that `encodings` names may lose, by draws from `seed`."""
-    return payload.encode(arrays_of(message), encodings or {}, seed)
+def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0) -> payload.View:
+    """The encoded message; kinds that `encodings` names may lose, by draws from `seed`.
+
+    Use it before the tensors change: large ones are not copied.
+    """
+    return payload.encoded(arrays_of(message), encodings, seed)
 
 
 def decode(data: Buffer) -> Message:
-    """The message that `encode` wrote, in memory of its own.  What comes off a socket is checked there."""
+    """The message with these bytes, in memory of its own.  What comes off a socket is checked there."""
+    return _tensors(payload.trusted(data))
+
+
+def _tensors(view: payload.View) -> Message:
     from torch import from_numpy
 
-    return {
-        kind: {name: from_numpy(array) for name, array in arrays.items()}
-        for kind, arrays in payload.trusted(data).arrays().items()
-    }
+    return {kind: {name: from_numpy(array) for name, array in arrays.items()} for kind, arrays in view.arrays().items()}
 
 
 def unread(data: Buffer, broadcast: Tensors) -> Message:
@@ -70,7 +74,9 @@ class Unread(Mapping[str, "Tensor"]):
         values = self.view.plain(self.kind, name)
         if values is None or name in self.base:
             return None
-        return lambda start, stop: from_numpy(values[start:stop].astype(values.dtype.newbyteorder("=")))
+        if not (values.flags.writeable and values.dtype.isnative):  # torch takes others with a warning, or not at all
+            values = values.astype(values.dtype.newbyteorder("="))
+        return lambda start, stop: from_numpy(values[start:stop])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.view.tree[self.kind])
@@ -106,7 +112,7 @@ class Outbox:
             if arrived is tensors:
                 return tensors
         wanted = self._differences(tensors) if kind == "weights" else tensors
-        found = decode(encode({kind: wanted}, self.encodings, self.seed))[kind]
+        found = _tensors(encode({kind: wanted}, self.encodings, self.seed))[kind]
         if kind == "weights":
             lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
             self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
@@ -114,8 +120,8 @@ class Outbox:
         self.known.append((found, wanted))
         return found
 
-    def packed(self, upload: Message) -> bytes:
-        """The upload as bytes."""
+    def packed(self, upload: Message) -> payload.View:
+        """The encoded upload."""
         sent = {}
         for kind, tensors in upload.items():
             arrived = self.send(kind, tensors)

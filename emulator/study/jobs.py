@@ -239,7 +239,7 @@ def message_sizes(study: Study, run: Run) -> tuple[int, int]:
     algorithm = study.algorithms[run.label]
     down = encode(algorithm.download_form(_server(study, run, 0)), study.down.get(run.label, {}))
     forms = (algorithm.upload_form(round, study.module) for round in range(ROUNDS))
-    return len(down), max(len(encode(form, study.up.get(run.label, {}))) for form in forms)
+    return down.nbytes, max(encode(form, study.up.get(run.label, {})).nbytes for form in forms)
 
 
 def message_limits(study: Study, run: Run) -> tuple[int, int]:
@@ -249,8 +249,8 @@ def message_limits(study: Study, run: Run) -> tuple[int, int]:
 
 
 def _state(store: Store, message: Message) -> State:
-    weights = store.put(encode({"weights": message["weights"]}))
-    return State(weights if set(message) == {"weights"} else store.put(encode(message)), weights)
+    weights = store.put(*encode({"weights": message["weights"]}).pieces)
+    return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 
 def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices: ndarray, memory: Message) -> Party:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from network.wire import payload
-from network.wire.form import Refused
-from network.wire.payload import Shapes
+from network.wire.form import Buffer, Refused
+from network.wire.payload import Shapes, View
 
 NO_TENSORS = payload.encode({})
 
@@ -21,8 +21,9 @@ class Ref:
     nbytes: int
 
     @classmethod
-    def of(cls, data: bytes) -> Ref:
-        return cls(payload.digest(data), len(data))
+    def of(cls, *pieces: Buffer) -> Ref:
+        """That of these bytes, one after the other."""
+        return cls(payload.digest(*pieces), sum(map(len, pieces)))
 
     @property
     def short(self) -> str:
@@ -33,8 +34,8 @@ class Ref:
 class Store(Protocol):
     """Where the bytes lie, for the process that asks and for all workers.  Every store has NOTHING."""
 
-    def put(self, data: bytes) -> Ref:
-        """Keeps the bytes; the same bytes are kept once."""
+    def put(self, *pieces: Buffer) -> Ref:
+        """Keeps these bytes, one after the other; the same bytes are kept once."""
 
     def get(self, ref: Ref) -> memoryview:
         """The bytes, read-only.  Raises KeyError if they are not here."""
@@ -54,15 +55,15 @@ class Stored:
             raise self.fault
 
 
-def stored(store: Store, data: bytes, shapes: Shapes | None = None) -> Stored:
+def stored(store: Store, view: View, shapes: Shapes | None = None) -> Stored:
     """Puts a message that this program has made into the store; with `shapes` it is compared with them first."""
-    view, fault = payload.trusted(data), None
+    fault = None
     if shapes is not None:
         try:
             view.check(shapes)
         except Refused as refused:
             fault = refused
-    return Stored(store.put(data), view.sizes, fault)
+    return Stored(store.put(*view.pieces), view.sizes, fault)
 
 
 NOTHING = Ref.of(NO_TENSORS)

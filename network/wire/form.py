@@ -13,6 +13,10 @@ LONGEST_NAME = 256  # bytes of UTF-8
 MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
 MOST_DIMENSIONS = 64  # numpy's own limit
 LARGEST_HEADER = 4096  # bytes
+SMALL = (1 << 16) - 1  # bytes that are copied rather than made a piece of their own; longer ones begin with BIN_32
+BIN_32 = b"\xc6"  # msgpack: bytes whose length has 32 bits
+
+Buffer = bytes | bytearray | memoryview
 
 
 class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
@@ -28,6 +32,38 @@ def packed(tree: object) -> bytes:
         return bytes(msgpack.packb(tree, use_bin_type=True))
     except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
         raise Refused(f"msgpack cannot carry it: {error}") from None
+
+
+def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffer]:
+    """What `packed` makes of kind -> name -> entry, in pieces: large data are not copied."""
+    found: list[Buffer] = []
+    packer = msgpack.Packer(use_bin_type=True, autoreset=False)
+    try:
+        packer.pack_map_header(len(tree))
+        for kind, entries in tree.items():
+            packer.pack(kind)
+            packer.pack_map_header(len(entries))
+            for name, entry in entries.items():
+                packer.pack(name)
+                _pack(entry, packer, found)
+    except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
+        raise Refused(f"msgpack cannot carry it: {error}") from None
+    return [*found, packer.bytes()]
+
+
+def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer]) -> None:
+    """The entry into the packer; if its data are large, what is packed so far and they become pieces."""
+    data = entry["data"]
+    if len(data) <= SMALL:
+        packer.pack(entry)
+        return
+    packer.pack_map_header(len(entry))
+    packer.pack("data")
+    found += [packer.bytes() + BIN_32 + len(data).to_bytes(4), data]
+    packer.reset()
+    for key in KEYS[1:]:
+        packer.pack(key)
+        packer.pack(entry[key])
 
 
 def parsed(data: bytes) -> Any:

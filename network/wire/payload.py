@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,11 +23,12 @@ from network.wire.form import (
     FRAME,
     KEYS,
     LARGEST_HEADER,
+    Buffer,
     NotFinite,
     Refused,
     check_name,
     in_order,
-    packed,
+    in_pieces,
     parsed,
     quoted,
     unpacked,
@@ -38,7 +39,6 @@ Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance":
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
 Shapes = Mapping[str, Mapping[str, Shape]]  # kind -> name -> its dtype and shape
 Entry = dict[str, Any]  # what an array is on the wire
-Buffer = bytes | memoryview
 
 DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
     "float32": np.dtype("<f4"),
@@ -59,14 +59,25 @@ MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 class View:
     """An encoded message, parsed once: what it holds, whether it has the right shapes, and its arrays."""
 
-    def __init__(self, data: Buffer, tree: dict[str, dict[str, Entry]]) -> None:
-        self.data, self.tree = data, tree
+    def __init__(self, pieces: Sequence[Buffer], tree: Mapping[str, Mapping[str, Entry]]) -> None:
+        """`pieces` are its bytes, one after the other."""
+        self.pieces, self.tree = pieces, tree
+
+    @property
+    def data(self) -> bytes:
+        """Them in one place."""
+        return b"".join(self.pieces)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Its length."""
+        return sum(map(len, self.pieces))
 
     @cached_property
     def sizes(self) -> dict[str, int]:
         """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add."""
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
-        return {**kinds, FRAME: len(self.data) - sum(kinds.values())}
+        return {**kinds, FRAME: self.nbytes - sum(kinds.values())}
 
     def check(self, shapes: Shapes) -> None:
         """Raises Refused unless kinds, names, dtypes and shapes are these and every float is finite; copies no array
@@ -104,7 +115,7 @@ class View:
 def view(data: bytes, limit: int | None = None) -> View:
     """The message in `data`, from whomever it came.  Raises Refused, and nothing else, for whatever `encode` would not
     have written, and for more than `limit` bytes."""
-    found = View(data, _entries(data, limit))
+    found = View([data], _entries(data, limit))
     found.fits(ROOM)
     return found
 
@@ -112,7 +123,7 @@ def view(data: bytes, limit: int | None = None) -> View:
 def trusted(data: Buffer) -> View:
     """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
     is copied before an array is asked for."""
-    return View(data, unpacked(memoryview(data)))
+    return View([data], unpacked(memoryview(data)))
 
 
 def encode(
@@ -125,13 +136,19 @@ def encode(
     Raises ValueError for an encoding that does not exist; Refused for a dtype that is not in DTYPES, and for
     names that `decode` would not accept.
     """
+    return encoded(message, encodings, seed).data
+
+
+def encoded(
+    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+) -> View:
+    """The same, not yet in one place: its large pieces are the arrays themselves, so use it before they change."""
     how = encodings or {}
-    return packed(
-        {
-            kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed)
-            for kind, arrays in in_order(message, reserved=FRAME)
-        }
-    )
+    tree = {
+        kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed)
+        for kind, arrays in in_order(message, reserved=FRAME)
+    }
+    return View(in_pieces(tree), tree)
 
 
 def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
@@ -176,8 +193,14 @@ def check(message: Message, manifest: Shapes) -> None:
             if (_name(array), array.shape) != (dtype, tuple(shape)):
                 found = f"{_name(array)} {array.shape}"
                 raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if array.dtype.kind == "f" and not _finite(array):
                 raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
+
+
+def _finite(array: NDArray[Any]) -> bool:
+    """A sum is finite only if all values are, and takes a third of the time; it may also overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def room_of(manifest: Shapes) -> int:
@@ -187,15 +210,18 @@ def room_of(manifest: Shapes) -> int:
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
-def digest(data: Buffer) -> str:
-    """BLAKE3, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested."""
-    return blake3(data).hexdigest()
+def digest(*pieces: Buffer) -> str:
+    """BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested."""
+    hasher = blake3()
+    for piece in pieces:
+        hasher.update(piece)
+    return hasher.hexdigest()
 
 
 # --- to bytes ---------------------------------------------------------------------------------------------
 
 
-def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, dict[str, object]]:
+def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, Entry]:
     for name, array in arrays.items():
         _sendable(kind, name, array)
     chosen = {name: array for name, array in arrays.items() if encoding is not None and encodable(array)}
@@ -221,7 +247,7 @@ def _name(array: NDArray[Any]) -> str:
     return NAMES.get(array.dtype) or array.dtype.name
 
 
-def _entry(coded: Coded, shape: tuple[int, ...]) -> dict[str, object]:
+def _entry(coded: Coded, shape: tuple[int, ...]) -> Entry:
     return {"data": coded[1], "dtype": coded[0], "shape": list(shape)}
 
 

@@ -414,7 +414,7 @@ def test_each_message_off_a_socket_is_parsed_once(play: Stage, monkeypatch: pyte
     async def main(way: Way) -> list[bytes]:
         way.device_works()
         way.open(0)
-        request = Parcel.of({"round": 0, "counted": None}, stored(STORE, BODY))
+        request = Parcel.of({"round": 0, "counted": None}, stored(STORE, payload.trusted(BODY)))
         await way.line.send(request)
         reply = await way.line.receive()
         reply.message.check(payload.manifest(payload.trusted(OTHER).arrays()))

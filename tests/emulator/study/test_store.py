@@ -15,8 +15,7 @@ SHAPES = payload.manifest(GOOD)
 
 
 def test_a_message_that_was_not_compared_has_no_fault() -> None:
-    data = payload.encode(GOOD)
-    found = stored(Memory(), data)
+    found = stored(Memory(), payload.encoded(GOOD))
     found.check(SHAPES)
     assert found.sizes == payload.sizes(GOOD)
 
@@ -33,6 +32,6 @@ def test_a_message_that_was_not_compared_has_no_fault() -> None:
 def test_what_its_maker_found_wrong_is_raised_wherever_it_is_checked(
     message: payload.Message, fault: type[Refused]
 ) -> None:
-    found = stored(Memory(), payload.encode(message), SHAPES)
+    found = stored(Memory(), payload.encoded(message), SHAPES)
     with pytest.raises(fault):
         found.check({})

@@ -67,7 +67,7 @@ def sends_half(study: Study, store: Store, halfway: Path) -> bytes:
 
 def product(study: Study, store: Store, message: Ref) -> Ref:
     weights = decode(store.get(message))["weights"]
-    return store.put(encode({"weights": {"y": weights["x"] @ weights["w"]}}))
+    return store.put(*encode({"weights": {"y": weights["x"] @ weights["w"]}}).pieces)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def named(length: int) -> Mapping[str, Mapping[str, torch.Tensor]]:
 @pytest.mark.parametrize("length", range(1, 17))
 def test_decoded_tensors_are_aligned_copies_wherever_they_lay_in_the_buffer(length: int) -> None:
     message: Any = named(length)
-    data = bytearray(encode(message))
+    data = bytearray(encode(message).data)
     decoded = decode(bytes(data))["weights"]
     for name, tensor in decoded.items():
         assert tensor.data_ptr() % payload.ALIGNMENT == 0
@@ -132,7 +132,7 @@ def test_decoded_tensors_are_aligned_copies_wherever_they_lay_in_the_buffer(leng
 
 def test_to_change_what_was_decoded_changes_neither_the_bytes_nor_another_copy() -> None:
     message: Any = named(1)
-    data = encode(message)
+    data = encode(message).data
     before = bytes(data)
     first, second = decode(data)["weights"], decode(data)["weights"]
     first["x"].zero_()
@@ -143,7 +143,7 @@ def test_to_change_what_was_decoded_changes_neither_the_bytes_nor_another_copy()
 @pytest.mark.parametrize("length", range(1, 17))
 def test_matrix_products_of_decoded_tensors_have_the_same_bits(length: int) -> None:
     message: Any = named(length)
-    weights, decoded = message["weights"], decode(encode(message))["weights"]
+    weights, decoded = message["weights"], decode(encode(message).data)["weights"]
     expected = weights["x"] @ weights["w"]
     assert torch.equal((decoded["x"] @ decoded["w"]).view(torch.int32), expected.view(torch.int32))
 
@@ -165,7 +165,7 @@ def test_a_worker_finds_the_same_data_and_computes_the_same_bits(pool: Processes
     inline = Inline(study())
 
     def done(by: Inline | Processes) -> list[Any]:
-        jobs: list[tuple[Any, ...]] = [(sums, 0.1), (sums, 3.0), (product, by.store.put(encode(message)))]
+        jobs: list[tuple[Any, ...]] = [(sums, 0.1), (sums, 3.0), (product, by.store.put(encode(message).data))]
         return [future.result() for future in [by.submit(*job) for job in jobs]]
 
     there, here = done(pool), done(inline)
@@ -175,7 +175,7 @@ def test_a_worker_finds_the_same_data_and_computes_the_same_bits(pool: Processes
 
 @pytest.mark.slow
 def test_messages_go_with_the_result_that_names_them_and_wait_for_no_garbage_collector(pool: Processes) -> None:
-    given = pool.store.put(encode(named(2)))
+    given = pool.store.put(encode(named(2)).data)
     gc.disable()
     try:
         made: Ref = pool.submit(product, given).result()

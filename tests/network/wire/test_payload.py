@@ -22,6 +22,7 @@ from network.wire.payload import (
     decode,
     digest,
     encode,
+    encoded,
     manifest,
     sizes,
     trusted,
@@ -65,6 +66,20 @@ def bits(message: Message) -> dict[str, dict[str, Any]]:
 
 def test_the_bytes_are_those_of_the_specification() -> None:
     assert encode(SMALL) == SMALL_BYTES
+
+
+@pytest.mark.parametrize("size", [65535, 65536])
+def test_pieces_are_what_msgpack_packs(size: int) -> None:
+    """Bytes whose length has 16 bits, and the least whose length has 32: these are not copied."""
+    arrays = {"a": np.arange(size, dtype=np.uint8), "b": np.ones((2, 3), np.float32), "c": np.zeros(size, np.uint8)}
+    entries = {
+        name: {"data": array.tobytes(), "dtype": array.dtype.name, "shape": list(array.shape)}
+        for name, array in arrays.items()
+    }
+    found = encoded({"weights": arrays})
+    assert found.data == msgpack.packb({"weights": entries})
+    assert found.nbytes == len(found.data)
+    assert sum(np.shares_memory(np.frombuffer(piece, np.uint8), arrays["a"]) for piece in found.pieces) == size // 65536
 
 
 @few
@@ -273,6 +288,8 @@ def with_bias(*values: float) -> Message:
         (example(), None, ""),
         (with_bias(1.0, np.nan, 0.0), NotFinite, "'weights' 'bias' holds a value that is not finite"),
         (with_bias(1.0, -np.inf, 0.0), NotFinite, "'weights' 'bias' holds a value that is not finite"),
+        (with_bias(-np.inf, 0.0, np.inf), NotFinite, "'weights' 'bias' holds a value that is not finite"),
+        (with_bias(1.7e308, 1.7e308, 1.7e308), None, ""),
         (with_bias(1.0, 0.0), Refused, r"'weights' 'bias' is float64 \(2,\); it must be float64 \(3,\)"),
         ({"weights": example()["weights"]}, Refused, "the message lacks 'empty'"),
         (with_bias(*range(2000)), Refused, "needs 16[0-9]{3} bytes when decoded; at most"),
