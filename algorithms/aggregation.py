@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import chain
@@ -16,15 +16,14 @@ from algorithms.algorithm import Reply, Tensors
 BLOCK = 1 << 16  # coordinates: their mean and one upload, 1 MB in float64, stay in a core's cache
 THREADS = 2
 
-Reader = Callable[[int, int], Tensor]  # start, stop -> these of a tensor's values, flat
-
 
 @runtime_checkable
-class InParts(Protocol):
-    """Tensors by name of which a part can be had without the whole."""
+class InPlace(Protocol):
+    """Tensors by name that can be had without a copy."""
 
-    def reader(self, name: str) -> Reader | None:
-        """Reads this tensor; None if it can be had as a whole only."""
+    def in_place(self, name: str) -> Tensor | None:
+        """This tensor where it lies, at any address: for arithmetic by coordinate, as a matrix product's bits depend on
+        the address.  None if it must be decoded."""
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
@@ -74,29 +73,28 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
-    uploads = [reply.upload[kind] for reply in counted]
-    return {name: _mean_in_blocks(uploads, name, times) for name in uploads[0]}
-
-
-def _mean_in_blocks(uploads: Sequence[Tensors], name: str, times: Sequence[int]) -> Tensor:
     """A mean takes each coordinate for itself, so blocks change no bit."""
-    first = uploads[0][name]
-    readers = [_reader(tensors, name) for tensors in uploads]
-    if first.numel() <= BLOCK or None in readers:
-        return _mean((tensors[name] for tensors in uploads), times)
-
-    def block(start: int) -> Tensor:
-        return _mean((read(start, start + BLOCK) for read in readers if read), times)
-
+    uploads = [reply.upload[kind] for reply in counted]
     with ThreadPoolExecutor(THREADS) as threads:
-        return torch.cat(list(threads.map(block, range(0, first.numel(), BLOCK)))).reshape(first.shape)
+        parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
+        return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
 
 
-def _reader(tensors: Tensors | InParts, name: str) -> Reader | None:
-    if isinstance(tensors, InParts):
-        return tensors.reader(name)
-    flat = tensors[name].reshape(-1)
-    return lambda start, stop: flat[start:stop]
+def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]:
+    """All uploads of one tensor, block by block if they can be had in place; else it is one block."""
+    flat = [value.reshape(-1) for tensors in uploads if (value := _in_place(tensors, name)) is not None]
+    if len(flat) < len(uploads) or flat[0].numel() <= BLOCK:
+        return [(tensors[name] for tensors in uploads)]
+    return zip(*(torch.split(value, BLOCK) for value in flat), strict=True)
+
+
+def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
+    like = _in_place(tensors, name)
+    return parts[0] if len(parts) == 1 or like is None else torch.cat(list(parts)).reshape(like.shape)
+
+
+def _in_place(tensors: Tensors | InPlace, name: str) -> Tensor | None:
+    return tensors.in_place(name) if isinstance(tensors, InPlace) else tensors[name]
 
 
 def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:

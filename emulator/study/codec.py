@@ -6,7 +6,7 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -67,16 +67,13 @@ class Unread(Mapping[str, "Tensor"]):
 
         return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
 
-    def reader(self, name: str) -> Callable[[int, int], Tensor] | None:
-        """See algorithms.aggregation.InParts."""
+    def in_place(self, name: str) -> Tensor | None:
+        """See algorithms.aggregation.InPlace."""
         from torch import from_numpy
 
-        values = self.view.plain(self.kind, name)
-        if values is None or name in self.base:
-            return None
-        if not (values.flags.writeable and values.dtype.isnative):  # torch takes others with a warning, or not at all
-            values = values.astype(values.dtype.newbyteorder("="))
-        return lambda start, stop: from_numpy(values[start:stop])
+        values = self.view.in_place(self.kind, name)
+        takes = values is not None and values.flags.writeable and values.dtype.isnative  # else torch warns, or refuses
+        return from_numpy(values) if takes and name not in self.base else None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.view.tree[self.kind])

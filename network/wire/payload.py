@@ -94,10 +94,10 @@ class View:
         """A copy of this one."""
         return _array(self.tree[kind][name], kind, name)
 
-    def plain(self, kind: str, name: str) -> NDArray[Any] | None:
-        """A flat view of this one in the message, at any address; None if it is encoded."""
+    def in_place(self, kind: str, name: str) -> NDArray[Any] | None:
+        """This one where it lies in the message, at any address; None if it is encoded."""
         entry = self.tree[kind][name]
-        return None if entry["dtype"] in CODINGS else np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
+        return None if entry["dtype"] in CODINGS else _seen(entry, kind, name)
 
     def _arrays(self, made: Callable[[Entry, str, str], NDArray[Any]]) -> Message:
         return {

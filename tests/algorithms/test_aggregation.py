@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from algorithms.aggregation import BLOCK, InParts, importance_weighted_mean, plain_mean, weighted_mean
+from algorithms.aggregation import BLOCK, InPlace, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
 from emulator.study.codec import encode, unread
 
@@ -83,7 +83,7 @@ def test_blocks_change_no_bit_of_the_mean(size: int, dtype: torch.dtype) -> None
     assert torch.equal(weighted_mean(whole)["w"], expected)
     for buffer in (bytes, bytearray):  # what may not be written to is copied for torch
         parts = {k: replace(each, upload=unread(buffer(encode(each.upload).data), {})) for k, each in whole.items()}
-        assert isinstance(parts["0"].upload["weights"], InParts)
+        assert isinstance(parts["0"].upload["weights"], InPlace)
         assert torch.equal(weighted_mean(parts)["w"], expected)
 
 
