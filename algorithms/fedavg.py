@@ -124,3 +124,9 @@ class FedAvg:
         """Each reply is read once, and the mean is written."""
         moved = (load.replies + 1 + self.combine_traffic(load)) * load.parameters
         return (Phase("combine", "forward", traffic=moved),)
+
+
+def stackable(kind: type) -> bool:
+    """Whether devices can train in stacks (stack.py) under an algorithm of this class: whether its `train` is nothing
+    but its course, as that of a class which only overrides `penalty` is."""
+    return getattr(kind, "train", None) is FedAvg.train

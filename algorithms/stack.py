@@ -20,22 +20,13 @@ from torch.optim.sgd import sgd as descend
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course, Task
-from algorithms.fedavg import FedAvg
 from algorithms.local import Pull, Sgd, lay_out, order, seeded_step, steps
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # what they draw is what they make of ones
 
 
-def stackable(kind: type) -> bool:
-    """Whether devices train in stacks under an algorithm of this class: whether its `train` is nothing but its course.
-
-    So is that of a class which only overrides `penalty`.
-    """
-    return getattr(kind, "train", None) is FedAvg.train
-
-
 def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]) -> list[Reply]:
-    """What `algorithm.train` returns for each of these devices of one round; `algorithm` is of a stackable class."""
+    """What `algorithm.train` returns for each of these devices of one round; `algorithm` is stackable (fedavg.py)."""
     return together([algorithm.course(*each) for each in zip(downloads, devices, strict=True)])
 
 

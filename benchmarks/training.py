@@ -37,6 +37,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
+from emulator.study import stacking
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import Processes
 from emulator.worlds.remembering import Remembering, remembering
@@ -94,15 +95,17 @@ def study_of(shape: Shape, tests: int = TESTS) -> Study:
     train = dict(zip(names, np.split(np.arange(len(x)), shape.devices), strict=True))
     validation = {name: held[: shape.examples // 10] for name, held in train.items()}
     shards = dict(zip(names, np.array_split(np.arange(tests), shape.devices), strict=True))
+    data = Dataset("random", x, y, rng.random((tests, 1, 28, 28), dtype=np.float32), y_test, classes=10)
     return Study(
         model=shape.model,
-        dataset=Dataset("random", x, y, rng.random((tests, 1, 28, 28), dtype=np.float32), y_test, classes=10),
+        dataset=data,
         splits={RUN.seed: Split(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
         algorithms={RUN.label: FedAvg(shape.training)},
         fleet={name: Device(name, profiles()["pi-4"]) for name in names},
         links=dict.fromkeys(names, Link.of(5, 20, 30)),
         server=Device("server", profiles()["workstation"]),
         server_link=Link.of(100, 100, 5),
+        stack={RUN.label: stacking.size(shape.model, data, shape.training.batch)},
     )
 
 

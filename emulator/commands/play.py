@@ -39,6 +39,7 @@ from emulator.record.seal import SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.study.build import study_of
+from emulator.study.stacking import resolved
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor, Inline, Processes, executor
 from emulator.worlds.garbage import let_stay
@@ -74,6 +75,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     if settings.world == "sockets":
         _make_room(scenario, workers)
     study = study_of(scenario)
+    scenario = resolved(scenario, study.data)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name)

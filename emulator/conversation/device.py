@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.conversation.processor import Bench
+from emulator.conversation.trainings import Trainings
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.record.run import Run
-from emulator.study.jobs import Learnt, Trained, train
+from emulator.study.jobs import Learnt, Trained
 from emulator.study.store import EMPTY, Stored
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network.wire import envelope
@@ -58,20 +58,18 @@ class Attendant:
     def __init__(
         self,
         name: str,
-        run: Run,
         world: World,
         costs: Charges,
         bench: Bench,
         notes: Notes,
-        measured: Callable[[int], bool],
+        trainings: Trainings,
     ) -> None:
         self.name = name
-        self.run = run
         self.world = world
         self.costs = costs
         self.bench = bench
         self.notes = notes
-        self.measured = measured  # in which rounds the trained model is tried on the device's own test shard
+        self.trainings = trainings
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
         self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
@@ -99,15 +97,7 @@ class Attendant:
         if why := self._refusal(Call(self.name, round), parcel):
             self.refusal = (round, why)
             return
-        ticket = self.world.submit(
-            train,
-            self.run,
-            self.name,
-            round,
-            parcel.message.ref,
-            self.home.memory.ref,
-            self.measured(round),
-        )
+        ticket = self.trainings.start(self.name, round, parcel.message.ref, self.home.memory.ref)
         self.ticket = (round, ticket)
 
     def drop(self) -> None:

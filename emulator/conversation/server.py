@@ -7,7 +7,7 @@ then the model is evaluated, in no time.  Who counts is decided in rounds.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -33,10 +33,11 @@ FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
 
 After = Callable[[Play, State], Coroutine[Any, Any, bool]]
+Plan = Callable[[int, Mapping[str, Parcel]], None]
 
 
 class Server:
-    """Serves the rounds of one run.  `judge` says which replies are sound."""
+    """Serves the rounds of one run.  `judge` says which replies are sound; `plan` is told what each round sends."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Server:
         costs: Charges,
         line: Callable[[str], ServerEnd],
         judge: Judge | None = None,
+        plan: Plan = lambda *_: None,
     ) -> None:
         self.world, self.study, self.run, self.rules = world, study, run, rules
         self.record, self.costs = record, costs
@@ -62,6 +64,7 @@ class Server:
         self.presences = Presences(world, study.fleet, record, line, self.stragglers, patient=rules.deadline is None)
         self.judge = judge or Soundness(study, run)
         self.exchange = Exchange(line, record, self.judge)
+        self.plan = plan
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
@@ -203,9 +206,9 @@ class Server:
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
-        for name in play.round.asked:
-            header = {"round": play.round.number, "counted": self.counted.get(name)}
-            parcel = Parcel.of(header, opening.extra.get(name, opening.download))
+        parcels = {name: self._parcel(play, name, opening) for name in play.round.asked}
+        self.plan(play.round.number, parcels)
+        for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.rules.deadline is None:
             await play.closing.wait()
@@ -215,6 +218,10 @@ class Server:
             await self.world.within(left, play.closing.wait())
         except Late:
             play.round.expire()
+
+    def _parcel(self, play: Play, name: str, opening: Opening) -> Parcel:
+        header = {"round": play.round.number, "counted": self.counted.get(name)}
+        return Parcel.of(header, opening.extra.get(name, opening.download))
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
         await self.exchange.ask(play, name, parcel)

@@ -74,6 +74,9 @@ class Keys:
             found = [result.download, *result.extra.values()]
         elif isinstance(result, Trained):
             found = [result.kept, *([result.kept_if_counted] if result.kept_if_counted else [])]
+        elif isinstance(result, list):
+            for each in result:
+                self.note(each)
         for message in found:
             self.kinds.setdefault(message.ref.digest, _shared(message.sizes.keys() - {FRAME}))
 
@@ -87,12 +90,28 @@ class Keys:
         return {**self._of_server(run, round), "state": state.digest, "names": list(names), "encoding_seed": seed}
 
     def _train(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
-        parts = self._of_device(run, device, round, download, memory)
-        return {**parts, "tests": self._tests(run, device, round) if measure else None}
+        penalised = self._penalised(run, round, download, memory)
+        own = self._of_device(run, device, round, download, memory, measure)
+        return {**self._of_devices(run, round, penalised), **own}
 
-    def _personalise(self, run: Run, device: str, round: int, download: Ref, memory: Ref) -> Parts:
-        parts = self._of_device(run, device, round, download, memory)
-        return {**parts, "tests": self._tests(run, device, round)}
+    def _train_stack(
+        self,
+        run: Run,
+        round: int,
+        devices: Sequence[str],
+        downloads: Sequence[Ref],
+        memories: Sequence[Ref],
+        measure: bool,
+    ) -> Parts:
+        each = list(zip(devices, downloads, memories, strict=True))
+        penalised = any(self._penalised(run, round, download, memory) for _, download, memory in each)
+        stack = [self._of_device(run, device, round, download, memory, measure) for device, download, memory in each]
+        return {**self._of_devices(run, round, penalised), "stack": stack}
+
+    def _personalise_stack(
+        self, run: Run, round: int, devices: Sequence[str], downloads: Sequence[Ref], memories: Sequence[Ref]
+    ) -> Parts:
+        return self._train_stack(run, round, devices, downloads, memories, measure=True)
 
     def _combine(
         self, run: Run, round: int, state: Ref, replies: Mapping[str, tuple[Ref, int]], download: Ref
@@ -121,17 +140,20 @@ class Keys:
         seed = derive(run.seed, "server", "server", round)
         return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
 
-    def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref) -> Parts:
+    def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
+        """What all devices of a round have in common."""
+        return {**self._of_party(run, round, penalised), "devices": len(self.study.fleet)}
+
+    def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
         cycle = self.study.cycle(run.label, round)
         return {
-            **self._of_party(run, round, self._penalised(run, round, download, memory)),
             "device": device,
-            "devices": len(self.study.fleet),
             "examples": self._once(lambda: digest(self.study.held(run.seed, device, cycle)), run.seed, device, cycle),
             "seed": derive(run.seed, "train", device, round),
             "encoding_seed": derive(run.seed, "encode", device, round),
             "download": download.digest,
             "memory": memory.digest,
+            "tests": self._tests(run, device, round) if measure else None,
         }
 
     def _penalised(self, run: Run, round: int, download: Ref, memory: Ref) -> bool:
@@ -186,7 +208,8 @@ PARTS: Mapping[Job, Callable[..., Parts]] = {
     jobs.start: Keys._start,
     jobs.request: Keys._request,
     jobs.train: Keys._train,
-    jobs.personalise: Keys._personalise,
+    jobs.train_stack: Keys._train_stack,
+    jobs.personalise_stack: Keys._personalise_stack,
     jobs.combine: Keys._combine,
     jobs.evaluate: Keys._evaluate,
 }

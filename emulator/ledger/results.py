@@ -17,10 +17,11 @@ from emulator.study.jobs import (
     Trained,
     combine,
     evaluate,
-    personalise,
+    personalise_stack,
     request,
     start,
     train,
+    train_stack,
 )
 from emulator.study.store import Ref, Stored
 from network.wire.form import NotFinite, Refused
@@ -125,13 +126,28 @@ def _read_scores(plain: Plain) -> Scores:
     return Scores(*(np.frombuffer(data, form).astype(of) for (form, data), of in zip(plain, last, strict=True)))
 
 
+Forms = tuple[Callable[[Any], Plain], Callable[[Plain], Any]]
+
+
+def _of_each(to: Callable[[Any], Plain], back: Callable[[Plain], Any]) -> Forms:
+    """The forms of a stack's results, from those of one device's."""
+    return (lambda done: [to(each) for each in done]), (lambda plain: [back(each) for each in plain])
+
+
 Job = Callable[..., Any]
 # Job -> its result as a plain value, and back.  The jobs that are not here are never remembered.
-FORMS: dict[Job, tuple[Callable[[Any], Plain], Callable[[Plain], Any]]] = {
+FORMS: dict[Job, Forms] = {
     start: (_state, _read_state),
     request: (_opening, _read_opening),
     train: (_trained, _read_trained),
-    personalise: (_hits, _read_hits),
+    train_stack: (
+        lambda done: [_trained(each) for each in done],
+        lambda plain: [_read_trained(each) for each in plain],
+    ),
+    personalise_stack: (
+        lambda done: [_hits(each) for each in done],
+        lambda plain: [_read_hits(each) for each in plain],
+    ),
     combine: (_state, _read_state),
     evaluate: (_scores, _read_scores),
 }

@@ -33,7 +33,7 @@ from emulator.study.jobs import (
     blocks,
     evaluate,
     hits,
-    personalise,
+    personalise_stack,
     request,
 )
 from emulator.study.store import NOTHING, Ref
@@ -131,11 +131,12 @@ class Metrics:
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
-        for name in names:
-            download = opening.extra.get(name, opening.download).ref
-            memory = self._memory(name, round, counted)
-            tickets.append(self.world.submit(personalise, self.run, name, round, download, memory))
-        found = [await self.world.uncharged(ticket) for ticket in tickets]
+        for devices in self.study.stacks(self.run.label, names):
+            downloads = tuple(opening.extra.get(name, opening.download).ref for name in devices)
+            memories = tuple(self._memory(name, round, counted) for name in devices)
+            job = (personalise_stack, self.run, round, tuple(devices), downloads, memories)
+            tickets.append(self.world.submit(*job))
+        found = [each for ticket in tickets for each in await self.world.uncharged(ticket)]
         return _mean_share(each[0] for each in found if each)
 
     async def _test(self, state: State) -> Scores:

@@ -21,7 +21,7 @@ from emulator.pricing.costs import Costs
 from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.study.guarded import Faulty
-from emulator.study.jobs import message_limits, personalise, request, start
+from emulator.study.jobs import message_limits, personalise_stack, request, start
 from emulator.study.store import NOTHING
 from emulator.study.study import Study
 from emulator.worlds.executors import Executor
@@ -79,7 +79,8 @@ async def run_sockets(
         seal(stage, outcome)
         return outcome
     reception = Reception(lines, up, executor.store)
-    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, lines.__getitem__)
+    line = lines.__getitem__
+    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
 
     async def serve(after: After) -> None:
         await warm(stage, executor)
@@ -123,7 +124,10 @@ async def warm(stage: Stage, executor: Executor) -> None:
     run, names = stage.run, sorted(stage.study.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
-    trials = [executor.submit(personalise, run, name, 0, opening.download.ref, NOTHING) for name in names[:WARM]]
+    trials = []
+    for devices in stage.study.stacks(run.label, names)[:WARM]:
+        downloads, memories = [opening.download.ref] * len(devices), [NOTHING] * len(devices)
+        trials.append(executor.submit(personalise_stack, run, 0, tuple(devices), tuple(downloads), tuple(memories)))
     await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
     kinds, costs = stage.study.algorithms[run.label].downloads, stage.costs
     for name in stage.study.fleet:

@@ -87,7 +87,7 @@ async def run_virtual(
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
     line = stage.lines(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
-    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line)
+    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:

@@ -11,6 +11,7 @@ from emulator.conversation.channel import MemoryLine
 from emulator.conversation.device import Attendant, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
+from emulator.conversation.trainings import Trainings
 from emulator.play.conduct import Conduct
 from emulator.pricing.charges import Charges
 from emulator.record.record import Record
@@ -18,7 +19,7 @@ from emulator.record.run import Run
 from emulator.results.caveats import TraceRepeats
 from emulator.study.guarded import Faulty
 from emulator.study.study import Study
-from emulator.worlds.interface import World
+from emulator.worlds.interface import Parcel, World
 
 Row = Mapping[str, Any]
 
@@ -61,16 +62,25 @@ class Stage:
         self.record, self.costs = record, costs
         self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.rules.transfers)
         self.notes: Notes = {}
+        self.trainings = Trainings(world, study, run, conduct.evaluated)
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
-            measured = self.conduct.evaluated
             profile = self.study.fleet[name].profile
             bench = Bench(self.world, self.record, profile, self.conduct.rules.computing)
-            own = self.run, self.world, self.costs, bench, self.notes, measured
+            own = self.world, self.costs, bench, self.notes, self.trainings
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
+
+    def plan(self, round: int, parcels: Mapping[str, Parcel]) -> None:
+        """A round is about to send these."""
+        inputs = {}
+        for name, parcel in parcels.items():
+            counted = parcel.header["counted"]
+            assert not isinstance(counted, str)
+            inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
+        self.trainings.plan(round, inputs)
 
     def lines(self, make: Callable[[str], MemoryLine]) -> Callable[[str], MemoryLine]:
         """The lines to devices in this process; a device that is never asked costs nothing."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from emulator.study import stacking
 from emulator.study.guarded import Faulty, Guarded, Unmade
 from emulator.study.seeds import seed as derive
 from emulator.study.study import Split, Study
@@ -19,6 +20,7 @@ def study_of(scenario: Scenario) -> Study:
     data = parts.dataset(scenario)
     parts.check_model(scenario, data)
     parts.check_enough(scenario, data)
+    scenario = stacking.resolved(scenario, data)
     fleet, links = machines.fleet(scenario)
     server, server_link = machines.server(scenario)
     splits = {}
@@ -48,6 +50,7 @@ def study_of(scenario: Scenario) -> Study:
         server_link=server_link,
         topology=wiring.topology(scenario),
         always_on=machines.always_on(scenario),
+        stack={entry.name: stacking.size_of(entry, algorithms[entry.name], scenario) for entry in scenario.algorithms},
     )
 
 

@@ -30,6 +30,7 @@ from algorithms.algorithm import (
     Tensors,
     Work,
 )
+from algorithms.course import Course
 from emulator.record.run import Facts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
@@ -86,6 +87,11 @@ class Guarded:
                 traceback.print_exception(error)
             said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
             raise Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}") from None
+
+    def course(self, download: Message, device: Party) -> Course[Reply]:
+        """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
+        with self.blamed("train()", _where((device,))):
+            return _reply((yield from self.algorithm.course(download, device)), self.algorithm, (device,))
 
     def _place(self, error: BaseException) -> str:
         """Where it was raised: the innermost line of the algorithm's own file, or else of any but this."""

@@ -111,46 +111,102 @@ def train(
     measure: bool,
 ) -> Trained:
     """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
-    received, kept = decode(store.get(download)), decode(store.get(memory))
-    reply, outbox = _train(study, run, device, round, received, kept)
-    kept = {**kept, **reply.memory}
+    return train_stack(study, store, run, round, (device,), (download,), (memory,), measure)[0]
+
+
+def train_stack(
+    study: Study,
+    store: Store,
+    run: Run,
+    round: int,
+    devices: Sequence[str],
+    downloads: Sequence[Ref],
+    memories: Sequence[Ref],
+    measure: bool,
+) -> list[Trained]:
+    """The same for devices that train as one stack (algorithms/stack.py), in their order."""
+    answers = _answers(study, store, run, round, devices, downloads, memories)
+    shapes = upload_shapes(study, run.label, round)
+    return [_trained(study, store, run, round, answer, shapes, measure) for answer in answers]
+
+
+def personalise_stack(
+    study: Study,
+    store: Store,
+    run: Run,
+    round: int,
+    devices: Sequence[str],
+    downloads: Sequence[Ref],
+    memories: Sequence[Ref],
+) -> list[Sequence[Hits]]:
+    """How the models of these devices would do on their test shards, had they been asked in this round."""
+    answers = _answers(study, store, run, round, devices, downloads, memories)
+    return [_on_shard(study, run, answer.device, round, answer.reply) for answer in answers]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a device's training has come to; its upload has yet to go through the outbox."""
+
+    device: str
+    reply: Reply
+    outbox: Outbox
+    kept: Message  # before the round
+
+
+def _answers(
+    study: Study,
+    store: Store,
+    run: Run,
+    round: int,
+    devices: Sequence[str],
+    downloads: Sequence[Ref],
+    memories: Sequence[Ref],
+) -> list[_Answer]:
+    from algorithms import stack
+
+    algorithm = study.algorithms[run.label]
+    messages = {ref.digest: decode(store.get(ref)) for ref in (*downloads, *memories)}
+    received, kept = ([messages[ref.digest] for ref in refs] for refs in (downloads, memories))
+    parties, outboxes = [], []
+    for device, download, memory in zip(devices, received, kept, strict=True):
+        held = study.held(run.seed, device, study.cycle(run.label, round))
+        outboxes.append(_outbox(study, run, device, round, download, memory))
+        party = _party(study, run, device, round, "train", held, memory)
+        parties.append(replace(party, send=outboxes[-1].send))
+    alone = len(devices) == 1
+    replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
+    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
+
+
+def _outbox(study: Study, run: Run, device: str, round: int, download: Message, memory: Message) -> Outbox:
+    return Outbox(
+        study.up.get(run.label, {}),
+        derive(run.seed, "encode", device, round),
+        reference=download.get("weights", {}),
+        errors={kind: memory[kind] for kind in memory if kind == ERROR},
+    )
+
+
+def _trained(
+    study: Study, store: Store, run: Run, round: int, answer: _Answer, shapes: payload.Shapes, measure: bool
+) -> Trained:
+    reply, outbox = answer.reply, answer.outbox
+    kept = {**answer.kept, **reply.memory}
     upload = outbox.packed(reply.upload)  # which is also when it notes what was lost
     later = {**reply.if_counted, **outbox.errors}
     numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
     return Trained(
-        upload=stored(store, upload, upload_shapes(study, run.label, round)),
+        upload=stored(store, upload, shapes),
         examples=reply.examples,
         kept=stored(store, encode(kept)),
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
         learnt=Learnt(
             _finite(reply.leverage),
             _finite(numbers),
-            _on_shard(study, run, device, round, reply) if measure else (),
+            _on_shard(study, run, answer.device, round, reply) if measure else (),
         ),
     )
-
-
-def personalise(
-    study: Study, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref
-) -> Sequence[Hits]:
-    """How the device's model would do on its test shard, had it been asked in this round."""
-    received, kept = decode(store.get(download)), decode(store.get(memory))
-    reply, _ = _train(study, run, device, round, received, kept)
-    return _on_shard(study, run, device, round, reply)
-
-
-def _train(study: Study, run: Run, device: str, round: int, download: Message, memory: Message) -> tuple[Reply, Outbox]:
-    """The reply, and the outbox that the upload has gone through."""
-    outbox = Outbox(
-        study.up.get(run.label, {}),
-        derive(run.seed, "encode", device, round),
-        reference=download.get("weights", {}),
-        errors={kind: memory[kind] for kind in memory if kind == ERROR},
-    )
-    held = study.held(run.seed, device, study.cycle(run.label, round))
-    party = _party(study, run, device, round, "train", held, memory)
-    party = replace(party, send=outbox.send)
-    return study.algorithms[run.label].train(download, party), outbox
 
 
 def _drift(study: Study, reply: Reply, broadcast: Tensors) -> dict[str, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +59,7 @@ class Study:
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
     always_on: bool = False  # whether it is known that no device ever goes offline
+    stack: Mapping[str, int] = field(default_factory=dict)  # by label: most devices that train as one stack; else 1
 
     @property
     def data(self) -> Dataset:
@@ -101,6 +103,12 @@ class Study:
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
         """The device's training examples in this time slice."""
         return in_cycle(self.splits[seed].train, name, cycle)
+
+    def stacks(self, label: str, names: Sequence[str]) -> list[Sequence[str]]:
+        """The names in order, in as few stacks as may be, all of about one size."""
+        count = -(-len(names) // self.stack.get(label, 1))
+        ends = [len(names) * k // count for k in range(count + 1)]
+        return [names[start:end] for start, end in pairwise(ends)]
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
         """Training examples of each class on each device, under one seed; of each time slice, if they are texts.

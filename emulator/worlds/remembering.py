@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,13 +23,19 @@ from emulator.ledger.probe import probe
 from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
-from emulator.study.jobs import State, combine, personalise, train
+from emulator.study.jobs import State, combine, personalise_stack, train, train_stack
 from emulator.study.store import Ref
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline, Processes
 from emulator.worlds.origins import Origins, Remake, plain_args
+from emulator.worlds.shared import Shared, Waiter, pass_on
 
-TRAININGS = (train, personalise)
+STACKS = (train_stack, personalise_stack)
+
+
+def trainings(job: Job, args: Sequence[Any]) -> int:
+    """How many device-rounds a job trains."""
+    return len(args[2]) if job in STACKS else int(job is train)
 
 
 class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
@@ -78,11 +84,11 @@ class Remembering:
         if key is None:
             return self.computed(job, args)
         if beside := self.under_way.get(key):
-            self.tally.known += job in TRAININGS
+            self.tally.known += trainings(job, args)
             return Waiter(beside)
         if fact := self.ledger.facts.get(key):
             return self._known(job, args, FORMS[job][1](fact.result))
-        self.tally.computed += job in TRAININGS
+        self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = Shared(self.computed(job, args))
         shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
         return Waiter(shared)
@@ -103,7 +109,7 @@ class Remembering:
             return None
 
     def _known(self, job: Job, args: Sequence[Any], result: Any) -> Future[Any]:
-        self.tally.known += job in TRAININGS
+        self.tally.known += trainings(job, args)
         for ref in refs(result):
             self.store.hold(ref)
         self._seen(job, args, result)
@@ -153,7 +159,7 @@ class Remembering:
         except Exception as error:  # belongs to whoever collects the result
             done = Future()
             done.set_exception(error)
-        done.add_done_callback(partial(_pass_on, future))
+        done.add_done_callback(partial(pass_on, future))
 
     def _bring(self, missing: Sequence[Ref]) -> None:
         """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and NoOrigin."""
@@ -163,7 +169,7 @@ class Remembering:
             each = plan.popleft()  # what it needs is held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
             done = self.inner.submit(each.job, *each.args)
-            self.tally.again += each.job in TRAININGS
+            self.tally.again += trainings(each.job, each.args)
             if each.job is combine:  # where runs part, others that begin alike may part too
                 done.add_done_callback(self._keep_again)
             coming |= dict.fromkeys(each.wanted, (each, done))
@@ -238,48 +244,5 @@ def name_of_job(job: str, args: Sequence[Any]) -> str:
     """A job and the arguments that say which, in a few words."""
     run = next((" ".join(map(str, arg["run"])) for arg in args if isinstance(arg, dict) and "run" in arg), "")
     rest = [str(arg) for arg in args if isinstance(arg, (str, int)) and not isinstance(arg, bool)]
-    return " ".join([job, run, *rest])
-
-
-@dataclass
-class Shared:
-    """A job that is under way, for all who want its result."""
-
-    done: Future[Any]
-    wanted: int = 0
-
-
-class Waiter(Future[Any]):
-    """The result of a shared job, for one who wants it.  The job is cancelled when nobody wants it any more."""
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__()
-        self.shared: Shared | None = shared  # None: it has ended, or this one does not want it any more
-        shared.wanted += 1
-        shared.done.add_done_callback(self._arrived)
-
-    def cancel(self) -> bool:
-        cancelled = super().cancel()
-        shared, self.shared = self.shared, None
-        if cancelled and shared:
-            shared.wanted -= 1
-            if not shared.wanted:
-                shared.done.cancel()
-        return cancelled
-
-    def _arrived(self, done: Future[Any]) -> None:
-        self.shared = None  # a cycle would keep the messages
-        _pass_on(self, done)
-
-
-def _pass_on(future: Future[Any], done: Future[Any]) -> None:
-    if future.cancelled() or done.cancelled():
-        future.cancel()
-        return
-    try:
-        if error := done.exception():
-            future.set_exception(error)
-        else:
-            future.set_result(done.result())
-    except InvalidStateError:  # it was cancelled in this very moment
-        pass
+    stack = next((f"{arg[0]} ... {arg[-1]}" for arg in args if isinstance(arg, list) and isinstance(arg[0], str)), "")
+    return " ".join(filter(None, [job, run, *rest, stack]))

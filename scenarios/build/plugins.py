@@ -117,7 +117,7 @@ def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algo
     Raises Unknown for an unknown key, ValidationError for options that it does not take.
     """
     options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
-    training = training_of(entry, shared).model_dump() | {"per_cycle": per_cycle}
+    training = training_of(entry, shared).model_dump(exclude={"stack"}) | {"per_cycle": per_cycle}
     made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
     return made
 

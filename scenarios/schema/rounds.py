@@ -12,6 +12,17 @@ from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 
+def _word_or_number(value: Any) -> str:
+    return "<word>" if isinstance(value, str) else "<number>"
+
+
+Either = Discriminator(_word_or_number)  # so that an error is about the one that was meant
+Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
+PersonaliseEvery = Annotated[
+    Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either
+]
+
+
 class Training(Part):
     """Local training by SGD. An algorithm may override any of these values in its own `training:`."""
 
@@ -31,6 +42,14 @@ class Training(Part):
     )
     momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=Sgd.momentum)
     weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=Sgd.weight_decay)
+    stack: Stack = says(
+        "Largest number of devices that are trained together, as one stack, which is faster for small models. Results "
+        "differ from those of devices that are trained one by one (1) in rounding only. auto: as many as pay for the "
+        "model and its batches. A model that cannot be stacked has 1.",
+        "auto",
+        20,
+        default="auto",
+    )
 
     @model_validator(mode="after")
     def _a_cosine_takes_rounds(self) -> Training:
@@ -108,16 +127,6 @@ class Rounds(Part):
         "Targets for which results report time, rounds and bytes.", [{"metric": "accuracy", "value": 0.9}], default=()
     )
     stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
-
-
-def _word_or_number(value: Any) -> str:
-    return "<word>" if isinstance(value, str) else "<rounds>"
-
-
-PersonaliseEvery = Annotated[
-    Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<rounds>")],
-    Discriminator(_word_or_number),
-]
 
 
 class Evaluate(Part):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from algorithms import local, models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
-from algorithms.fedavg import FedAvg
+from algorithms.fedavg import FedAvg, stackable
 from algorithms.local import Quadratic, pull, seeded
 from scenarios.build import plugins
 
@@ -52,7 +52,7 @@ LOOPED = {"fedmeta", "uga"}
 def test_no_algorithm_is_left_out() -> None:
     kinds = plugins.kinds()
     assert OPTIONS.keys() | LOOPED == kinds.keys()
-    assert {key for key, kind in kinds.items() if stack.stackable(kind)} == set(OPTIONS)
+    assert {key for key, kind in kinds.items() if stackable(kind)} == set(OPTIONS)
 
 
 def net() -> nn.Sequential:
@@ -170,7 +170,7 @@ class Trains(FedAvg):
 
 @pytest.mark.parametrize("kind", [Own, Some])
 def test_an_algorithm_that_overrides_only_the_penalty_is_stacked(kind: type[FedAvg]) -> None:
-    assert stack.stackable(kind)
+    assert stackable(kind)
     for downloads, devices in played(kind(ROUGH)):
         for reply, download, device in zip(
             stack.train(kind(ROUGH), downloads, devices), downloads, devices, strict=True
@@ -179,7 +179,7 @@ def test_an_algorithm_that_overrides_only_the_penalty_is_stacked(kind: type[FedA
 
 
 def test_one_that_overrides_train_is_not() -> None:
-    assert not stack.stackable(Trains)
+    assert not stackable(Trains)
 
 
 def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from emulator.conversation.device import Attendant
 from emulator.conversation.peer import TICK
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
+from emulator.conversation.trainings import Trainings
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
 from emulator.ledger.stores import Memory
 from emulator.record.events import Event
@@ -188,7 +189,8 @@ class Stage:
         traffic = Traffic(world, record, LinksAtOffsets(Link(1e6, 1e6, 0.0), {"a": link}))
         costs: Any = Costs()
         bench = Bench(world, record, Costs.study.fleet["a"].profile)
-        attendant = Attendant("a", Run("fedavg", 1), world, costs, bench, {}, lambda _: False)
+        trainings = Trainings(world, Costs.study, Run("fedavg", 1), lambda _: False)
+        attendant = Attendant("a", world, costs, bench, {}, trainings)
         try:
             if self.kind == "memory":
                 memory = MemoryLine(world, traffic, attendant)

@@ -11,6 +11,7 @@ import pytest
 from emulator.report import page
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged
+from tests.runs.nets import DENSE
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
 AWAY = [
@@ -31,6 +32,7 @@ EVERY: dict[str, Any] = {
         {"fedavg": {"encoding": {"up": {"weights": "top-0.1"}}}, "name": "top"},
     ],
 }
+STACKED = {**EVERY, "model": DENSE, "training": {"stack": 2}}
 DRIFTING: dict[str, Any] = {
     "data": {"set": "babble", "split": {"kind": "natural"}, "validation": 0},
     "model": "lstm-tiny",
@@ -41,7 +43,9 @@ DRIFTING: dict[str, Any] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("changes", "workers"), [(EVERY, 0), (EVERY, 2), (DRIFTING, 1)], ids=["every-0", "every-2", "drifting-1"]
+    ("changes", "workers"),
+    [(EVERY, 0), (EVERY, 2), (STACKED, 0), (STACKED, 2), (DRIFTING, 1)],
+    ids=["every-0", "every-2", "stacked-0", "stacked-2", "drifting-1"],
 )
 def test_whatever_the_ledger_knows_the_files_are_the_same(fedlapse, monkeypatch, tmp_path, changes, workers):
     monkeypatch.setattr(page, "page", lambda results: "a page")

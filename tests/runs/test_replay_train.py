@@ -19,6 +19,7 @@ from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET
 from tests.runs.in_turn import IN_TURN, InTurn
+from tests.runs.nets import DENSE
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +93,17 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
         {
             "algorithms": [{"fedprox": {"mu": 0.1}}],
             "rounds": {"max": 4, "deadline_s": 1.1, "stragglers": "finish"},
+            "fleet": FLEET,
+        },
+        ON_FAST,
+        {"fleet": ALL_FAST},
+    ),
+    "stacks": (
+        {
+            "model": DENSE,
+            "training": {"stack": 3},
+            "algorithms": ["fedavg", {"fedcl": {"interval": 2}}],
+            "rounds": {"max": 4, "deadline_s": 0.08},
             "fleet": FLEET,
         },
         ON_FAST,

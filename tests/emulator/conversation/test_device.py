@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from emulator.conversation.device import Attendant, Home
+from emulator.conversation.trainings import Trainings
 from emulator.record.run import Run
 from emulator.study.jobs import Trained
 from emulator.study.store import EMPTY, Ref, Stored
@@ -55,7 +56,8 @@ def test_who_vanishes_in_its_work_drops_the_job_and_else_keeps_it(working: bool)
     costs.duty.return_value = costs.refusal.return_value = None
     world = Mock()
     world.submit.return_value = Ticket(job)
-    device = Attendant("a", Run("fedavg", 1), world, costs, bench, {}, lambda round: False)
+    trainings = Trainings(world, Mock(), Run("fedavg", 1), lambda round: False)
+    device = Attendant("a", world, costs, bench, {}, trainings)
     device.take(Parcel.of({"round": 0, "counted": None}, EMPTY))
     device.vanish()
     assert device.off

@@ -7,7 +7,7 @@ from typing import Any
 
 from emulator.ledger.key import Keys
 from emulator.ledger.stores import Memory
-from emulator.study.jobs import Opening, State, Trained, combine, evaluate, personalise, request, start, train
+from emulator.study.jobs import Opening, State, Trained, combine, evaluate, personalise_stack, request, start, train
 from emulator.study.store import NOTHING, Ref
 from emulator.study.study import Study
 from tests.emulator.ledger.small import NAMES, RUN
@@ -39,7 +39,7 @@ class Rounds:
         replies = {}
         for name in asked:
             download = opening.extra.get(name, opening.download).ref
-            self.did(round, personalise, RUN, name, round, download, self.memory[name])
+            self.did(round, personalise_stack, RUN, round, (name,), (download,), (self.memory[name],))
             trained: Trained = self.did(round, train, RUN, name, round, download, self.memory[name], round == 1)
             self.memory[name] = (trained.kept_if_counted or trained.kept).ref
             replies[name] = (trained.upload.ref, trained.examples)

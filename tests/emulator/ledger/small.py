@@ -15,7 +15,7 @@ from devices.data.dataset import Dataset
 from emulator.ledger.key import Keys
 from emulator.record.run import Run
 from emulator.study.guarded import Guarded
-from emulator.study.jobs import Opening, combine, evaluate, personalise, request, start, train
+from emulator.study.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
 from emulator.study.store import Ref, Stored
 from emulator.study.study import Split, Study
 
@@ -39,7 +39,8 @@ JOBS: Mapping[str, tuple[Any, ...]] = {
     "request": (request, RUN, ROUND, STATE, ("a", "b")),
     "train": (train, RUN, "a", ROUND, DOWN, MEMORY, False),
     "measured": (train, RUN, "a", ROUND, DOWN, MEMORY, True),
-    "personalise": (personalise, RUN, "a", ROUND, DOWN, MEMORY),
+    "stack": (train_stack, RUN, ROUND, ("a",), (DOWN,), (MEMORY,), False),
+    "personalise": (personalise_stack, RUN, ROUND, ("a",), (DOWN,), (MEMORY,)),
     "combine": (combine, RUN, ROUND, STATE, REPLIES, DOWN),
     "test": (evaluate, RUN, WEIGHTS, "test", 0, 0),
     "validation": (evaluate, RUN, WEIGHTS, "validation", 0, 0),
@@ -81,7 +82,7 @@ def opening(message: Ref, *kinds: str) -> Opening:
 
 SERVER = {"start", "request", "combine"}
 SHARD = {"measured", "personalise"}  # on the device's own test shard
-DEVICE = {"train", *SHARD}
+DEVICE = {"train", "stack", *SHARD}
 RUNS = SERVER | DEVICE
 EVALUATIONS = {"test", "validation"}
 ALL = RUNS | EVALUATIONS

@@ -112,8 +112,23 @@ NOTHING_ELSE: dict[str, Callable[[], Study]] = {
     "the server's profile": lambda: study(server=object()),
     "how many are asked": lambda: study(asked=7, always_on=True),
     "another algorithm's encoding": lambda: study(up={"other": {"weights": "int8"}}, down={"other": {}}),
+    "how many train as one stack": lambda: study(stack={"mine": 7}),
     "algorithms beside it": lambda: study(algorithms={"other": Guarded("other", Same(TRAINING)), **study().algorithms}),
 }
+
+
+def with_other(old: Any, new: Any) -> dict[str, tuple[Any, ...]]:
+    """All jobs, with an argument of this value, also in a stack of one, replaced."""
+    return {
+        name: tuple(new if arg == old else (new,) if arg == (old,) else arg for arg in args)
+        for name, args in JOBS.items()
+    }
+
+
+def stack(names: str) -> tuple[Any, ...]:
+    job, run, round, *_ = JOBS["stack"]
+    return job, run, round, tuple(names), (DOWN,) * len(names), (MEMORY,) * len(names), False
+
 
 ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "the device": ("train", (JOBS["train"][0], RUN, "b", *JOBS["train"][3:])),
@@ -124,6 +139,7 @@ ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "how many examples an upload counts for": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_A, 6)}, DOWN)),
     "the part that is evaluated": ("test", (*JOBS["test"][:3], "validation", 0, 0)),
     "the block that is evaluated": ("test", (*JOBS["test"][:5], 1)),
+    "the devices of its stack": ("stack", stack("ab")),
     "whether it is measured": ("train", JOBS["measured"]),
     "the job": ("measured", JOBS["personalise"]),
 }
@@ -156,6 +172,11 @@ def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, st
     assert keys(study(), {name: other})[name] != before[name]
 
 
+def test_the_order_of_a_stack_counts() -> None:
+    found = keys(study(), {names: stack(names) for names in ("ab", "ba")})
+    assert found["ab"] != found["ba"]
+
+
 @pytest.mark.parametrize(
     ("what", "old", "new", "jobs"),
     [
@@ -170,8 +191,7 @@ def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, st
 def test_each_thing_that_jobs_are_given_is_in_the_keys_of_those_that_use_it(
     what: str, old: Any, new: Any, jobs: set[str], before: dict[str, str]
 ) -> None:
-    given = {name: tuple(new if arg is old or arg == old else arg for arg in args) for name, args in JOBS.items()}
-    assert changed(before, keys(study(), given)) == jobs
+    assert changed(before, keys(study(), with_other(old, new))) == jobs
 
 
 @pytest.mark.parametrize(
@@ -196,8 +216,7 @@ def test_device_and_round_count_beside_the_seeds_that_are_derived_from_them(monk
     alike = with_split(train=dict.fromkeys("abc", shard), tests=dict.fromkeys("abc", shard))
     before = keys(alike)
     for old, new, jobs in (("a", "b", DEVICE), (ROUND, ROUND + 1, RUNS - {"start"})):
-        given = {name: tuple(new if arg == old else arg for arg in args) for name, args in JOBS.items()}
-        assert changed(before, keys(alike, given)) == jobs
+        assert changed(before, keys(alike, with_other(old, new))) == jobs
 
 
 def test_what_keys_have_looked_at_before_changes_none() -> None:

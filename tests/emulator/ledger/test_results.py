@@ -19,10 +19,11 @@ from emulator.study.jobs import (
     Trained,
     combine,
     evaluate,
-    personalise,
+    personalise_stack,
     request,
     start,
     train,
+    train_stack,
 )
 from emulator.study.store import EMPTY, Ref, Stored
 from network.wire.form import NotFinite, Refused
@@ -38,8 +39,8 @@ RESULTS: list[tuple[Callable[..., Any], Any]] = [
     (request, Opening(ONE, {"d1": TWO, "d2": EMPTY})),
     (train, Trained(ONE, 60, EMPTY, None, Learnt(personalised=[]))),
     (train, Trained(ONE, 60, TWO, Stored(C, {"frame": 1}), LEARNT)),
-    (personalise, [Hits(3, 4, 0.1)]),
-    (personalise, []),
+    (train_stack, [Trained(ONE, 60, EMPTY, None, LEARNT), Trained(ONE, 6, TWO, Stored(C, {"frame": 1}), LEARNT)]),
+    (personalise_stack, [[Hits(3, 4, 0.1)], []]),
 ]
 
 

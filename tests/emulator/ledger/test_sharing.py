@@ -164,7 +164,7 @@ def test_runs_of_two_strengths_share_the_round_before_the_penalty_acts(tmp_path:
     weak, strong = (played(tmp_path / str(each), {"fedcurv": {"strength": each}}) for each in (1.0, 2.0))
     assert len(weak["train 0"]) == len(weak["train 1"]) == 4
     assert {job for job in weak if weak[job] == strong[job]} >= {"start 0", "request 0", "train 0", "combine 0"}
-    assert {job for job in weak if not weak[job] & strong[job]} == {"train 1", "personalise 1", "combine 1"}
+    assert {job for job in weak if not weak[job] & strong[job]} == {"train 1", "personalise_stack 1", "combine 1"}
 
 
 SLOWER = {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 200}

@@ -1,0 +1,57 @@
+"""The real trainings of a run: of a device by itself, or of a stack of devices that a round asks (algorithms/stack.py).
+
+Who trains with whom follows from whom a round asks, in that order, and never from when downloads arrive: runs that
+differ in nothing but their links do the same jobs, in either world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from emulator.record.run import Run
+from emulator.study.jobs import train, train_stack
+from emulator.study.store import Ref
+from emulator.study.study import Study
+from emulator.worlds.interface import Ticket, World
+from emulator.worlds.shared import Shared, Waiter
+
+Inputs = tuple[Ref, Ref]  # a device's download, and its memory
+
+
+@dataclass
+class Stack:
+    """Devices that train together in a round, in this order.  Who never receives its download trains for nothing."""
+
+    round: int
+    devices: Sequence[str]
+    inputs: Sequence[Inputs]
+    job: Shared | None = None  # from when the first of them starts
+
+
+class Trainings:
+    """Hands them in.  `measured`: in which rounds the trained model is tried on the device's own test shard."""
+
+    def __init__(self, world: World, study: Study, run: Run, measured: Callable[[int], bool]) -> None:
+        self.world, self.study, self.run, self.measured = world, study, run, measured
+        self.stacks: dict[str, Stack] = {}  # by device, until it starts
+
+    def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
+        """A round asks these devices, which have these inputs."""
+        for devices in self.study.stacks(self.run.label, list(inputs)):
+            if len(devices) > 1:
+                self.stacks |= dict.fromkeys(devices, Stack(round, devices, [inputs[name] for name in devices]))
+
+    def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
+        """A device's training; that of its stack starts with the first device."""
+        stack = self.stacks.pop(device, None)
+        if stack is None or stack.round != round:
+            return self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
+        if stack.job is None:
+            downloads, memories = zip(*stack.inputs, strict=True)
+            job = self.world.submit(
+                train_stack, self.run, round, tuple(stack.devices), downloads, memories, self.measured(round)
+            )
+            stack.job = Shared(job.future)
+        return Ticket(Waiter(stack.job, itemgetter(stack.devices.index(device))))

@@ -1,0 +1,157 @@
+"""Runs whose devices train in stacks: nearly the loop's results, and the same ones however they are played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load as tensors
+
+from algorithms.algorithm import Message, Party, Reply
+from algorithms.fedavg import FedAvg
+from emulator.ledger.ledger import Ledger
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.record.run import Run
+from emulator.study import stacking
+from emulator.study.build import study_of
+from emulator.worlds.executors import Inline
+from emulator.worlds.verifying import verify
+from scenarios.load import build, recorded
+from tests.conftest import SMALL, Play, digests, merged, results
+from tests.runs.nets import DENSE, NORMED
+
+LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
+STACKED: dict[str, Any] = {
+    "model": DENSE,
+    "training": {"stack": 3, "batch": 16, "momentum": 0.5},
+    "rounds": {"max": 3, "fraction": 0.5, "ask": 5, "deadline_s": 0.3, "stragglers": "finish"},
+    "fleet": [
+        {"profile": "phone-mid", "count": 4, "link": LINK, "presence": {"off": [[0.12, 0.2]]}},
+        {"profile": "pi-4", "count": 4, "link": {**LINK, "up_mbit_s": 0.1}},
+    ],
+    "data": {"split": {"kind": "dirichlet", "alpha": 1.0}},
+    "algorithms": [{"fedcurv": {"strength": 0.05}}, "scaffold", {"fedcl": {"interval": 2}}],
+}
+
+
+@dataclass(frozen=True)
+class OneByOne(FedAvg):
+    """A user's algorithm with a `train` of its own."""
+
+    def train(self, download: Message, device: Party) -> Reply:
+        return super().train(download, device)
+
+
+def scenario(*more: Mapping[str, Any]) -> Any:
+    found: Any = SMALL
+    for changes in more:
+        found = merged(found, changes)
+    return build(found)
+
+
+# ---- what `stack` comes to
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "batch", "is_"),
+    [
+        (DENSE, "auto", 10, stacking.MOST),
+        (DENSE, "auto", 65, 1),
+        (DENSE, 7, 65, 7),
+        (DENSE, 1, 10, 1),
+        ("digits-cnn", "auto", 10, 1),
+        ("digits-cnn", 5, 10, 5),
+        (NORMED, "auto", 10, 1),
+        (NORMED, 5, 10, 1),
+    ],
+)
+def test_the_model_and_its_batches_decide(model: str, said: int | str, batch: int, is_: int) -> None:
+    made = scenario({"model": model, "training": {"stack": said, "batch": batch}})
+    study = study_of(made)
+    assert stacking.resolved(made, study.data).training.stack == is_
+    assert study.stack == {"fedavg": is_}
+
+
+def test_who_has_no_stacked_form_trains_one_by_one() -> None:
+    algorithms = ["fedavg", "uga", "fedmeta", f"{__name__}:OneByOne", {"fedprox": {"training": {"stack": 2}}}]
+    study = study_of(scenario({"model": DENSE, "training": {"stack": 4}, "algorithms": algorithms}))
+    assert study.stack == {"fedavg": 4, "uga": 1, "fedmeta": 1, "onebyone": 1, "fedprox": 2}
+
+
+def test_a_cohort_makes_stacks_of_about_one_size() -> None:
+    study = study_of(scenario({"model": DENSE, "training": {"stack": 3}}))
+    sizes = {n: [len(stack) for stack in study.stacks("fedavg", "abcdefghij"[:n])] for n in (1, 3, 4, 7, 10)}
+    assert sizes == {1: [1], 3: [3], 4: [2, 2], 7: [2, 2, 3], 10: [2, 3, 2, 3]}
+    assert "".join(name for stack in study.stacks("fedavg", "abcdefg") for name in stack) == "abcdefg"
+
+
+# ---- runs
+
+
+@pytest.mark.slow
+def test_a_stacked_run_is_nearly_the_looped_one(play: Play) -> None:
+    changes = {**STACKED, "evaluate": {"every": 1}}
+    one, other = (play("fedavg", **merged(changes, {"training": {"stack": stack}})) for stack in (1, 3))
+    assert one.events != other.events  # as the digests are of other bits
+    assert [(line["t"], line["event"]) for line in one.events] == [(line["t"], line["event"]) for line in other.events]
+    for name, value in tensors(one.model).items():
+        assert torch.allclose(tensors(other.model)[name], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_path: Path) -> None:
+    from emulator.commands.play import Settings, play_scenario
+
+    here = results(tmp_path / "here", STACKED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emulator.report.page.page", lambda results: "a page")
+        there = Settings(workers=2, out=tmp_path / "there", quiet=True)
+        assert play_scenario(scenario(STACKED), there) == 0
+    assert digests(tmp_path / "there") == digests(here)
+    assert recorded(here).training.stack == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["fedcurv", "fedcl"])
+def test_over_sockets_the_model_is_the_same(tmp_path: Path, label: str) -> None:
+    made = scenario(STACKED, {"rounds": {"max": 2, "fraction": 1.0, "ask": None, "deadline_s": None}, "fleet": SMALL["fleet"]})
+    study, run, conduct = study_of(made), Run(label, 1), Conduct.of(made)
+    pool = Inline(study)
+    asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
+    asyncio.run(run_sockets(study, run, conduct, pool, tmp_path / "sockets", speedup=4.0))
+    models = [(tmp_path / world / "final.safetensors").read_bytes() for world in ("virtual", "sockets")]
+    assert models[0] == models[1]
+
+
+@pytest.mark.slow
+def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On other links the same devices are asked, and their stacks are the same jobs: in rounds without a deadline."""
+    from emulator.commands.play import Settings, play_scenario
+
+    calm = {"rounds": {"max": 3, "fraction": 1.0, "ask": None, "deadline_s": None}, "fleet": SMALL["fleet"]}
+    slow = {
+        "fleet": [{**group, "link": {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 9}} for group in SMALL["fleet"]]
+    }
+    settings = [Settings(workers=0, out=tmp_path / out, quiet=True, ledger=tmp_path / "ledger") for out in "ab"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emulator.report.page.page", lambda results: "a page")
+        for each, links in zip(settings, ({}, slow), strict=True):
+            assert play_scenario(scenario(STACKED, calm, links), each) == 0
+    first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("training:"))
+    assert first == "training: 0 of 48 device-rounds from the ledger, 48 computed"  # 3 runs, 3 rounds, and at the end
+    assert second == "training: 48 of 48 device-rounds from the ledger, 0 computed"
+    ledger = Ledger(tmp_path / "ledger", print)
+    assert ledger.facts.counts()["train_stack"] == 3 * 3 * 2
+    verified = verify(ledger, 1.0, workers=0)
+    ledger.close(False)
+    assert (verified.wrong, verified.others) == ((), 0)
+    assert verified.same >= 3 * 3 * 2
