@@ -16,7 +16,7 @@ from scenarios.schema.keys import Part
 
 # (schema, leaf, the leaf's names of keys that it calls otherwise, what only the schema has, what only the leaf has)
 PAIRS = {
-    "training": (rounds.Training, algorithm.Training, {}, set(), {"per_cycle"}),
+    "training": (rounds.Training, algorithm.Training, {}, {"stack"}, {"per_cycle"}),
     "target": (rounds.Target, targets.Target, {}, set(), set()),
     "renewal": (
         hardware.Renewal,
