@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Protocol
 
@@ -67,7 +67,7 @@ class Profile:
         parts = (conv, max(0.0, flops - conv - recurrent), recurrent)
         return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
 
-    @property
+    @cached_property
     def fastest(self) -> float:
         """Highest of the speeds for the classes of operators, FLOP/s."""
         return max(getattr(self, what) or self.flops_per_s for what in SPEEDS)

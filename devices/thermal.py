@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 DONE = 1e-14  # relative: where Newton's steps end
 
 
-@dataclass(frozen=True)
-class Heat:
+class Heat(NamedTuple):
     """How hot a device was at the time `at`: 0 is cold, 1 is the limit under endless load."""
 
     level: float = 0.0
@@ -59,14 +59,17 @@ class Throttle:
 
         Until `start` the device idled.  Raises ValueError for work that is negative or not finite.
         """
-        if not 0 <= work < math.inf:
-            raise ValueError(f"work is {work}; it must be 0 s or more, and finite")
         warm = self.rested(heat, start)
-        seconds = self._seconds(warm, work)
+        seconds = self.seconds(warm, work)
         return seconds, self.loaded(warm, start + seconds)
 
-    def _seconds(self, heat: Heat, work: float) -> float:
-        """Where `done` is `work`.  That is concave and increases, so Newton's steps from the left never overshoot."""
+    def seconds(self, heat: Heat, work: float) -> float:
+        """Seconds that `work` takes from `heat` on: where `done` is `work`.
+
+        That is concave and increases, so Newton's steps from the left never overshoot.  Raises ValueError as `load`.
+        """
+        if not 0 <= work < math.inf:
+            raise ValueError(f"work is {work}; it must be 0 s or more, and finite")
         if self._never():
             return work
         seconds = work

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -206,7 +207,7 @@ class Server:
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
-        parcels = {name: self._parcel(play, name, opening) for name in play.round.asked}
+        parcels = self._parcels(play, opening)
         self.plan(play.round.number, parcels)
         for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
@@ -219,9 +220,16 @@ class Server:
         except Late:
             play.round.expire()
 
-    def _parcel(self, play: Play, name: str, opening: Opening) -> Parcel:
-        header = {"round": play.round.number, "counted": self.counted.get(name)}
-        return Parcel.of(header, opening.extra.get(name, opening.download))
+    def _parcels(self, play: Play, opening: Opening) -> dict[str, Parcel]:
+        """The requests, by device; most get the same."""
+
+        @cache
+        def parcel(counted: int | None, own: str | None) -> Parcel:
+            message = opening.extra[own] if own else opening.download
+            return Parcel.of({"round": play.round.number, "counted": counted}, message)
+
+        asked = play.round.asked
+        return {name: parcel(self.counted.get(name), name if name in opening.extra else None) for name in asked}
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
         await self.exchange.ask(play, name, parcel)

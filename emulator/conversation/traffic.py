@@ -15,6 +15,7 @@ from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Signal, World
+from network.links.link import Link
 from network.links.rate import Rate
 from network.links.tcp import Connection, Passage
 from network.links.trace import Direction, scaled
@@ -40,7 +41,7 @@ class Lane:
             now = self.advance()  # a real clock has gone on since
         self.flights[flight.number] = flight
         cap, back = passage.cap(now), flight.direction == self.back
-        self.fluid.open(now, flight.number, passage.wire, cap, passage.weight, flight.via, flight.radio, back)
+        self.fluid.open(now, flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back)
         # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
         self._wake_at(now)
 
@@ -92,8 +93,9 @@ class Flight:
     call: Call
     direction: Direction
     sizes: Mapping[str, int]
+    nbytes: int  # of all
     reply_to: int | None
-    via: str | None  # the shared link that the device is behind
+    link: Link  # the device's own
     lane: Lane
     record: Record
     signal: Signal
@@ -106,10 +108,6 @@ class Flight:
     away: bool = False  # it is cut, and goes on when the device is back
     landed: bool = field(default=False)
     over: bool = field(default=False)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(self.sizes.values())
 
     @property
     def left(self) -> int:
@@ -195,8 +193,9 @@ class Traffic:
             call,
             direction,
             sizes,
+            sum(sizes.values()),
             reply_to,
-            self.placed.links[device].via,
+            self.placed.links[device],
             self.lanes[direction],
             self.record,
             self.world.signal(),
@@ -208,8 +207,7 @@ class Traffic:
 
     def _send(self, flight: Flight) -> None:
         """Sends a message, or what is left of it."""
-        device, way, now = flight.call.device, flight.direction, self.world.now()
-        link = self.placed.links[device]
+        device, way, now, link = flight.call.device, flight.direction, self.world.now(), flight.link
         waking = self._waking(device, now)
         kept, route = self._connection(device, now), self.routes[way, link.via]
         beyond = self.placed.server.latency
@@ -276,15 +274,18 @@ class Traffic:
         """Seconds until the radio is awake: it sleeps after it was idle for a while, and before it first sends."""
         if device not in self.fleet:
             return 0.0
-        return self.fleet[device].profile.waking(now - self.silent.get(device, -math.inf))
+        profile = self.fleet[device].profile
+        return profile.waking(now - self.silent.get(device, -math.inf)) if profile.wakeup_s else 0.0
 
     def _connection(self, device: str, now: float) -> Connection | None:
         """What is still open; an absence since the last message has closed it."""
-        if device in self.connections and device in self.fleet:
+        kept = self.connections.get(device)
+        if kept and device in self.fleet:
             presence = self.fleet[device].presence
             if not presence.always and presence.next_off(self.silent[device]) < now:
                 del self.connections[device]
-        return self.connections.get(device)
+                return None
+        return kept
 
     def _leave(self, flight: Flight, connection: Connection | None) -> None:
         device, now = flight.call.device, self.world.now()

@@ -96,8 +96,9 @@ class Diary:
 
     def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
-        leverages = [done.leverage for done in self._trained(play)]
-        numbers = {**self._timing(play), **_means([done.numbers for done in self._trained(play)])}
+        trained = self._trained(play)
+        leverages = [done.leverage for done in trained]
+        numbers = {**self._timing(play), **_means([done.numbers for done in trained])}
         numbers |= {"not_finite": play.not_finite} if play.not_finite else {}
         trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
         for name in round.asked:

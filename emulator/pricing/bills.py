@@ -5,7 +5,6 @@ Used by runs, by replays, and by the audit, which reads no algorithm and no mode
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,8 +35,8 @@ def jitter(pieces: Pieces, device: Device, root: int, round: int) -> Mapping[str
     cv = device.profile.jitter
     if not cv:
         return {}
-    steps: Counter[str] = Counter()
+    steps: dict[str, int] = {}
     for piece in pieces:
-        steps[piece.phase] += piece.steps
+        steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
     rng = np.random.default_rng(seed(root, "jitter", device.name, round))
     return {phase: factor(cv, n, rng) for phase, n in steps.items()}

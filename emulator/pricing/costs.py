@@ -32,7 +32,9 @@ class Costs:
         self.algorithm = study.algorithms[label]
         self.split = study.splits[root]
         self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
-        self.round, self.duties = -1, dict[tuple[Any, ...], Duty]()  # of one round
+        self.round = -1  # to which these belong: what belongs to earlier ones is not asked for again
+        self.prices: dict[tuple[Any, ...], Bill] = {}
+        self.duties: dict[tuple[Any, ...], Duty] = {}
         self.bills: dict[tuple[str, Work], Bill] = {}
         self.pieces: dict[Phase, Piece] = {}
 
@@ -51,15 +53,16 @@ class Costs:
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
-        load = self.load(name, round, kinds, memory)
-        decode = self._coding("decode", self.down.keys() & load.kinds)
-        encode = self._coding("encode", self.up.keys() & self._sent(round))
-        return self._bill(self.study.fleet[name], (*decode, *self.algorithm.device_work(load), *encode))
+        self._turn_to(round)
+        device = self.study.fleet[name]
+        key = device.profile.name, self._examples(name, round), frozenset(kinds), frozenset(memory)
+        if key not in self.prices:
+            self.prices[key] = self._bill(device, self._work(self.load(name, round, kinds, memory)))
+        return self.prices[key]
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
         """What a device's half of `round` depends on."""
-        examples = len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
-        return self._load(round, examples, kinds=frozenset(kinds), memory=frozenset(memory))
+        return self._load(round, self._examples(name, round), kinds=frozenset(kinds), memory=frozenset(memory))
 
     def heaviest(self) -> Load:
         """The largest load of any device: most examples, all message kinds, in a round after the first."""
@@ -68,15 +71,27 @@ class Costs:
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
         """What `round` asks of a device, given bytes by kind."""
-        if self.round != round:  # what belongs to earlier rounds is not asked for again
-            self.round, self.duties = round, {}
-        load = self.load(name, round, downloaded, kept)
-        key = (load.examples, load.kinds, load.memory, sum(downloaded.values()), sum(kept.values()))
+        self._turn_to(round)
+        sizes = sum(downloaded.values()), sum(kept.values())
+        key = (self._examples(name, round), frozenset(downloaded), frozenset(kept), *sizes)
         if key not in self.duties:
             pieces = self.price(name, round, downloaded, kept).pieces
-            held = needed(self.study, self.label, load, key[3], key[4])
-            self.duties[key] = Duty(pieces, load.examples, held)
+            held = needed(self.study, self.label, self.load(name, round, downloaded, kept), *sizes)
+            self.duties[key] = Duty(pieces, key[0], held)
         return self.duties[key]
+
+    def _turn_to(self, round: int) -> None:
+        if self.round != round:
+            self.round, self.prices, self.duties = round, {}, {}
+
+    def _examples(self, name: str, round: int) -> int:
+        return len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
+
+    def _work(self, load: Load) -> Work:
+        """A device's half of a round, with what encodings take."""
+        decode = self._coding("decode", self.down.keys() & load.kinds)
+        encode = self._coding("encode", self.up.keys() & self._sent(load.round))
+        return (*decode, *self.algorithm.device_work(load), *encode)
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
         """Why the device cannot take part; None if its memory is large enough."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One device in one round; most lines of the record belong to one."""
 
     device: str

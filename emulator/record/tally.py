@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from emulator.record.work import Pieces
@@ -60,12 +60,13 @@ class Bill:
     def jittered(self, factors: Mapping[str, float]) -> Bill:
         """This bill with the seconds of each phase times its factor."""
         seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
-        return replace(self, seconds=seconds, jitter=dict(factors))
+        return Bill(self.flops, seconds, self.pieces, dict(factors), self.throttled)
 
     def on_hot(self, throttled: float) -> Bill:
         """This bill on a hot machine, which takes `throttled` times the seconds of a cold one."""
         more = throttled / self.throttled
-        return replace(self, seconds={phase: more * s for phase, s in self.seconds.items()}, throttled=throttled)
+        seconds = {phase: more * s for phase, s in self.seconds.items()}
+        return Bill(self.flops, seconds, self.pieces, self.jitter, throttled)
 
     def part(self, share: float) -> Bill:
         """This bill times `share`."""
@@ -140,39 +141,37 @@ class Trip:
         if then is None:
             self.busy, self.gone = False, why == "off"
 
-    def transfers(self) -> Iterable[tuple[str, Transfer]]:
-        yield from self.earlier
-        if self.down:
-            yield "down", self.down
-        if self.up:
-            yield "up", self.up
+    @property
+    def transfers(self) -> list[Transfer]:
+        """All of them, both ways."""
+        found = [transfer for _, transfer in self.earlier]
+        return found + [transfer for transfer in (self.down, self.up) if transfer]
 
     @property
     def nbytes(self) -> int:
-        return sum(transfer.moved for _, transfer in self.transfers())
+        return sum([transfer.moved for transfer in self.transfers])
 
     @property
     def vain_bytes(self) -> int:
         """Bytes of transfers that were cut and sent again from the beginning."""
-        return sum(transfer.moved for _, transfer in self.transfers() if transfer.vain)
+        return sum([transfer.moved for transfer in self.transfers if transfer.vain])
 
     @property
     def flops(self) -> float:
-        return sum(stint.flops for stint in self.work)
+        return sum([stint.flops for stint in self.work])
 
-    def by_kind(self, way: str) -> Counter[str]:
-        """Bytes by kind of messages that arrived; bytes of transfers that were cut are of no kind."""
-        found: Counter[str] = Counter()
+    def add_bytes(self, way: str, to: dict[str, int]) -> None:
+        """Adds up by kind what messages that arrived have brought; bytes of transfers that were cut are of no kind."""
         pieces = self._pieces(way)
         arrived = bool(pieces) and pieces[-1].whole
         if arrived:
-            found.update(pieces[-1].sizes)
+            for kind, size in pieces[-1].sizes.items():
+                to[kind] = to.get(kind, 0) + size
         for piece in pieces:
             if piece.whole or (arrived and piece.kept):
                 continue  # its bytes are among those of the message
             if piece.moved:
-                found[CUT] += piece.moved
-        return found
+                to[CUT] = to.get(CUT, 0) + piece.moved
 
     def seconds_by_kind(self, way: str) -> dict[str, float]:
         """The seconds of transfers after their set-ups."""
@@ -180,7 +179,8 @@ class Trip:
 
     def _pieces(self, way: str) -> list[Transfer]:
         """The transfers of one direction: a message, or its parts if absences have cut it."""
-        return [transfer for direction, transfer in self.transfers() if direction == way]
+        last: Transfer | None = getattr(self, way)
+        return [transfer for direction, transfer in self.earlier if direction == way] + ([last] if last else [])
 
     def compute_by_phase(self) -> dict[str, float]:
         """Seconds of computing, by phase."""
@@ -188,23 +188,23 @@ class Trip:
 
     def usage(self, counts: bool, opened: float, closed: float) -> Usage:
         """Where its seconds went from the round's opening to its close, or to its own last end if that is later."""
-        transfers = [transfer for _, transfer in self.transfers()]
-        did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=lambda each: (each.start, each.stop))
+        transfers = self.transfers
+        did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
         idle, t = 0.0, opened
         for each in did:
             idle, t = idle + (each.start - t), each.stop
         idle += max(closed, t) - t
-        computing, sending = (sum(each.seconds for each in some) for some in (self.work, transfers))
-        useful = computing + sending - sum(each.seconds for each in did if each.vain) if counts else 0.0
+        computing, sending = sum([each.seconds for each in self.work]), sum([each.seconds for each in transfers])
+        useful = computing + sending - sum([each.seconds for each in did if each.vain]) if counts else 0.0
         return Usage(useful, computing + sending - useful, idle, computing, sending)
 
 
 def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
     """{"down": {kind: bytes, "frame": bytes}, "up": ...} over all trips of a round."""
-    totals: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
+    totals: dict[str, dict[str, int]] = {"down": {}, "up": {}}
     for trip in trips:
         for direction, kinds in totals.items():
-            kinds.update(trip.by_kind(direction))
+            trip.add_bytes(direction, kinds)
     return {direction: dict(sorted(kinds.items())) for direction, kinds in totals.items()}
 
 
@@ -215,7 +215,7 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
     """
     path: dict[str, Any] = {
         "device": device,
-        "setup_s": sum(transfer.setting_up for _, transfer in trip.transfers()) if trip else 0.0,
+        "setup_s": sum([transfer.setting_up for transfer in trip.transfers]) if trip else 0.0,
         "down_s": trip.seconds_by_kind("down") if trip else {},
         "compute_s": trip.compute_by_phase() if trip else {},
         "up_s": trip.seconds_by_kind("up") if trip else {},

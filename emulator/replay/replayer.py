@@ -38,6 +38,7 @@ from emulator.replay.script import Script, Written
 from emulator.results.units import joined
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
 from emulator.study.store import EMPTY, NOTHING, Ref
+from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
@@ -226,9 +227,7 @@ class RecordedJobs:
         self.script, self.store = script, Memory()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(self._done(job, args))
-        return future
+        return AtHand(self._done(job, args))
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         if job is train:

@@ -10,11 +10,9 @@ def seed(root: int, *names: str | int) -> int:
 
     Each part is hashed with its type and length: 1 and "1" differ, and no two lists of names run together.
     """
-    digest = hashlib.sha256()
-    for name in (root, *names):
-        part = f"{type(name).__name__}:{name}".encode()
-        digest.update(len(part).to_bytes(4, "big") + part)
-    return int.from_bytes(digest.digest()[:8], "big") >> 1
+    parts = [f"{type(name).__name__}:{name}".encode() for name in (root, *names)]
+    digest = hashlib.sha256(b"".join([len(part).to_bytes(4, "big") + part for part in parts])).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def share(root: int, *names: str | int) -> float:

@@ -22,6 +22,7 @@ from emulator.ledger.stores import Draft, Drafts, Files, Latest, Memory
 from emulator.study.store import Store
 from emulator.study.study import Study
 from emulator.worlds import workers
+from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
@@ -78,12 +79,10 @@ class Inline:
         """There is nothing to stop: a job is done when `submit` returns."""
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
         try:
-            future.set_result(job(self.study, self.store, *args))
+            return AtHand(job(self.study, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
-            future.set_exception(error)
-        return future
+            return AtHand(None, error)
 
 
 class Processes:

@@ -10,7 +10,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from emulator.study.store import Ref, Store
 from network.wire import envelope, payload
@@ -58,8 +58,7 @@ class Parcel:
         return cls(header, message, {**sizes, "frame": sizes["frame"] + envelope.envelope_bytes(header)})
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(NamedTuple):
     """A real computation that has been handed in."""
 
     future: Future[Any]

@@ -26,6 +26,7 @@ from emulator.record.run import Run
 from emulator.study.jobs import State, combine, personalise_stack, train, train_stack
 from emulator.study.store import Ref
 from emulator.study.study import Study
+from emulator.worlds.athand import AtHand
 from emulator.worlds.executors import Inline, Processes
 from emulator.worlds.origins import Origins, Remake, plain_args
 from emulator.worlds.shared import Shared, Waiter, pass_on
@@ -113,9 +114,7 @@ class Remembering:
         for ref in refs(result):
             self.store.hold(ref)
         self._seen(job, args, result)
-        future: Future[Any] = Future()
-        future.set_result(result)
-        return future
+        return AtHand(result)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():

@@ -172,7 +172,7 @@ class VirtualWorld:
     """See interface.World.  Time passes only in `run`, from event to event."""
 
     def __init__(self, executor: Executor) -> None:
-        self.env = simpy.Environment()
+        self.env = simpy.Environment(initial_time=0.0)
         self.executor = executor
         self.owed: deque[tuple[Ticket, Event]] = deque()
         self.living: dict[Work, None] = {}  # begun and not ended, in order
@@ -183,7 +183,7 @@ class VirtualWorld:
         return self.executor.store
 
     def now(self) -> float:
-        return float(self.env.now)
+        return self.env.now
 
     async def sleep(self, seconds: float) -> None:
         await _wait(self.env.timeout(seconds))
@@ -246,10 +246,14 @@ class VirtualWorld:
         return Ticket(self.executor.submit(job, *args))
 
     async def work(self, seconds: float, ticket: Ticket) -> Any:
-        await self.sleep(seconds)  # virtual time follows the declared cost alone
-        collected = self.env.event()
-        self.owed.append((ticket, collected))
+        collected = Event(self.env)
+        passed = self.env.timeout(seconds)  # virtual time follows the declared cost alone
+        passed.callbacks.append(lambda _: self._owe(ticket, collected))
         return await _wait(collected)
+
+    def _owe(self, ticket: Ticket, collected: Event) -> None:
+        if collected.callbacks:  # else who waited was cancelled meanwhile
+            self.owed.append((ticket, collected))
 
     async def uncharged(self, ticket: Ticket) -> Any:
         return await self.work(0.0, ticket)
@@ -270,16 +274,17 @@ class VirtualWorld:
         return task.value
 
     async def _pass_until(self, task: VirtualTask) -> None:
-        env, owed, steps = self.env, self.owed, 0
-        while not task.triggered:
-            if not env.peek() < inf:
-                raise RuntimeError("the run waits for something that will never happen: no event is due")
-            env.step()
-            steps += 1
-            while owed:  # the clock stands until what is owed now is here, in the order it fell due
-                await self._collect(*owed.popleft())
-            if steps % BREATH == 0:
-                await asyncio.sleep(0)
+        env, owed = self.env, self.owed
+        while True:
+            for _ in range(BREATH):
+                if task.triggered:
+                    return
+                if not env.peek() < inf:
+                    raise RuntimeError("the run waits for something that will never happen: no event is due")
+                env.step()
+                while owed:  # the clock stands until what is owed now is here, in the order it fell due
+                    await self._collect(*owed.popleft())
+            await asyncio.sleep(0)
 
     async def _collect(self, ticket: Ticket, collected: Event) -> None:
         future = ticket.future

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -52,8 +53,7 @@ class Link:
 
     def rate(self, direction: Direction) -> Rate:
         """The link's rate in one direction."""
-        rate = self.down if direction == "down" else self.up
-        return Constant(float(rate)) if isinstance(rate, (int, float)) else rate
+        return self._rates[direction]
 
     def mean(self, direction: Direction) -> float:
         """Mean rate in one direction over the long run, bytes/s."""
@@ -64,7 +64,7 @@ class Link:
         """Mean one-way latency of downloads over the long run, s."""
         return self._recorded("down", lambda trace, values: float(np.average(values, weights=np.diff(trace.edges))))
 
-    @property
+    @cached_property
     def varies(self) -> bool:
         """Whether the link replays a trace."""
         return isinstance(self.up, Trace) or isinstance(self.down, Trace)
@@ -101,10 +101,28 @@ class Link:
         is what their buffers add to a round trip when they are full, s.
         """
         rate = self.rate(direction)
-        latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
-        loss = rate.loss_at(t) if isinstance(rate, Trace) else None
-        way = self._way(rate, latency + beyond, loss, shared, queue)
+        way = self._way_at(direction, t, beyond, shared, queue)
         return passage(self.tcp, way, rate, direction, nbytes, t, connection)
+
+    @cached_property
+    def _rates(self) -> Mapping[Direction, Rate]:
+        return {"down": _rate(self.down), "up": _rate(self.up)}
+
+    @cached_property
+    def _ways(self) -> dict[tuple[object, ...], Way]:
+        """Of a link that does not vary, those that were asked for."""
+        return {}
+
+    def _way_at(self, direction: Direction, t: float, beyond: float, shared: tuple[float, ...], queue: float) -> Way:
+        if self.varies:
+            rate = self.rate(direction)
+            latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
+            loss = rate.loss_at(t) if isinstance(rate, Trace) else None
+            return self._way(rate, latency + beyond, loss, shared, queue)
+        key = beyond, shared, queue
+        if key not in self._ways:
+            self._ways[key] = self._way(self.rate(direction), self.latency + beyond, None, shared, queue)
+        return self._ways[key]
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
         """The same as `passage`, with the lowest latency and loss that were recorded."""
@@ -125,6 +143,10 @@ class Link:
     ) -> Way:
         achieved = isinstance(rate, Trace) and rate.kind == "achieved"
         return Way(2 * latency, self.loss if loss is None else min(loss, WORST), queue, achieved, shared)
+
+
+def _rate(rate: float | Rate) -> Rate:
+    return Constant(float(rate)) if isinstance(rate, (int, float)) else rate
 
 
 def _unstamped(rate: float | Rate) -> float | Rate:

@@ -20,8 +20,8 @@ the next poll travel one round trip: a server that asks the same device at once 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
 from network.links.ramp import Ramp, Scaled, check_growth
 from network.links.rate import Rate
@@ -30,6 +30,7 @@ Model = Literal["ideal", "tcp", "lv08", "cm02"]
 Congestion = Literal["cubic", "reno", "bbr"]
 Direction = Literal["down", "up"]
 
+DIRECTIONS: tuple[str, ...] = get_args(Direction)
 HEADERS = 52  # bytes a segment: IPv4 20, TCP 20, time stamps 12
 ETHERNET = 14  # bytes a segment: addresses and type
 MIN_RTO = 0.2  # s: Linux's TCP_RTO_MIN, which bounds the variance, so that a steady path has an RTO of RTT + 0.2
@@ -163,16 +164,14 @@ class Way:
             raise ValueError(f"loss is {self.loss}; it is a probability from 0 to below 1")
 
 
-@dataclass(frozen=True)
-class Sender:
+class Sender(NamedTuple):
     """The state that one end of a connection keeps."""
 
     window: float  # segments it may have in flight
     last: float  # s, when its last byte arrived
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(NamedTuple):
     """An open connection between two flights.  None stands for one that was never opened, or was cut."""
 
     asked: float  # s, since or from when a request of the device waits at the server
@@ -180,8 +179,7 @@ class Connection:
     up: Sender  # the device
 
 
-@dataclass(frozen=True)
-class Climb:
+class Climb(NamedTuple):
     """Slow start that begins with `window` segments."""
 
     window: float
@@ -198,8 +196,7 @@ class Climb:
         return max(self.window, min(grown, full))
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """What one flight costs."""
 
     delay: float  # s, before its first byte may flow
@@ -229,7 +226,7 @@ class Passage:
         if self.climb is not None:
             window = self.climb.window_after(self.link, self.wire)
         asked = landed + self.rtt * (0.5 if self.direction == "down" else 1.0)
-        return replace(self.opened, asked=asked, **{self.direction: Sender(window, landed)})
+        return self.opened._replace(asked=asked, **{self.direction: Sender(window, landed)})
 
 
 def passage(
@@ -248,8 +245,8 @@ def passage(
     """
     if nbytes < 0:
         raise ValueError(f"nbytes is {nbytes}; it must be 0 or more")
-    if direction not in get_args(Direction):
-        raise ValueError(f"direction is {direction!r}; it must be one of {', '.join(get_args(Direction))}")
+    if direction not in DIRECTIONS:
+        raise ValueError(f"direction is {direction!r}; it must be one of {', '.join(DIRECTIONS)}")
     if tcp.model == "ideal":
         return Passage(way.rtt / 2, nbytes, 1.0, link)
     if tcp.model in SIMGRID:
