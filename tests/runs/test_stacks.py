@@ -121,7 +121,8 @@ def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["fedcurv", "fedcl"])
 def test_over_sockets_the_model_is_the_same(tmp_path: Path, label: str) -> None:
-    made = scenario(STACKED, {"rounds": {"max": 2, "fraction": 1.0, "ask": None, "deadline_s": None}, "fleet": SMALL["fleet"]})
+    rounds = {"max": 2, "fraction": 1.0, "ask": None, "deadline_s": None}
+    made = scenario(STACKED, {"rounds": rounds, "fleet": SMALL["fleet"]})
     study, run, conduct = study_of(made), Run(label, 1), Conduct.of(made)
     pool = Inline(study)
     asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
