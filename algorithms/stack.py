@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.optim.sgd import sgd as descend
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course, Task
-from algorithms.local import Pull, Sgd, lay_out, order, seeded_step, steps
+from algorithms.local import Descent, Pull, Sgd, lay_out, order, seeded_step, steps
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # what they draw is what they make of ones
 
@@ -103,7 +102,7 @@ class _Stack:
 
     def __init__(self, tasks: Sequence[Sgd]) -> None:
         self.tasks, first = tasks, tasks[0]
-        self.training, self.rate = first.training, first.training.rate(first.device.round)
+        self.training = first.training
         self.counts = [steps(len(task.device.y), self.training) for task in tasks]
         self.x = torch.cat([task.device.x for task in tasks])
         self.y = torch.cat([task.device.y for task in tasks])
@@ -113,7 +112,7 @@ class _Stack:
         self.names = [name for name in trainable if matches(name, first.only)]
         for name in self.names:
             self.weights[name] = self.weights[name].clone(memory_format=torch.contiguous_format)
-        self.momentum: dict[str, Tensor] = {}
+        self.descent = Descent(self.training, first.device.round)
         self.dropout = _Dropout(model, [task.device.seed for task in tasks])
         self.pulls = _joint([task.pulls for task in tasks])
 
@@ -149,22 +148,7 @@ class _Stack:
             grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
             for name, grad in grads.items():
                 self.pulls(name, theta[name], grad)
-        buffers = [self.momentum[name][: len(grad)] if name in self.momentum else None for name, grad in grads.items()]
-        descend(
-            [theta[name] for name in grads],
-            list(grads.values()),
-            buffers,
-            foreach=False,
-            fused=True,
-            lr=self.rate,
-            momentum=self.training.momentum,
-            weight_decay=self.training.weight_decay,
-            dampening=0,
-            nesterov=False,
-            maximize=False,
-        )
-        if self.training.momentum and not self.momentum:
-            self.momentum = {name: buffer for name, buffer in zip(grads, buffers, strict=True) if buffer is not None}
+        self.descent.step(theta, grads)
 
 
 def _stacked(values: Sequence[Tensor]) -> Tensor:
