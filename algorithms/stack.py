@@ -120,7 +120,8 @@ class _Stack:
         """The weights of each device after its last step."""
         for step, batches in enumerate(_schedule(self.tasks, self.training)):
             self._step(step, batches)
-        return [{name: value[k] for name, value in self.weights.items()} for k in range(len(self.tasks))]
+        rows = zip(*(value.unbind() for value in self.weights.values()), strict=True)  # of each device
+        return [dict(zip(self.weights, row, strict=True)) for row in rows]
 
     def _step(self, step: int, batches: _Batches) -> None:
         active = len(batches.places)
@@ -175,13 +176,12 @@ def _schedule(tasks: Sequence[Sgd], training: Training) -> Iterator[_Batches]:
 def _plan(n: int, training: Training, seed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """A device's batches: examples (steps, width), and how many of each count (steps,).  A short batch is filled up
     with its own first example, whose loss is as finite as the batch's."""
-    rows = [
-        np.concatenate([chosen, np.repeat(chosen[:1], width - len(chosen))])
-        for epoch in range(training.epochs)
-        for chosen in np.split(order(n, seed, epoch), range(training.batch, n, training.batch))
-    ]
     sizes = [min(training.batch, n - start) for start in range(0, n, training.batch)]
-    return np.array(rows).reshape(-1, width), np.array(sizes * training.epochs)
+    rows = []
+    for epoch in range(training.epochs):
+        drawn = order(n, seed, epoch)
+        rows += [drawn, np.repeat(drawn[n - sizes[-1] :][:1], len(sizes) * width - n)] if n else []
+    return np.concatenate(rows or [np.empty(0, np.int64)]).reshape(-1, width), np.array(sizes * training.epochs)
 
 
 # ---- dropout
