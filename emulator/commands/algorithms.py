@@ -57,6 +57,7 @@ def _described(one: Known, width: int) -> Iterator[str]:
 
     yield one.key
     yield filled(one.says, width, "    ")
+    yield f"    Devices train {'in stacks' if one.stacked else 'one by one'}."
     for option in one.options:
         yield filled(_option(option), width, "    ")
 
@@ -72,7 +73,7 @@ def _costs(known: list[Known], where: str, how: str) -> Table:
     from emulator.commands.plan_text import grid
 
     title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
-    headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees", "trains")
+    headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:
         name = escape(one.name)
@@ -89,6 +90,5 @@ def _costs(known: list[Known], where: str, how: str) -> Table:
             *flops,
             f"{cost.kept_models:.1f}",
             "sums" if cost.sums_only else "each upload",
-            "in stacks" if one.stacked else "one by one",
         )
     return table
