@@ -102,6 +102,7 @@ def study_of(fleet: int) -> Study:
         links={name: LINKS[k % len(LINKS)] for k, name in enumerate(names)},
         server=Device("server", profiles()["workstation"]),
         server_link=Link.of(100, 100, 5),
+        always_on=True,
     )
 
 

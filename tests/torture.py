@@ -211,13 +211,12 @@ def _killing(after: int) -> None:
     """From now on this process kills itself once it has written so many lines."""
     say, left = Record._say, [after]
 
-    def said(record: Record, to: Any, lines: Any) -> None:
-        for line in list(lines):
-            say(record, to, (line,))
-            to.flush()
-            left[0] -= 1
-            if left[0] <= 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def said(record: Record, to: Any, line: Any) -> None:
+        say(record, to, line)
+        to.flush()
+        left[0] -= 1
+        if left[0] <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     Record._say = said  # type: ignore[method-assign]
 

@@ -272,19 +272,18 @@ class Traffic:
 
     def _waking(self, device: str, now: float) -> float:
         """Seconds until the radio is awake: it sleeps after it was idle for a while, and before it first sends."""
-        if device not in self.fleet:
+        known = self.fleet.get(device)
+        if known is None or not known.profile.wakeup_s:
             return 0.0
-        profile = self.fleet[device].profile
-        return profile.waking(now - self.silent.get(device, -math.inf)) if profile.wakeup_s else 0.0
+        return known.profile.waking(now - self.silent.get(device, -math.inf))
 
     def _connection(self, device: str, now: float) -> Connection | None:
         """What is still open; an absence since the last message has closed it."""
         kept = self.connections.get(device)
-        if kept and device in self.fleet:
-            presence = self.fleet[device].presence
-            if not presence.always and presence.next_off(self.silent[device]) < now:
-                del self.connections[device]
-                return None
+        known = self.fleet.get(device) if kept else None
+        if known and not known.presence.always and known.presence.next_off(self.silent[device]) < now:
+            del self.connections[device]
+            return None
         return kept
 
     def _leave(self, flight: Flight, connection: Connection | None) -> None:

@@ -75,6 +75,7 @@ class Stage:
 
     def plan(self, round: int, parcels: Mapping[str, Parcel]) -> None:
         """A round is about to send these."""
+        self.costs.open(round, parcels)
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]

@@ -5,15 +5,19 @@ Used by runs, by replays, and by the audit, which reads no algorithm and no mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.random import Generator
 
 from devices.device import Device
 from devices.jitter import factor
+from emulator.pricing.generators import generators
 from emulator.record.tally import Bill
 from emulator.record.work import Pieces
 from emulator.study.seeds import seed
+
+FEW = 16  # devices: for fewer numpy is as quick
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:
@@ -24,13 +28,28 @@ def priced(pieces: Pieces, device: Device) -> Bill:
     return bill
 
 
-def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
-    """The same with the jitter that this round has on a device in the runs of a seed."""
-    factors = jitter(bill.pieces, device, root, round)
+def jittered(bill: Bill, device: Device, root: int, round: int, rng: Generator | None = None) -> Bill:
+    """The same with the jitter that this round has on a device in the runs of a seed.
+
+    `rng`: what is drawn from, if it has been made already; see `sources`.
+    """
+    factors = jitter(bill.pieces, device, root, round, rng)
     return bill.jittered(factors) if factors else bill
 
 
-def jitter(pieces: Pieces, device: Device, root: int, round: int) -> Mapping[str, float]:
+def sources(devices: Iterable[Device], root: int, round: int) -> dict[str, Generator]:
+    """What the jitter of each of these devices is drawn from in this round, made at once."""
+    uneven = [device.name for device in devices if device.profile.jitter]
+    if len(uneven) < FEW:
+        return {}
+    return dict(zip(uneven, generators([_seed(root, name, round) for name in uneven]), strict=True))
+
+
+def _seed(root: int, name: str, round: int) -> int:
+    return seed(root, "jitter", name, round)
+
+
+def jitter(pieces: Pieces, device: Device, root: int, round: int, rng: Generator | None = None) -> Mapping[str, float]:
     """By how much each phase takes longer than on an even machine: a factor; {} on such a machine."""
     cv = device.profile.jitter
     if not cv:
@@ -38,5 +57,5 @@ def jitter(pieces: Pieces, device: Device, root: int, round: int) -> Mapping[str
     steps: dict[str, int] = {}
     for piece in pieces:
         steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
-    rng = np.random.default_rng(seed(root, "jitter", device.name, round))
+    rng = rng or np.random.default_rng(_seed(root, device.name, round))
     return {phase: factor(cv, n, rng) for phase, n in steps.items()}

@@ -17,6 +17,9 @@ class Charges(Protocol):
     def study(self) -> Study:
         """Whose devices it is done on."""
 
+    def open(self, round: int, names: Iterable[str]) -> None:
+        """A round is about to ask these devices."""
+
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
         """What `round` asks of a device, given bytes by kind; None if nobody knows."""
 

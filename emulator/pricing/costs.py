@@ -7,12 +7,13 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
+from numpy.random import Generator
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
-from emulator.pricing.bills import jittered, priced
+from emulator.pricing.bills import jittered, priced, sources
 from emulator.pricing.memory import needed
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
@@ -36,6 +37,7 @@ class Costs:
         self.prices: dict[tuple[Any, ...], Bill] = {}
         self.duties: dict[tuple[Any, ...], Duty] = {}
         self.bills: dict[tuple[str, Work], Bill] = {}
+        self.sources: dict[tuple[str, int], Generator] = {}  # of jitter, by device and round
         self.pieces: dict[Phase, Piece] = {}
 
     @cached_property
@@ -49,7 +51,13 @@ class Costs:
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
-        return jittered(self.price(name, round, kinds, memory), self.study.fleet[name], self.root, round)
+        bill, rng = self.price(name, round, kinds, memory), self.sources.pop((name, round), None)
+        return jittered(bill, self.study.fleet[name], self.root, round, rng)
+
+    def open(self, round: int, names: Iterable[str]) -> None:
+        """A round is about to ask these devices."""
+        made = sources((self.study.fleet[name] for name in names), self.root, round)
+        self.sources = {(name, round): rng for name, rng in made.items()}
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,7 +75,8 @@ def encode(line: Mapping[str, Any]) -> bytes:
         text = orjson.dumps(line, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # an integer of more than 64 bits, or numpy's float
         return _checked(line).encode() + b"\n"
-    if b"null" in text and not _finite(line):  # which orjson also writes for what is not finite
+    # It also writes null for what is not finite; where all of them are the line's own there is none such.
+    if b"null" in text and text.count(b"null") != [*line.values()].count(None) and not _finite(line):
         _checked(line)
     return text
 
@@ -170,7 +171,8 @@ class Record:
     def duty(self, call: Call, duty: Duty) -> None:
         """Records what a round asks of a device, whether or not the device gets to do it."""
         if self.works:
-            self._say(self.works, self.ledger.device(call.device, call.round, duty))
+            for line in self.ledger.device(call.device, call.round, duty):
+                self._say(self.works, line)
 
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
         charged = bill.flops, bill.seconds, rate, bill.jitter, bill.throttled
@@ -196,7 +198,8 @@ class Record:
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
         if self.works and bill.pieces:
-            self._say(self.works, self.ledger.server(what, round, bill.pieces))
+            for line in self.ledger.server(what, round, bill.pieces):
+                self._say(self.works, line)
         self.served = bill.total_seconds
         charged = bill.flops, bill.seconds, bill.total_flops, rate
         self.began = self._write(ServerStarted(self.now(), round, what, *charged))
@@ -223,7 +226,7 @@ class Record:
             return
         self._flush(self.events)  # first: a row must never be there without the events that it sums up
         self._flush(self.works)
-        self._say(self.rounds, (row,))
+        self._say(self.rounds, row)
         self._flush(self.rounds)
 
     def shut(self) -> None:
@@ -237,15 +240,14 @@ class Record:
     def _write(self, event: Event) -> float:
         """Writes a line; returns its time, from which seconds are counted, as a real clock has moved on since."""
         if self.events:
-            self._say(self.events, (event.plain,))
+            self._say(self.events, event.plain)
         return event.t
 
-    def _say(self, to: BinaryIO, lines: Iterable[Mapping[str, Any]]) -> None:
+    def _say(self, to: BinaryIO, line: Mapping[str, Any]) -> None:
         if to.closed or self.unwritten:  # after a second Ctrl-C tasks still unwind
             return
         try:
-            for line in lines:
-                to.write(encode(line))
+            to.write(encode(line))
         except OSError as error:
             self._failed(to, error)
 

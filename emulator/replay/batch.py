@@ -19,6 +19,7 @@ from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
+from emulator.worlds.garbage import let_stay
 from emulator.worlds.workers import KILLED, pool, stop
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
@@ -207,5 +208,7 @@ def _play(number: int) -> Result:
     global _batch
     assert _handed is not None
     source, orders = _handed
-    _batch = _batch or Batch(source)
+    if _batch is None:
+        _batch = Batch(source)
+        let_stay()
     return _batch.play(orders[number])

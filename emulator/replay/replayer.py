@@ -37,7 +37,7 @@ from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
 from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
-from emulator.study.store import EMPTY, NOTHING, Ref
+from emulator.study.store import EMPTY, NOTHING, Ref, Stored
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
 from emulator.worlds.interface import Parcel, World
@@ -234,7 +234,7 @@ class RecordedJobs:
             _, device, round = args[:3]
             part = self.script.rounds[round].parts.get(device)
             update = part.update if part and part.update is not None else ""
-            return Trained(replace(EMPTY, ref=Ref(update, 0)), 1, EMPTY, None)
+            return Trained(Stored(Ref(update, 0), EMPTY.sizes), 1, EMPTY, None)
         return KNOWN[job]
 
 
@@ -272,7 +272,7 @@ class ReplayLine(MemoryLine):
         assert isinstance(number, int)
         if "refusal" not in parcel.header:  # which is what it is
             sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
-            parcel = replace(parcel, sizes=sizes)
+            parcel = parcel._replace(sizes=sizes)
         return super().launch(direction, parcel)
 
 

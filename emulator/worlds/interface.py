@@ -9,7 +9,6 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from emulator.study.store import Ref, Store
@@ -43,8 +42,7 @@ class Message(Protocol):
         """Raises Refused unless it holds arrays of these shapes, and finite values."""
 
 
-@dataclass(frozen=True)
-class Parcel:
+class Parcel(NamedTuple):
     """What a channel carries: a small header and the encoded tensors."""
 
     header: envelope.Header  # round, and counted (down) or examples (up)

@@ -50,25 +50,20 @@ def _tell(event: Event, _: Event) -> None:
     event.succeed()
 
 
-class VirtualSignal:
+class VirtualSignal(Event):
     """See interface.Signal."""
 
-    __slots__ = ("event",)
-
-    def __init__(self, env: simpy.Environment) -> None:
-        self.event = Event(env)
-
     def set(self, value: Any = None) -> None:
-        if not self.event.triggered:
-            self.event.succeed(value)
+        if not self.triggered:
+            self.succeed(value)
 
-    def fail(self, reason: Exception) -> None:
-        if not self.event.triggered:
-            self.event.fail(reason)
-            self.event.defused = True  # nobody need be waiting
+    def fail(self, reason: Exception) -> None:  # type: ignore[override]  # SimPy's has another name for it
+        if not self.triggered:
+            super().fail(reason)
+            self.defused = True  # nobody need be waiting
 
     async def wait(self) -> Any:
-        return await _wait(self.event)
+        return await _wait(self)
 
 
 class Urgent(Event):
@@ -114,21 +109,16 @@ class VirtualTask(Event):
         if not self.triggered:
             assert self.target is not None
             self.target.callbacks.remove(self._resume)
-            self._go_on(self.work.throw, Cancelled("cancelled"))
+            self._resume(_failed(self.env, Cancelled("cancelled")))
 
     def _resume(self, event: Event) -> None:
-        """Goes on with what has come of the event that it waited for."""
-        if event._ok:
-            self._go_on(self.work.send, event._value)
-        else:
-            self._go_on(self.work.throw, _copied(event))
+        """Goes on with what has come of the event that it waited for, to where it waits next, or to its end.
 
-    def _go_on(self, step: Callable[[Any], Any], argument: Any) -> None:
-        """To where it waits next, or to its end.  To await what is not of this world raises TypeError there: SimPy
-        alone would say so far away."""
+        To await what is not of this world raises TypeError there: SimPy alone would say so far away.
+        """
         while True:
             try:
-                event = step(argument)
+                event = self.work.send(event._value) if event._ok else self.work.throw(_copied(event))
             except StopIteration as stop:
                 return self._end(stop.value)
             except Cancelled:
@@ -136,15 +126,12 @@ class VirtualTask(Event):
             except BaseException as error:
                 return self._fail(error)
             if not isinstance(event, Event):
-                step, argument = self.work.throw, _not_of_this_world(event)
+                event = _failed(self.env, _not_of_this_world(event))
             elif event.callbacks is not None:
                 event.callbacks.append(self._resume)
                 self.target = event
                 return None
-            elif event._ok:  # it has come already
-                step, argument = self.work.send, event._value
-            else:
-                step, argument = self.work.throw, _copied(event)
+            # else it has come already
 
     def _end(self, value: Any) -> None:
         self.living.pop(self.work, None)
@@ -157,6 +144,13 @@ class VirtualTask(Event):
         self.living.pop(self.work, None)
         self._ok, self._value = False, error  # `fail` takes no KeyboardInterrupt
         self.env.schedule(self)
+
+
+def _failed(env: simpy.Environment, error: BaseException) -> Event:
+    """An event that has come, and is this error."""
+    event = Event(env)
+    event._ok, event._value, event.callbacks = False, error, None  # type: ignore[assignment]  # as SimPy does
+    return event
 
 
 def _copied(event: Event) -> BaseException:

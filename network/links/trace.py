@@ -205,7 +205,11 @@ class Trace:
         u += 4 * math.ulp(t + self.offset)
         if u >= period:
             turn, u = turn + 1, u - period
-        turns, places = np.divmod(bisect_right(steps.changes, u) + np.arange(count if n else 0), max(n, 1))
+        first = bisect_right(steps.changes, u)
+        if first + count <= n:  # before it starts over: the same without divisions
+            here = slice(first, first + count)
+            return turn * period + edges[-1 - n : -1][here] - self.offset, rates[len(rates) - n :][here]
+        turns, places = np.divmod(first + np.arange(count if n else 0), max(n, 1))
         return (turn + turns) * period + edges[-1 - n : -1][places] - self.offset, rates[len(rates) - n :][places]
 
     def carried(self, begin: float, end: float) -> float:
