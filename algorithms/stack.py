@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.optim.sgd import sgd as descend
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course, Task
-from algorithms.local import Pull, Sgd, lay_out, order, seeded_step, steps
+from algorithms.local import Descent, Pull, Sgd, lay_out, order, seeded_step, steps
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # what they draw is what they make of ones
 
@@ -103,7 +102,7 @@ class _Stack:
 
     def __init__(self, tasks: Sequence[Sgd]) -> None:
         self.tasks, first = tasks, tasks[0]
-        self.training, self.rate = first.training, first.training.rate(first.device.round)
+        self.training = first.training
         self.counts = [steps(len(task.device.y), self.training) for task in tasks]
         self.x = torch.cat([task.device.x for task in tasks])
         self.y = torch.cat([task.device.y for task in tasks])
@@ -113,7 +112,7 @@ class _Stack:
         self.names = [name for name in trainable if matches(name, first.only)]
         for name in self.names:
             self.weights[name] = self.weights[name].clone(memory_format=torch.contiguous_format)
-        self.momentum: dict[str, Tensor] = {}
+        self.descent = Descent(self.training, first.device.round)
         self.dropout = _Dropout(model, [task.device.seed for task in tasks])
         self.pulls = _joint([task.pulls for task in tasks])
 
@@ -121,7 +120,8 @@ class _Stack:
         """The weights of each device after its last step."""
         for step, batches in enumerate(_schedule(self.tasks, self.training)):
             self._step(step, batches)
-        return [{name: value[k] for name, value in self.weights.items()} for k in range(len(self.tasks))]
+        rows = zip(*(value.unbind() for value in self.weights.values()), strict=True)  # of each device
+        return [dict(zip(self.weights, row, strict=True)) for row in rows]
 
     def _step(self, step: int, batches: _Batches) -> None:
         active = len(batches.places)
@@ -149,22 +149,7 @@ class _Stack:
             grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
             for name, grad in grads.items():
                 self.pulls(name, theta[name], grad)
-        buffers = [self.momentum[name][: len(grad)] if name in self.momentum else None for name, grad in grads.items()]
-        descend(
-            [theta[name] for name in grads],
-            list(grads.values()),
-            buffers,
-            foreach=False,
-            fused=True,
-            lr=self.rate,
-            momentum=self.training.momentum,
-            weight_decay=self.training.weight_decay,
-            dampening=0,
-            nesterov=False,
-            maximize=False,
-        )
-        if self.training.momentum and not self.momentum:
-            self.momentum = {name: buffer for name, buffer in zip(grads, buffers, strict=True) if buffer is not None}
+        self.descent.step(theta, grads)
 
 
 def _stacked(values: Sequence[Tensor]) -> Tensor:
@@ -191,13 +176,12 @@ def _schedule(tasks: Sequence[Sgd], training: Training) -> Iterator[_Batches]:
 def _plan(n: int, training: Training, seed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """A device's batches: examples (steps, width), and how many of each count (steps,).  A short batch is filled up
     with its own first example, whose loss is as finite as the batch's."""
-    rows = [
-        np.concatenate([chosen, np.repeat(chosen[:1], width - len(chosen))])
-        for epoch in range(training.epochs)
-        for chosen in np.split(order(n, seed, epoch), range(training.batch, n, training.batch))
-    ]
     sizes = [min(training.batch, n - start) for start in range(0, n, training.batch)]
-    return np.array(rows).reshape(-1, width), np.array(sizes * training.epochs)
+    rows = []
+    for epoch in range(training.epochs):
+        drawn = order(n, seed, epoch)
+        rows += [drawn, np.repeat(drawn[n - sizes[-1] :][:1], len(sizes) * width - n)] if n else []
+    return np.concatenate(rows or [np.empty(0, np.int64)]).reshape(-1, width), np.array(sizes * training.epochs)
 
 
 # ---- dropout

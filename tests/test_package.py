@@ -28,6 +28,31 @@ def test_importing_it_costs_no_torch(module):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+TRAINS = """
+import sys
+from dataclasses import replace
+
+from benchmarks.training import RUN, SHAPES, study_of
+from emulator.ledger.stores import Memory
+from emulator.study import jobs
+from emulator.study.store import NOTHING
+
+study, store = study_of(replace(SHAPES["many"], devices=2, examples=10), tests=10), Memory()
+state = jobs.start(study, store, RUN)
+opening = jobs.request(study, store, RUN, 0, state.message, study.names)
+trained = jobs.train(study, store, RUN, study.names[0], 0, opening.download.ref, NOTHING, True)
+jobs.combine(study, store, RUN, 0, state.message, {study.names[0]: (trained.upload.ref, 10)}, opening.download.ref)
+jobs.evaluate(study, store, RUN, state.weights, "test", 0, 0)
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_loads_no_compiler():
+    """It takes a second of CPU and 70 MB, and torch.optim.SGD loads it."""
+    assert subprocess.run([sys.executable, "-c", TRAINS], check=False, cwd=ROOT).returncode == 0
+
+
 def test_no_files_import_each_other_in_a_circle():
     """Imports inside functions and those for types count too: they only hide a circle."""
     files = [file.relative_to(ROOT) for package in PACKAGES for file in (ROOT / package).rglob("*.py")]

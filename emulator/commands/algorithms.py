@@ -57,6 +57,7 @@ def _described(one: Known, width: int) -> Iterator[str]:
 
     yield one.key
     yield filled(one.says, width, "    ")
+    yield f"    Devices train {'in stacks' if one.stacked else 'one by one'}."
     for option in one.options:
         yield filled(_option(option), width, "    ")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from algorithms.fedavg import stackable
 from devices.device import Device
 from devices.presence import Presence
 from emulator.forecast.price import Kind, comparable, price, weights
@@ -57,6 +58,7 @@ class Known:
     name: str  # the label
     key: str  # as algorithms are named: fedcl, or my_package.mine:Mine
     says: str
+    stacked: bool  # whether devices can train in stacks (algorithms/stack.py)
     options: Sequence[Option]
     given: Mapping[str, Any]  # as the scenario sets them; without one, what was taken where there is no default
     cost: Cost | None
@@ -72,7 +74,7 @@ def catalogue(scenario: Scenario) -> list[Known]:
     costs, failing = _costs(entries, BASELINE, scenario)
     refused |= failing
     return [
-        Known(name, name, about(kind), options(kind), taken[name], costs.get(name), refused[name])
+        Known(name, name, about(kind), stackable(kind), options(kind), taken[name], costs.get(name), refused[name])
         for name, kind in kinds.items()
     ]
 
@@ -94,6 +96,7 @@ def chosen(scenario: Scenario) -> list[Known]:
             entry.name,
             entry.key,
             about(kinds[entry.key]),
+            stackable(kinds[entry.key]),
             options(kinds[entry.key]),
             entry.options,
             costs.get(entry.name),

@@ -8,18 +8,18 @@ these jobs, and their results, and computes none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
-from algorithms.algorithm import Message, Party, Reply, Tensors
+from algorithms.algorithm import Message, Party, Reply, Tensors, unharmed
 from emulator.record.run import Run
 from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.study.seeds import seed as derive
-from emulator.study.store import Ref, Store, Stored, stored
+from emulator.study.store import EMPTY, Ref, Store, Stored, stored
 from emulator.study.study import Study, in_cycle
 from network.wire import payload
 from scenarios.build.roster import sample
@@ -27,6 +27,8 @@ from scenarios.build.roster import sample
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
+
+Send = Callable[[str, Tensors], Tensors]  # see Party.send
 
 
 @dataclass(frozen=True)
@@ -166,14 +168,14 @@ def _answers(
     from algorithms import stack
 
     algorithm = study.algorithms[run.label]
-    messages = {ref.digest: decode(store.get(ref)) for ref in (*downloads, *memories)}
-    received, kept = ([messages[ref.digest] for ref in refs] for refs in (downloads, memories))
+    refs = {ref.digest: ref for ref in (*downloads, *memories)}
+    messages = {digest: decode(store.get(ref)) for digest, ref in refs.items()}
+    received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     parties, outboxes = [], []
     for device, download, memory in zip(devices, received, kept, strict=True):
         held = study.held(run.seed, device, study.cycle(run.label, round))
         outboxes.append(_outbox(study, run, device, round, download, memory))
-        party = _party(study, run, device, round, "train", held, memory)
-        parties.append(replace(party, send=outboxes[-1].send))
+        parties.append(_party(study, run, device, round, "train", held, memory, outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -199,7 +201,7 @@ def _trained(
     return Trained(
         upload=stored(store, upload, shapes),
         examples=reply.examples,
-        kept=stored(store, encode(kept)),
+        kept=stored(store, encode(kept)) if kept else EMPTY,
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
         learnt=Learnt(
             _finite(reply.leverage),
@@ -309,7 +311,16 @@ def _state(store: Store, message: Message) -> State:
     return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 
-def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices: ndarray, memory: Message) -> Party:
+def _party(
+    study: Study,
+    run: Run,
+    name: str,
+    round: int,
+    purpose: str,
+    indices: ndarray,
+    memory: Message,
+    send: Send = unharmed,
+) -> Party:
     from torch import from_numpy
 
     from algorithms import models
@@ -326,6 +337,7 @@ def _party(study: Study, run: Run, name: str, round: int, purpose: str, indices:
         seed=derive(run.seed, purpose, name, round),
         memory=memory,
         lossy=study.lossy(run.label),
+        send=send,
     )
 
 

@@ -39,6 +39,7 @@ STACKED: dict[str, Any] = {
     "data": {"split": {"kind": "dirichlet", "alpha": 1.0}},
     "algorithms": [{"fedcurv": {"strength": 0.05}}, "scaffold", {"fedcl": {"interval": 2}}],
 }
+CALM = {"rounds": {"fraction": 1.0, "ask": None, "deadline_s": None}, "fleet": SMALL["fleet"]}  # all 4 always count
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,7 @@ def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["fedcurv", "fedcl"])
 def test_over_sockets_the_model_is_the_same(tmp_path: Path, label: str) -> None:
-    rounds = {"max": 2, "fraction": 1.0, "ask": None, "deadline_s": None}
-    made = scenario(STACKED, {"rounds": rounds, "fleet": SMALL["fleet"]})
+    made = scenario(STACKED, CALM, {"rounds": {"max": 2}})
     study, run, conduct = study_of(made), Run(label, 1), Conduct.of(made)
     pool = Inline(study)
     asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
@@ -138,7 +138,6 @@ def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(
     """On other links the same devices are asked, and their stacks are the same jobs: in rounds without a deadline."""
     from emulator.commands.play import Settings, play_scenario
 
-    calm = {"rounds": {"max": 3, "fraction": 1.0, "ask": None, "deadline_s": None}, "fleet": SMALL["fleet"]}
     slow = {
         "fleet": [{**group, "link": {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 9}} for group in SMALL["fleet"]]
     }
@@ -146,7 +145,7 @@ def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("emulator.report.page.page", lambda results: "a page")
         for each, links in zip(settings, ({}, slow), strict=True):
-            assert play_scenario(scenario(STACKED, calm, links), each) == 0
+            assert play_scenario(scenario(STACKED, CALM, links), each) == 0
     first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("training:"))
     assert first == "training: 0 of 48 device-rounds from the ledger, 48 computed"  # 3 runs, 3 rounds, and at the end
     assert second == "training: 48 of 48 device-rounds from the ledger, 0 computed"
