@@ -16,7 +16,7 @@ from algorithms.cost import PULL
 from algorithms.course import Course
 from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import Estimate
+from algorithms.importance import estimating
 from algorithms.local import STRONGEST, Quadratic, fitting, forms
 
 
@@ -127,7 +127,7 @@ class AgentImportance(FedAvg):
         if not self._up:
             return reply
         scores = walk.scores(reply.upload["weights"]) if walk else {}
-        found = yield Estimate(device, reply.upload["weights"], "sq")
+        found = yield from estimating(device, reply.upload["weights"], "sq")
         found, share = fisher.joined(found, scores, self.normalise)
         known = download.get("fisher") if self.weigh_by == "ema" else None
         sent, left = fisher.prepared(found, known, self.gamma, self.threshold)

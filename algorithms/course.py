@@ -6,7 +6,7 @@ a job come to the same place, and it is computed for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from typing import Any, Protocol, TypeVar
 
 from algorithms.algorithm import Tensors
@@ -15,7 +15,11 @@ Result = TypeVar("Result")
 
 
 class Task(Protocol):
-    """A computation that a course waits for: a training (local.Sgd), an importance (importance.Estimate)."""
+    """A computation that a course waits for, as local.Sgd."""
+
+    @property
+    def sort(self) -> Hashable:
+        """Equal for tasks of one class that can be computed together."""
 
     def alone(self) -> Tensors:
         """Its result, computed for this device only."""

@@ -14,7 +14,7 @@ from algorithms.cost import PULL, PULL_PLAIN
 from algorithms.course import Course, alone
 from algorithms.estimation import estimation
 from algorithms.fisher import positive
-from algorithms.importance import Estimate, Kind
+from algorithms.importance import Kind, estimating
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
@@ -148,7 +148,9 @@ class Holder:
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
-        return (yield Estimate(device, download["weights"], cast(Kind, self.kind))) if self._own else None
+        if not self._own:
+            return None
+        return (yield from estimating(device, download["weights"], cast(Kind, self.kind)))
 
     def traffic(self, load: Load) -> float:
         """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
@@ -164,7 +166,7 @@ class Holder:
 
 def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
     """Ω of the party's examples at these weights; of any kind but si, which needs a path."""
-    return Estimate(party, weights, cast(Kind, kind)).alone()
+    return alone(estimating(party, weights, cast(Kind, kind)))
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:

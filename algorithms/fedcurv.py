@@ -18,7 +18,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv_penalty import SUMS, Curvature, rounded
 from algorithms.fedcurv_sums import Sums
 from algorithms.fisher import density
-from algorithms.importance import Estimate, Kind
+from algorithms.importance import Kind, estimating
 from algorithms.local import STRONGEST, fitting, forms
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
@@ -137,7 +137,7 @@ class FedCurv(FedAvg):
         trained, numbers = reply.upload["weights"], dict(reply.numbers)
         if penalty is not None:
             numbers |= {"clamped": float(penalty.clamped), "density": density(download["fisher"])}
-        fisher = yield Estimate(device, trained, FISHERS[self.fisher], device.seed, self.training.batch)
+        fisher = yield from estimating(device, trained, FISHERS[self.fisher], device.seed, self.training.batch)
         theta, fisher = device.send("weights", trained), fedcurv_penalty.strongest(fisher, self.keep)
         upload, own = self.sums.sent(fisher, theta, download, device)
         upload = {"weights": theta} | upload

@@ -10,7 +10,7 @@ gradient of a Linear layer is an outer product, so its squares are an outer prod
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal, cast
@@ -22,7 +22,9 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
+from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
 
@@ -44,7 +46,7 @@ UNFOLDED = 1 << 20  # floats of unfolded images and gradients held at once in a 
 
 Called = tuple[Tensor, GradientEdge]  # a layer's inputs, and where the gradient of its outputs is to be had
 
-_POWER: dict[str, Callable[[Tensor], Tensor]] = {"abs": torch.abs, "sq": torch.square}
+POWER: dict[str, Callable[[Tensor], Tensor]] = {"abs": torch.abs, "sq": torch.square}
 
 
 def importance(
@@ -61,81 +63,109 @@ def importance(
     Raises ValueError for another kind, for no examples, for a loss that is not one number per example, for
     several labels per example ("true"), and for a model whose examples see each other.
     """
+    return course.alone(_mean(copy.deepcopy(model).eval(), loss, x, y, kind, seed, batch))
+
+
+def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
+    """`importance` of a party's examples at these weights, as a course (course.py)."""
+    private = copy.deepcopy(device.model).eval()
+    private.load_state_dict(weights)
+    return _mean(private, device.loss, device.x, device.y, kind, seed, batch)
+
+
+def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Course[Tensors]:
     if kind not in MEANING:
         told = ", ".join(f"{known!r} ({meaning})" for known, meaning in MEANING.items())
         raise ValueError(f"kind is {kind!r}; an importance is {told}")
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(f"x has {len(x)} examples and y has {len(y)}; both need the same number, at least one")
-    private = copy.deepcopy(model).eval()  # private also because functional_call on a shared one is not safe
-    for name, module in private.named_modules():
+    for name, module in model.named_modules():
         if isinstance(module, _BatchNorm) and module.running_mean is None:
             raise ValueError(
                 f"layer {name!r} normalises over the batch even in eval mode: no example has its own gradient"
             )
-    types = {name: parameter.dtype for name, parameter in _trainable(private).items()}
+    types = {name: parameter.dtype for name, parameter in trainable(model).items()}
     if not types:
         return {}
     count = ceil(len(x) / batch) if kind == "batch_squared" else len(x)
-    sums = _sums_of(private, loss, x, y, kind, seed, batch)
+    sums = yield from _sums_of(model, loss, x, y, kind, seed, batch)
     return {name: (total / count).to(types[name]) for name, total in sums.items()}
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An importance of a party's examples at these weights, that a course waits for (course.py)."""
+class Summed:
+    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, that a course waits for.
 
-    device: Party
-    weights: Tensors
+    `label`: that of the loss, where one is given (labels.at_label).  The model is in eval mode.
+    """
+
+    model: nn.Module
+    loss: Loss
+    x: Tensor
+    y: Tensor
     kind: Kind
-    seed: int = 0
-    batch: int = 64
+    label: int | None = None
+
+    @property
+    def sort(self) -> Hashable:
+        return self.kind, self.label
 
     def alone(self) -> Tensors:
-        """See `importance`."""
-        party = self.device
-        party.model.load_state_dict(self.weights)
-        return importance(party.model, party.loss, party.x, party.y, self.kind, seed=self.seed, batch=self.batch)
+        """The sums of each trainable parameter."""
+        given = self.model, self.loss, self.x, self.y, self.kind
+        sums = _fast(*given)
+        return _slow(*given) if sums is None else sums
 
 
-def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Tensors:
+@dataclass(frozen=True)
+class BatchSquares:
+    """Sums over batches, in the order given, of the squared gradient of a batch's mean loss, in float64."""
+
+    model: nn.Module
+    loss: Loss
+    x: Tensor
+    y: Tensor
+    batch: int
+
+    @property
+    def sort(self) -> Hashable:
+        return self.batch
+
+    def alone(self) -> Tensors:
+        """The sums of each trainable parameter."""
+        sums = _zeros(self.model)
+        for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
+            for name, g in gradient.items():
+                sums[name].addcmul_(g.cpu(), g.cpu())  # in float64
+        return sums
+
+
+def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Course[Tensors]:
     """What `importance` is the mean of, in float64."""
     if kind == "batch_squared":
-        return _batch_squares(model, loss, x, y, batch)
+        return (yield BatchSquares(model, loss, x, y, batch))
     if kind == "tensor_scalar":
-        return {name: squares.sum() for name, squares in _batch_squares(model, loss, x, y, batch).items()}
+        squares = yield BatchSquares(model, loss, x, y, batch)
+        return {name: value.sum() for name, value in squares.items()}
     if kind == "true":
-        return _expected(model, loss, x, y)
+        return (yield from _expected(model, loss, x, y))
     if kind == "sampled":
-        return _summed(model, loss, x, drawn(model, x, y, seed), "sq")
+        return (yield Summed(model, loss, x, drawn(model, x, y, seed), "sq"))
     if kind == "mas":
-        return _summed(model, norm, x, y, "abs")
-    return _summed(model, loss, x, y, kind)
-
-
-def _summed(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Tensors:
-    """Sums of |g| ("abs") or g² ("sq") over the examples."""
-    sums = _fast(model, loss, x, y, kind)
-    return _slow(model, loss, x, y, kind) if sums is None else sums
+        return (yield Summed(model, norm, x, y, "abs"))
+    return (yield Summed(model, loss, x, y, kind))
 
 
 def gradients(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: int) -> Iterator[tuple[int, Tensors]]:
     """For each batch, in the order given: how many examples it has, and the gradient of its mean loss."""
-    weights = _trainable(model)
+    weights = trainable(model)
     for some_x, some_y in _chunks(x, y, batch):
         mean = _losses(loss, model(some_x), some_y).mean()
         found = torch.autograd.grad(mean, list(weights.values()), allow_unused=True, materialize_grads=True)
         yield len(some_y), dict(zip(weights, found, strict=True))
 
 
-def _batch_squares(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: int) -> Tensors:
-    sums = _zeros(model)
-    for _, gradient in gradients(model, loss, x, y, batch):
-        for name, g in gradient.items():
-            sums[name].addcmul_(g.cpu(), g.cpu())  # in float64
-    return sums
-
-
-def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
+def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tensors]:
     """Sums over the examples of Σ_c p(c | x) g_c²."""
     if y.dim() != 1:
         raise ValueError(f"y has shape {tuple(y.shape)}; the exact sum over labels needs one label per example, (n,)")
@@ -143,17 +173,19 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
         classes = model(x[:1]).shape[-1]
     sums = _zeros(model)
     for label in range(classes):
-        for name, total in _summed(model, at_label(loss, label), x, y, "sq").items():
+        found = yield Summed(model, at_label(loss, label), x, y, "sq", label)
+        for name, total in found.items():
             sums[name] += total
     return sums
 
 
-def _trainable(model: nn.Module) -> Tensors:
+def trainable(model: nn.Module) -> Tensors:
+    """The model's trainable parameters, by name."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def _zeros(model: nn.Module) -> Tensors:
-    return {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in _trainable(model).items()}
+    return {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in trainable(model).items()}
 
 
 def _chunks(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -170,7 +202,7 @@ def _losses(loss: Loss, outputs: Tensor, y: Tensor) -> Tensor:
 # ---- the fast path
 
 
-def _layers(model: nn.Module) -> dict[str, nn.Module]:
+def layers_of(model: nn.Module) -> dict[str, nn.Module]:
     """The modules that own trainable parameters, by name."""
     return {
         name: module
@@ -189,7 +221,7 @@ def _plain(model: nn.Module) -> bool:
             and layer.padding_mode == "zeros"
             and not isinstance(layer.padding, str)
         )
-        for layer in _layers(model).values()
+        for layer in layers_of(model).values()
     )
 
 
@@ -216,13 +248,13 @@ def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -
     """
     if not _plain(model):
         return None
-    layers = _layers(model)
+    layers = layers_of(model)
     total, calls = _watched(model, layers, loss, x, y)
     if not _once(total, layers, calls, len(x)):
         return None
     called = {name: call[0] for name, call in calls.items() if call}
     sums = _of_calls(total, layers, called, kind)
-    for name, parameter in _trainable(model).items():
+    for name, parameter in trainable(model).items():
         if name not in sums:  # the loss does not reach it
             sums[name] = torch.zeros_like(parameter)
     return sums
@@ -317,7 +349,7 @@ def _sums(layer: nn.Module, a: Tensor, delta: Tensor, kind: Kind) -> Tensors:
 
     `a`: the layer's inputs; `delta`: the gradients of the summed loss at its outputs, one row per example.
     """
-    power = _POWER[kind]
+    power = POWER[kind]
     sums: Tensors = {}
     if layer.weight.requires_grad:
         if isinstance(layer, nn.Conv2d):
@@ -383,7 +415,7 @@ def _looped(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> T
     with twice_differentiable():
         for _, gradient in gradients(model, loss, x, y, batch=1):
             for name, g in gradient.items():
-                sums[name] += _POWER[kind](g).cpu()
+                sums[name] += POWER[kind](g).cpu()
     return sums
 
 
@@ -391,8 +423,8 @@ def _slow(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
     """Sums of |g| or g² over the examples, from whole gradients of VMAP_CHUNK examples at a time."""
     if alone(model):
         return _looped(model, loss, x, y, kind)
-    power = _POWER[kind]
-    weights = {name: parameter.detach() for name, parameter in _trainable(model).items()}
+    power = POWER[kind]
+    weights = {name: parameter.detach() for name, parameter in trainable(model).items()}
 
     def one(weights: Tensors, some_x: Tensor, some_y: Tensor) -> Tensor:
         outputs = functional_call(model, weights, (some_x[None],))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -205,6 +205,11 @@ class Sgd:
     pulls: Sequence[Pull] = ()
     only: str = "*"
     losses: list[Tensor] | None = None
+
+    @property
+    def sort(self) -> Hashable:
+        """By what is trained, and under which kinds of pulls."""
+        return self.training, self.only, tuple(map(type, self.pulls)), self.losses is None
 
     def alone(self) -> Tensors:
         """The trained weights."""

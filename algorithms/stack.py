@@ -1,27 +1,26 @@
-"""Stacks: devices of one round whose courses (course.py) are computed together, each step of training for all at once.
+"""Stacks: devices of one round whose courses (course.py) are computed together.
 
-Their tensors begin with the devices' axis.  Each device draws its examples and its dropout as it does by itself, so the
-results differ from the loop's (local.sgd) in rounding only.
+Their tensors begin with the devices' axis; whatever is not in JOINT each device computes by itself.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.func import functional_call, vmap
-
-from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
+from algorithms import stack_importance, stack_sgd
+from algorithms.algorithm import Message, Party, Reply, Tensors
 from algorithms.course import Course, Task
-from algorithms.local import Descent, Pull, Sgd, lay_out, order, seeded_step, steps
+from algorithms.importance import BatchSquares, Summed
+from algorithms.local import Sgd
 
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # what they draw is what they make of ones
+# Tasks that are computed for many devices at once, if their `sort` is equal.
+JOINT: Mapping[type[Task], Callable[[Sequence[Any]], list[Tensors]]] = {
+    Sgd: stack_sgd.sgd,
+    Summed: stack_importance.summed,
+    BatchSquares: stack_importance.batch_squares,
+}
 
 
 def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]) -> list[Reply]:
@@ -38,282 +37,20 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
         for k, answer in answers.items():
             try:
                 task = courses[k].send(answer)  # type: ignore[arg-type]  # what begins is sent None
-                waiting[_sort(task)][k] = task
+                waiting[type(task), task.sort][k] = task
             except StopIteration as end:
                 replies[k] = end.value
         answers = {k: answer for tasks in waiting.values() for k, answer in _answered(tasks, courses)}
     return [replies[k] for k in range(len(courses))]
 
 
-def _sort(task: Task) -> Any:
-    """Equal for tasks that can be done together."""
-    if isinstance(task, Sgd):
-        return Sgd, task.training, task.only, tuple(map(type, task.pulls)), task.losses is None
-    return type(task)
-
-
 def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
     """The tasks' results.  An error is the first course's, which can say whose it is."""
     these = list(tasks.values())
+    joint = JOINT.get(type(these[0])) if len(these) > 1 else None
     try:
-        many = len(these) > 1 and isinstance(these[0], Sgd)
-        yield from zip(tasks, sgd(these) if many else [task.alone() for task in these], strict=True)  # type: ignore[arg-type]
+        found = joint(these) if joint else [task.alone() for task in these]
     except Exception as error:
         courses[next(iter(tasks))].throw(error)
         raise
-
-
-# ---- training
-
-
-def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
-    """What local.sgd returns for each of these tasks, which are of one sort and of one model.
-
-    Devices with the most steps come first, so those that train still are a slice of the stack.
-    """
-    places = sorted(range(len(tasks)), key=lambda k: -steps(len(tasks[k].device.y), tasks[k].training))
-    trained = _Stack([tasks[k] for k in places]).trained()
-    found = dict(zip(places, trained, strict=True))
-    return [found[k] for k in range(len(tasks))]
-
-
-@dataclass(frozen=True)
-class _Batches:
-    """The examples of one step, for the devices that take it: places (k, B) in the stack's examples, and for each
-    device how many of them count; the others fill up a short batch."""
-
-    places: Tensor
-    sizes: Tensor  # (k,)
-
-    @property
-    def full(self) -> bool:
-        return bool((self.sizes == self.places.shape[1]).all())
-
-    def means(self, losses: Tensor) -> Tensor:
-        """Of the losses (k, B) of a batch, (k,)."""
-        if self.full:
-            return losses.mean(1)
-        counted = torch.arange(self.places.shape[1]) < self.sizes[:, None]
-        return torch.where(counted, losses, 0).sum(1) / self.sizes
-
-
-class _Stack:
-    """A round of local training of these devices, sorted by their numbers of steps."""
-
-    def __init__(self, tasks: Sequence[Sgd]) -> None:
-        self.tasks, first = tasks, tasks[0]
-        self.training = first.training
-        self.counts = [steps(len(task.device.y), self.training) for task in tasks]
-        self.x = torch.cat([task.device.x for task in tasks])
-        self.y = torch.cat([task.device.y for task in tasks])
-        model = first.device.model.train()
-        self.weights = {name: _stacked([task.weights[name] for task in tasks]) for name in first.weights}
-        trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
-        self.names = [name for name in trainable if matches(name, first.only)]
-        for name in self.names:
-            self.weights[name] = self.weights[name].clone(memory_format=torch.contiguous_format)
-        self.descent = Descent(self.training, first.device.round)
-        self.dropout = _Dropout(model, [task.device.seed for task in tasks])
-        self.pulls = _joint([task.pulls for task in tasks])
-
-    def trained(self) -> list[Tensors]:
-        """The weights of each device after its last step."""
-        for step, batches in enumerate(_schedule(self.tasks, self.training)):
-            self._step(step, batches)
-        rows = zip(*(value.unbind() for value in self.weights.values()), strict=True)  # of each device
-        return [dict(zip(self.weights, row, strict=True)) for row in rows]
-
-    def _step(self, step: int, batches: _Batches) -> None:
-        active = len(batches.places)
-        weights = {name: value[:active] for name, value in self.weights.items()}
-        theta = {name: weights[name].requires_grad_() for name in self.names}
-        x, y = self.x[batches.places], self.y[batches.places]
-        outputs = self.dropout.outputs({**weights, **theta}, x, step, batches.sizes)  # (k, B, classes)
-        losses = self.tasks[0].device.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
-        means = batches.means(losses)  # (k,)
-        found = torch.autograd.grad(means.sum(), list(theta.values()), allow_unused=True)
-        with torch.no_grad():
-            self._note(step, means.detach())
-            self._descend({name: value.detach() for name, value in theta.items()}, dict(zip(theta, found, strict=True)))
-
-    def _note(self, step: int, means: Tensor) -> None:
-        """The mean losses of the last epoch's batches."""
-        for task, count, mean in zip(self.tasks, self.counts, means, strict=False):
-            if task.losses is not None and step >= count - count // self.training.epochs:
-                task.losses.append(mean)
-
-    def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
-        # Contiguous as the parameters are: the fused kernel looks at no strides.
-        grads = {name: grad.contiguous() for name, grad in found.items() if grad is not None}
-        if self.pulls:  # which reach parameters that the loss does not reach
-            grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
-            for name, grad in grads.items():
-                self.pulls(name, theta[name], grad)
-        self.descent.step(theta, grads)
-
-
-def _stacked(values: Sequence[Tensor]) -> Tensor:
-    """With the devices' axis, (K, *shape): a view, if all devices have the same tensor."""
-    first = values[0]
-    if all(value is first for value in values):
-        return first.expand(len(values), *first.shape)
-    return torch.stack(list(values))
-
-
-def _schedule(tasks: Sequence[Sgd], training: Training) -> Iterator[_Batches]:
-    """The batches of all steps, drawn as local.draws does."""
-    examples = [len(task.device.y) for task in tasks]
-    width = min(training.batch, max(examples))
-    begins = np.cumsum([0, *examples])
-    plans = [_plan(n, training, task.device.seed, width) for n, task in zip(examples, tasks, strict=True)]
-    for step in range(len(plans[0][1])):  # the first has the most
-        active = [(plan, begin) for plan, begin in zip(plans, begins, strict=False) if step < len(plan[1])]
-        sizes = np.array([plan[1][step] for plan, _ in active])
-        places = np.stack([plan[0][step, : sizes.max()] + begin for plan, begin in active])
-        yield _Batches(torch.from_numpy(places), torch.from_numpy(sizes))
-
-
-def _plan(n: int, training: Training, seed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """A device's batches: examples (steps, width), and how many of each count (steps,).  A short batch is filled up
-    with its own first example, whose loss is as finite as the batch's."""
-    sizes = [min(training.batch, n - start) for start in range(0, n, training.batch)]
-    rows = []
-    for epoch in range(training.epochs):
-        drawn = order(n, seed, epoch)
-        rows += [drawn, np.repeat(drawn[n - sizes[-1] :][:1], len(sizes) * width - n)] if n else []
-    return np.concatenate(rows or [np.empty(0, np.int64)]).reshape(-1, width), np.array(sizes * training.epochs)
-
-
-# ---- dropout
-
-
-class _Masked(nn.Module):
-    """In the place of a dropout layer: multiplies by what was drawn before."""
-
-    def __init__(self, masks: list[Tensor]) -> None:
-        super().__init__()
-        self.masks = masks
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.masks.pop(0)
-
-
-class _Dropout:
-    """Outputs of the model for all devices of a stack, each with the dropout that it draws by itself."""
-
-    def __init__(self, model: nn.Module, seeds: Sequence[int]) -> None:
-        self.seeds, self.drawing = seeds, model
-        self.masks: list[Tensor] = []  # of the step under way, in the order of the layers
-        self.ones: dict[int, list[tuple[nn.Module, Tensor]]] = {}  # by number of examples: layers, their inputs' form
-        self.model, self.draws = self._masked(model)
-
-    def _masked(self, model: nn.Module) -> tuple[nn.Module, bool]:
-        if not any(type(layer) in DROPOUTS for layer in model.modules()):
-            return model, False
-        masked = copy.deepcopy(model)
-        for name, layer in model.named_modules():
-            if type(layer) in DROPOUTS:
-                masked.set_submodule(name, _Masked(self.masks))
-        return masked, True
-
-    def outputs(self, weights: Tensors, x: Tensor, step: int, sizes: Tensor) -> Tensor:
-        """For x (k, B, ...), of which each device's first `sizes` count."""
-        masks = self._drawn(x, step, sizes.tolist()) if self.draws else ()
-
-        def one(weights: Tensors, x: Tensor, *masks: Tensor) -> Any:
-            self.masks[:] = masks
-            return functional_call(self.model, weights, (x,))
-
-        outputs: Tensor = vmap(one)(weights, x, *masks)
-        return outputs
-
-    def _drawn(self, x: Tensor, step: int, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """The masks of each layer, (k, B, ...)."""
-        rows = []
-        for seed, own, size in zip(self.seeds, x, sizes, strict=False):
-            ones = self._ones(own[:size])
-            seeded_step(seed, step)
-            with torch.no_grad():
-                rows.append([_filled(layer(one), len(own)) for layer, one in ones])
-        return [torch.stack(layer) for layer in zip(*rows, strict=True)]
-
-    def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
-        """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
-        if len(x) not in self.ones:
-            calls = self.ones[len(x)] = []
-
-            def call(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-                calls.append((layer, torch.ones_like(inputs[0])))
-
-            layers = [layer for layer in self.drawing.modules() if type(layer) in DROPOUTS]
-            hooks = [layer.register_forward_pre_hook(call) for layer in layers]
-            lay_out(self.drawing, torch.channels_last)  # as in local.sgd: what is drawn follows the inputs' strides
-            try:
-                with torch.no_grad():
-                    self.drawing(x)
-            finally:
-                lay_out(self.drawing, torch.contiguous_format)
-                for hook in hooks:
-                    hook.remove()
-        return self.ones[len(x)]
-
-
-def _filled(mask: Tensor, batch: int) -> Tensor:
-    """With rows for the examples that fill up a short batch."""
-    more = batch - len(mask)
-    return torch.cat([mask, mask[:1].expand(more, *mask.shape[1:])]) if more else mask
-
-
-# ---- penalties
-
-
-def _joint(pulls: Sequence[Sequence[Pull]]) -> Pull | None:
-    """The pulls of all devices, (k, ...) at a time, of which each device has as many; k may get smaller."""
-    if not pulls[0]:
-        return None
-    joint = [_of_all(each) for each in zip(*pulls, strict=True)]
-
-    def pull(name: str, parameter: Tensor, grad: Tensor) -> None:
-        for each in joint:
-            each(name, parameter, grad)
-
-    return pull
-
-
-def _of_all(pulls: Sequence[Pull]) -> Pull:
-    together = _coordinatewise(pulls)
-    cut: dict[int, Any] = {}  # by how many devices train still
-
-    def each(name: str, parameter: Tensor, grad: Tensor) -> None:
-        for pull, own, its in zip(pulls, parameter, grad, strict=False):
-            pull(name, own, its)
-
-    def all_at_once(name: str, parameter: Tensor, grad: Tensor) -> None:
-        if len(grad) not in cut:
-            cut.clear()
-            cut[len(grad)] = _first(together, len(grad))
-        cut[len(grad)](name, parameter, grad)
-
-    return each if together is None else all_at_once
-
-
-def _coordinatewise(pulls: Sequence[Pull]) -> Any:
-    """One for all devices, with stacked tensors; None if there is no such thing."""
-    first: Any = pulls[0]
-    if not is_dataclass(first) or not getattr(first, "coordinatewise", False):
-        return None
-    found: dict[str, Tensors] = {}
-    for field in fields(first):
-        values = [getattr(pull, field.name) for pull in pulls]
-        if isinstance(values[0], Mapping):
-            found[field.name] = {name: _stacked([value[name] for value in values]) for name in values[0]}
-        elif field.compare and any(value != values[0] for value in values):
-            return None
-    return replace(first, **found)  # type: ignore[type-var]
-
-
-def _first(pull: Any, count: int) -> Any:
-    """The same for the first devices."""
-    tensors = {field.name: getattr(pull, field.name) for field in fields(pull)}
-    cut = {key: {n: v[:count] for n, v in of.items()} for key, of in tensors.items() if isinstance(of, Mapping)}
-    return replace(pull, **cut)
+    yield from zip(tasks, found, strict=True)

@@ -18,7 +18,6 @@ from algorithms.cost import Meter, Moved
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
-from algorithms.importance import Estimate
 
 TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 EXAMPLES, N = 20, 10_000
@@ -79,8 +78,12 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         yield from ()
         return Reply({"weights": trained}, 20)
 
+    def estimating(*_: object) -> Course[Tensors]:
+        yield from ()
+        return fisher
+
     monkeypatch.setattr(fedcurv, "fitting", fitting)
-    monkeypatch.setattr(Estimate, "alone", lambda _: fisher)
+    monkeypatch.setattr(fedcurv, "estimating", estimating)
 
 
 def moved(algorithm: FedCurv, rounds: int, replies: int) -> tuple[float, float]:

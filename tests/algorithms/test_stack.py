@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms import local, models, stack
+from algorithms import importance, local, models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.fedcurv import FedCurv
 from algorithms.local import Quadratic, pull, seeded
 from scenarios.build import plugins
 
@@ -26,7 +27,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "fedcl": [
         {},
         *({"interval": 2, "fallback": how} for how in ("keep_last", "identity", "catch_up", "local_estimate")),
-        {"importance": "tensor_scalar", "interval": 2, "fallback": "local_estimate"},
+        *({"importance": kind, "interval": 2, "fallback": "local_estimate"} for kind in ("tensor_scalar", "mas", "sq")),
     ],
     "fedcurv": [
         {},
@@ -186,6 +187,15 @@ def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:
     ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
     monkeypatch.setattr(local, "sgd", None)  # the loop
     assert len(stack.train(FedAvg(ROUGH), downloads, devices)) == len(SHARDS)
+
+
+@pytest.mark.parametrize("fisher", ["empirical", "exact", "sampled", "batch_squared"])
+def test_so_is_the_importance_of_all_its_devices(monkeypatch: pytest.MonkeyPatch, fisher: str) -> None:
+    algorithm: Any = FedCurv(ROUGH, fisher=fisher)  # type: ignore[arg-type]
+    ((downloads, devices),) = played(algorithm, rounds=1)
+    monkeypatch.setattr(importance.Summed, "alone", None)
+    monkeypatch.setattr(importance.BatchSquares, "alone", None)
+    assert len(stack.train(algorithm, downloads, devices)) == len(SHARDS)
 
 
 def conv_net() -> nn.Sequential:
