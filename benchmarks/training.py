@@ -40,6 +40,7 @@ from emulator.record.run import Run
 from emulator.study import stacking
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import Processes
+from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Remembering, remembering
 from network.links.link import Link
 
@@ -157,6 +158,7 @@ def race(
         Watched([os.getpid(), *(process.pid for process in active_children() if process.pid)]) as memory,
         bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
+        let_stay()  # as the commands do
         runner = Race(partial(bare.seconds, theirs, shape.model, shape.training, shape.cohort), rounds)
         asyncio.run(run_virtual(study, RUN, conduct, ours, Path(folder), runner.going_on))
     return runner.seconds, memory.most
