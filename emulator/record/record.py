@@ -29,7 +29,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Concatenate, ParamSpec
 
 import orjson
 
@@ -60,6 +60,7 @@ from emulator.record.writing import named
 from network.files import unique
 
 Line = dict[str, Any]
+Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
@@ -127,10 +128,10 @@ class Record:
         """A round opens.  `idle`: the devices that it could have asked."""
         self.trips.update({Call(device, round): Trip() for device in asked})
         among = digest_of(idle) if self.cohort == "own" else None
-        return self._write(Opened(self.now(), round, list(asked), model, among))
+        return self._write(Opened, self.now(), round, list(asked), model, among)
 
     def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
-        return self._write(Closed(self.now(), round, reason, list(counted)))
+        return self._write(Closed, self.now(), round, reason, list(counted))
 
     def start(
         self,
@@ -145,7 +146,7 @@ class Record:
         """A transfer starts.  `setup`: seconds of round trips before it; `since`: the byte at which it goes on."""
         wire = sum(sizes.values()) - since + headers if headers else None
         started = self.now(), call.round, call.device, direction, sizes, reply_to, setup, wire, since
-        t = self._write(TransferStarted(*started))
+        t = self._write(TransferStarted, *started)
         trip = self.trips[call]
         if before := getattr(trip, direction):
             trip.earlier.append((direction, before))
@@ -153,7 +154,7 @@ class Record:
         trip.busy = True
 
     def end(self, direction: Way, call: Call) -> None:
-        t = self._write(TransferEnded(self.now(), call.round, call.device, direction))
+        t = self._write(TransferEnded, self.now(), call.round, call.device, direction)
         trip = self.trips[call]
         transfer: Transfer = getattr(trip, direction)
         trip.busy = direction == "down"
@@ -162,7 +163,7 @@ class Record:
 
     def cut(self, direction: Way, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
         """A transfer is cut.  `then`: it will `resume` or `restart`; None: it is lost."""
-        t = self._write(TransferCut(self.now(), call.round, call.device, direction, nbytes, why, then))
+        t = self._write(TransferCut, self.now(), call.round, call.device, direction, nbytes, why, then)
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
         transfer.kept, transfer.vain = then == "resume", then == "restart"
@@ -176,14 +177,14 @@ class Record:
 
     def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
         charged = bill.flops, bill.seconds, rate, bill.jitter, bill.throttled
-        t = self._write(ComputeStarted(self.now(), call.round, call.device, *charged))
+        t = self._write(ComputeStarted, self.now(), call.round, call.device, *charged)
         self.trips[call].work.append(Stint(bill, t, t))
 
     def compute_end(self, call: Call, update: str) -> None:
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.share = t, 1.0
         overrun = _overrun(stint.seconds, stint.bill.total_seconds)
-        self._write(ComputeEnded(t, call.round, call.device, update, overrun))
+        self._write(ComputeEnded, t, call.round, call.device, update, overrun)
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
         """Work is cut.  `done`: the share done, None for that of its seconds; `then`: it will `pause` or `restart`."""
@@ -194,7 +195,7 @@ class Record:
         passed = min(1.0, stint.seconds / planned) if planned else 0.0
         stint.share = passed if done is None else done
         said = done if stint.share != passed else None
-        self._write(ComputeCut(t, call.round, call.device, stint.seconds, why, said, then))
+        self._write(ComputeCut, t, call.round, call.device, stint.seconds, why, said, then)
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
         if self.works and bill.pieces:
@@ -202,23 +203,24 @@ class Record:
                 self._say(self.works, line)
         self.served = bill.total_seconds
         charged = bill.flops, bill.seconds, bill.total_flops, rate
-        self.began = self._write(ServerStarted(self.now(), round, what, *charged))
+        self.began = self._write(ServerStarted, self.now(), round, what, *charged)
         return self.began
 
     def server_end(self, round: int, what: str, model: str) -> float:
         t = self.now()
-        return self._write(ServerEnded(t, round, what, model, _overrun(t - self.began, self.served)))
+        return self._write(ServerEnded, t, round, what, model, _overrun(t - self.began, self.served))
 
     def refused(self, call: Call, kind: Unsound, why: str) -> Refused:
         event = Refused(self.now(), call.round, call.device, kind, why)
-        self._write(event)
+        if self.events:
+            self._say(self.events, event.plain)
         return event
 
     def off(self, call: Call) -> None:
-        self._write(WentOff(self.now(), call.round, call.device))
+        self._write(WentOff, self.now(), call.round, call.device)
 
     def on(self, call: Call) -> None:
-        self._write(CameBack(self.now(), call.round, call.device))
+        self._write(CameBack, self.now(), call.round, call.device)
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Writes the row of a round that has ended; a crash of this process can then lose nothing before it."""
@@ -237,11 +239,14 @@ class Record:
                 except OSError as error:
                     self._failed(file, error)
 
-    def _write(self, event: Event) -> float:
-        """Writes a line; returns its time, from which seconds are counted, as a real clock has moved on since."""
+    def _write(
+        self, kind: Callable[Concatenate[float, Said], Event], t: float, *said: Said.args, **more: Said.kwargs
+    ) -> float:
+        """Writes an event, if there is a file; returns its time, from which seconds are counted, as a real clock has
+        moved on since."""
         if self.events:
-            self._say(self.events, event.plain)
-        return event.t
+            self._say(self.events, kind(t, *said, **more).plain)
+        return t
 
     def _say(self, to: BinaryIO, line: Mapping[str, Any]) -> None:
         if to.closed or self.unwritten:  # after a second Ctrl-C tasks still unwind

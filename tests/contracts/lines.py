@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +25,6 @@ from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
 from emulator.ledger.stores import Memory
-from emulator.record.events import Event
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill
@@ -108,13 +107,12 @@ class Watched(Record):
         self.world = world
         self.watches: dict[str, tuple[float, Callable[[], None]]] = {}
 
-    def _write(self, event: Event) -> float:
-        t = super()._write(event)
-        name = str(event.plain["event"])
+    def _say(self, to: Any, line: Mapping[str, Any]) -> None:
+        super()._say(to, line)
+        name = line.get("event")
         if name in self.watches:
             seconds, action = self.watches.pop(name)
-            self.world.call_at(t + seconds, action)
-        return t
+            self.world.call_at(line["t"] + seconds, action)
 
 
 @dataclass
