@@ -38,7 +38,7 @@ from network.links.link import Link
 
 MOST = 500e-6  # s of the engine's own per device-round
 FLAT = 2.0  # times what it costs in the smallest fleet with this cohort
-FLEETS = (10, 100, 1_000, 10_000)
+FLEETS = (100, 1_000, 10_000, 100_000)
 COHORTS = (10, 100)
 DEVICE_ROUNDS = 2_000  # in one measurement, at full scale
 REPETITIONS = 5  # taken in turns; the best counts, for noise only ever adds
