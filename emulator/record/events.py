@@ -1,6 +1,7 @@
 """The events of a run: a class for each kind of line in events.jsonl, read by `of` and written by `plain`.
 
-Times and seconds are virtual.  emulator/record/record.py explains each key.
+Times and seconds are virtual.  emulator/record/record.py explains each key.  Nobody changes an event; to make a frozen
+one takes three times as long, and each device-round has six.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Unsound = Literal["device", "examples", "form", "values"]  # why a reply does no
 Seconds = Mapping[str, float]  # by phase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opened:
     """A round opens.  Holds the devices that it asks and the digest of its model."""
 
@@ -35,7 +36,7 @@ class Opened:
         return line if self.idle is None else {**line, "idle": self.idle}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Closed:
     """A round closes.  Holds the devices whose replies count, in the order in which they replied."""
 
@@ -58,7 +59,7 @@ class Closed:
         return self.reason == "too_few"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransferStarted:
     """A transfer of a message starts, or goes on from the byte that an earlier one reached."""
 
@@ -95,7 +96,7 @@ class TransferStarted:
         return sum(self.sizes.values()) - self.since
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransferEnded:
     """A transfer ends: the whole message has arrived."""
 
@@ -113,7 +114,7 @@ class TransferEnded:
         return {"t": self.t, "event": f"{self.way}.end", "round": self.round, "device": self.device}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransferCut:
     """A transfer stops before the whole message has arrived."""
 
@@ -136,7 +137,7 @@ class TransferCut:
         return {**line, "bytes": self.nbytes, "why": self.why, **_then(self.then)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ComputeStarted:
     """A device starts to compute, or goes on after an interruption."""
 
@@ -165,7 +166,7 @@ class ComputeStarted:
         return line
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ComputeEnded:
     """A device has finished its computation."""
 
@@ -185,7 +186,7 @@ class ComputeEnded:
         return {**line, "update": self.update, **_overrun(self.overrun)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ComputeCut:
     """A device stops computing before its work is done."""
 
@@ -209,7 +210,7 @@ class ComputeCut:
         return {**line, "seconds": self.seconds, "why": self.why, **done, **_then(self.then)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerStarted:
     """The server begins to prepare a request, or to combine replies."""
 
@@ -232,7 +233,7 @@ class ServerStarted:
         return {**line, "seconds": self.seconds, "flops": self.flops, "rate": self.rate}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServerEnded:
     """The server has prepared its request, or combined the replies.  Holds the digest of the model it then has."""
 
@@ -252,7 +253,7 @@ class ServerEnded:
         return {**line, **_overrun(self.overrun)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Presence:
     """A device of an open round goes offline or comes back online."""
 
@@ -280,7 +281,7 @@ class CameBack(Presence):
     name = "on"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Refused:
     """The server refuses a device's reply, or the device refuses the job."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from emulator.record.work import Pieces
 
@@ -112,8 +112,7 @@ class Stint:
         return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """The seconds of one device in one round; useful + wasted is computing + sending."""
 
     useful: float  # of a device that counts, without what was started again

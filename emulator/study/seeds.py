@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 
 def seed(root: int, *names: str | int) -> int:
@@ -10,9 +11,14 @@ def seed(root: int, *names: str | int) -> int:
 
     Each part is hashed with its type and length: 1 and "1" differ, and no two lists of names run together.
     """
-    parts = [f"{type(name).__name__}:{name}".encode() for name in (root, *names)]
-    digest = hashlib.sha256(b"".join([len(part).to_bytes(4, "big") + part for part in parts])).digest()
+    digest = hashlib.sha256(b"".join(map(_part, (root, *names)))).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+@lru_cache(maxsize=2**14, typed=True)
+def _part(name: str | int) -> bytes:
+    part = f"{type(name).__name__}:{name}".encode()
+    return len(part).to_bytes(4, "big") + part
 
 
 def share(root: int, *names: str | int) -> float:
