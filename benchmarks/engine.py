@@ -36,8 +36,9 @@ from emulator.worlds.executors import Inline
 from emulator.worlds.garbage import let_stay
 from network.links.link import Link
 
-MOST = 500e-6  # s of the engine's own per device-round
-FLAT = 2.0  # times what it costs in the smallest fleet with this cohort
+# s of the engine's own per device-round, from a cohort of so many on.  The aim is 200 and 150 us.
+MOST = {100: 280e-6, 0: 400e-6}
+FLAT = 1.3  # times what it costs in the smallest fleet with this cohort
 FLEETS = (100, 1_000, 10_000, 100_000)
 COHORTS = (10, 100)
 DEVICE_ROUNDS = 2_000  # in one measurement, at full scale
@@ -139,9 +140,10 @@ def missed(costs: Sequence[Cost]) -> list[str]:
     faults = []
     for cost in costs:
         where = f"a fleet of {cost.fleet:,} with a cohort of {cost.cohort}"
-        if cost.own > MOST:
+        most = next(own for cohort, own in MOST.items() if cost.cohort >= cohort)
+        if cost.own > most:
             faults.append(
-                f"{where} costs {cost.own * 1e6:.0f} us per device-round; at most {MOST * 1e6:.0f} are allowed"
+                f"{where} costs {cost.own * 1e6:.0f} us per device-round; at most {most * 1e6:.0f} are allowed"
             )
         if growth(cost, costs) > FLAT:
             faults.append(f"{where} costs {growth(cost, costs):.2f} times the smallest; at most {FLAT} are allowed")
@@ -160,7 +162,7 @@ def table(costs: Sequence[Cost]) -> str:
 def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
 ) -> None:
-    """What the engine itself costs per device-round, in fleets of 10 to 10,000 devices."""
+    """What the engine itself costs per device-round, in fleets of 100 to 100,000 devices."""
     costs = measure_all(scale)
     typer.echo(f"engine: no-op algorithm, best of {REPETITIONS}, us per device-round\n{table(costs)}")
     judge(missed(costs) if scale >= 1 else [])

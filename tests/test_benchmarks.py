@@ -32,18 +32,20 @@ def _engine_cost(fleet: int, own: float) -> Cost:
 
 
 def test_engine_within_both_bars_misses_nothing() -> None:
-    assert engine.missed([_engine_cost(10, 250e-6), _engine_cost(10_000, 500e-6)]) == []
+    assert engine.missed([_engine_cost(100, 320e-6), _engine_cost(10_000, 400e-6)]) == []
 
 
-def test_engine_above_500_us_is_missed_by_name() -> None:
-    [fault] = engine.missed([_engine_cost(10, 400e-6), _engine_cost(10_000, 501e-6)])
+@pytest.mark.parametrize(("cohort", "most"), [(10, 400), (100, 280)])
+def test_engine_above_its_bar_is_missed_by_name(cohort: int, most: int) -> None:
+    [fault] = engine.missed([Cost(10_000, cohort, whole=1.0, own=(most + 1) * 1e-6)])
     assert "10,000" in fault
-    assert "501 us" in fault
+    assert f"{most + 1} us" in fault
+    assert f"at most {most} are allowed" in fault
 
 
-def test_engine_that_doubles_with_the_fleet_is_missed() -> None:
-    [fault] = engine.missed([_engine_cost(10, 100e-6), _engine_cost(10_000, 210e-6)])
-    assert "2.10 times" in fault
+def test_engine_that_grows_with_the_fleet_is_missed() -> None:
+    [fault] = engine.missed([_engine_cost(100, 100e-6), _engine_cost(100_000, 131e-6)])
+    assert "1.31 times" in fault
 
 
 def test_growth_compares_equal_cohorts_only() -> None:
