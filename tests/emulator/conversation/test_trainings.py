@@ -1,0 +1,87 @@
+"""Who trains with whom, and when."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from algorithms import stack
+from algorithms.fedavg import FedAvg
+from emulator.conversation.trainings import Trainings
+from emulator.record.run import Run
+from emulator.study.guarded import Faulty, Guarded
+from emulator.study.jobs import train, train_stack
+from emulator.study.store import NOTHING, Ref
+from emulator.worlds.interface import Ticket
+from tests.algorithms.test_stack import ROUGH, Broken, played
+from tests.emulator.ledger.small import study
+
+RUN = Run("mine", 1)
+INPUTS = {name: (Ref.of(name.encode()), NOTHING) for name in "abcde"}
+
+
+class Jobs:
+    """A world that notes what is handed in."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, job: Any, *args: Any) -> Ticket:
+        self.done.append((job, *args))
+        self.futures.append(Future())
+        return Ticket(self.futures[-1])
+
+
+def trainings(stack: int) -> tuple[Trainings, Jobs]:
+    world: Any = Jobs()
+    return Trainings(world, study(stack={"mine": stack}), RUN, lambda round: round == 3), world
+
+
+def started(which: Trainings, names: str, round: int = 3) -> dict[str, Ticket]:
+    return {name: which.start(name, round, *INPUTS[name]) for name in names}
+
+
+def test_without_stacks_each_device_trains_by_itself() -> None:
+    which, world = trainings(1)
+    which.plan(3, INPUTS)
+    started(which, "ab")
+    assert world.done == [(train, RUN, name, 3, *INPUTS[name], True) for name in "ab"]
+
+
+@pytest.mark.parametrize("order", ["abcde", "ecadb", "b"])
+def test_stacks_are_those_of_the_round_whoever_starts_first(order: str) -> None:
+    which, world = trainings(3)
+    which.plan(3, INPUTS)
+    started(which, order)
+    jobs = {"".join(args[3]): args for args in world.done}
+    assert jobs.keys() == ({"ab", "cde"} if len(order) > 1 else {"ab"})
+    downloads = (INPUTS["a"][0], INPUTS["b"][0])
+    assert jobs["ab"] == (train_stack, RUN, 3, ("a", "b"), downloads, (NOTHING, NOTHING), True)
+
+
+def test_each_gets_its_own_result() -> None:
+    which, world = trainings(3)
+    which.plan(3, INPUTS)
+    tickets = started(which, "dc")
+    world.futures[0].set_result(["of c", "of d", "of e"])
+    assert [tickets[name].future.result() for name in "cd"] == ["of c", "of d"]
+    assert which.start("e", 3, *INPUTS["e"]).future.result() == "of e"
+
+
+def test_a_stack_is_dropped_when_nobody_wants_it_any_more() -> None:
+    which, world = trainings(2)
+    which.plan(3, {name: INPUTS[name] for name in "ab"})
+    tickets = started(which, "ab")
+    tickets["a"].cancel()
+    assert not world.futures[0].cancelled()
+    tickets["b"].cancel()
+    assert world.futures[0].cancelled()
+
+
+def test_an_error_is_the_devices_that_raised_it() -> None:
+    ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
+    with pytest.raises(Faulty, match=r"mine, round 0, device d: train\(\) raised ValueError: d has none"):
+        stack.train(Guarded("mine", Broken(ROUGH)), downloads, devices)
