@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import chain
@@ -75,6 +75,8 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
     """A mean takes each coordinate for itself, so blocks change no bit."""
     uploads = [reply.upload[kind] for reply in counted]
+    if _small(uploads[0]):  # threads take longer than it does
+        return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
         return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
@@ -93,8 +95,14 @@ def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
     return parts[0] if len(parts) == 1 or like is None else torch.cat(list(parts)).reshape(like.shape)
 
 
-def _in_place(tensors: Tensors | InPlace, name: str) -> Tensor | None:
-    return tensors.in_place(name) if isinstance(tensors, InPlace) else tensors[name]
+def _small(tensors: Tensors) -> bool:
+    values = [_in_place(tensors, name) for name in tensors]
+    return sum(BLOCK if value is None else value.numel() for value in values) < BLOCK
+
+
+def _in_place(tensors: Tensors, name: str) -> Tensor | None:
+    look: Callable[[str], Tensor | None] | None = getattr(tensors, "in_place", None)  # of InPlace
+    return tensors[name] if look is None else look(name)
 
 
 def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:
