@@ -108,7 +108,7 @@ def test_speed_is_that_of_each_sides_best_round() -> None:
         ("few", True, 0.95, 1.6),
         ("many", False, 0.90, 1.6),
         ("many", True, 0.85, 1.6),
-        ("linear", False, 0.35, 1.0),
+        ("linear", False, 0.75, 1.0),
     ],
 )
 def test_the_bars_are_those_that_were_asked_for(name: str, ledger: bool, least: float, memory: float) -> None:
