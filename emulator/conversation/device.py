@@ -96,6 +96,7 @@ class Attendant:
         self.home.entered = (round, self.home.memory)
         if why := self._refusal(Call(self.name, round), parcel):
             self.refusal = (round, why)
+            self.trainings.forget(self.name)
             return
         ticket = self.trainings.start(self.name, round, parcel.message.ref, self.home.memory.ref)
         self.ticket = (round, ticket)

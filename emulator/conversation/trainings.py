@@ -43,6 +43,10 @@ class Trainings:
             if len(devices) > 1:
                 self.stacks |= dict.fromkeys(devices, Stack(round, devices, [inputs[name] for name in devices]))
 
+    def forget(self, device: str) -> None:
+        """The device does not start: its stack's results need not be kept for it."""
+        self.stacks.pop(device, None)
+
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
         """A device's training; that of its stack starts with the first device."""
         stack = self.stacks.pop(device, None)

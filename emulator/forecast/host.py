@@ -14,7 +14,7 @@ from algorithms.fedavg import FedAvg
 from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
-from emulator.study.jobs import start, train
+from emulator.study.jobs import start, train_stack
 from emulator.study.store import NOTHING
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import quiet_torch
@@ -39,7 +39,7 @@ class Host:
 
 
 def measured(study: Study, seed: int, workers: int) -> Host:
-    """Trains on a few examples of one device, again and again."""
+    """Trains on a few examples of one device, again and again; in a stack, if the first algorithm's devices do so."""
     quiet_torch()
     samples = _samples(study, seed)
     largest = getrusage(RUSAGE_SELF).ru_maxrss
@@ -49,7 +49,8 @@ def measured(study: Study, seed: int, workers: int) -> Host:
 
 def _samples(study: Study, seed: int) -> tuple[float, ...]:
     """FLOP/s, rising: SAMPLES of them, or fewer where jobs are long, but at least 3."""
-    training = next(iter(study.algorithms.values())).training
+    label, algorithm = next(iter(study.algorithms.items()))
+    training, devices = algorithm.training, study.stack.get(label, 1)  # that train at once
     name, split = next(iter(study.fleet)), study.splits[seed]
     some = study.held(seed, name)[: training.batch * STEPS]
     plain = replace(
@@ -59,10 +60,11 @@ def _samples(study: Study, seed: int) -> tuple[float, ...]:
     )
     run, store = Run("plain", seed), Memory()
     weights = start(plain, store, run).weights
-    flops = Costs(plain, "plain", seed).device(name, 0, ("weights",), ()).total_flops
+    flops = devices * Costs(plain, "plain", seed).device(name, 0, ("weights",), ()).total_flops
+    names, downloads, memories = [name] * devices, [weights] * devices, [NOTHING] * devices
 
     def job() -> None:
-        train(plain, store, run, name, 0, weights, NOTHING, False)
+        train_stack(plain, store, run, 0, names, downloads, memories, False)
 
     job()  # the very first is slower, and is not counted
     rates: list[float] = []
