@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from numpy import ndarray
 
 from algorithms.algorithm import Message, Tensors
+from emulator.study.copies import Decoder
 from network.wire import payload
 from network.wire.form import Buffer
 
@@ -37,13 +38,16 @@ def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: i
 
 def decode(data: Buffer) -> Message:
     """The message with these bytes, in memory of its own.  What comes off a socket is checked there."""
-    return _tensors(payload.trusted(data))
+    return _tensors(_decoder(data))
 
 
-def _tensors(view: payload.View) -> Message:
+_decoder = Decoder()
+
+
+def _tensors(message: payload.Message) -> Message:
     from torch import from_numpy
 
-    return {kind: {name: from_numpy(array) for name, array in arrays.items()} for kind, arrays in view.arrays().items()}
+    return {kind: {name: from_numpy(array) for name, array in arrays.items()} for kind, arrays in message.items()}
 
 
 def unread(data: Buffer, broadcast: Tensors) -> Message:
@@ -109,7 +113,7 @@ class Outbox:
             if arrived is tensors:
                 return tensors
         wanted = self._differences(tensors) if kind == "weights" else tensors
-        found = _tensors(encode({kind: wanted}, self.encodings, self.seed))[kind]
+        found = _tensors(encode({kind: wanted}, self.encodings, self.seed).arrays())[kind]
         if kind == "weights":
             lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
             self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
