@@ -15,6 +15,7 @@ from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.study.jobs import start, train_stack
+from emulator.study.stacking import MOST
 from emulator.study.store import NOTHING
 from emulator.study.study import Split, Study
 from emulator.worlds.executors import quiet_torch
@@ -50,7 +51,8 @@ def measured(study: Study, seed: int, workers: int) -> Host:
 def _samples(study: Study, seed: int) -> tuple[float, ...]:
     """FLOP/s, rising: SAMPLES of them, or fewer where jobs are long, but at least 3."""
     label, algorithm = next(iter(study.algorithms.items()))
-    training, devices = algorithm.training, study.stack.get(label, 1)  # that train at once
+    training = algorithm.training
+    devices = min(study.stack.get(label, 1), MOST, len(study.fleet))  # that train at once, whatever a scenario allows
     name, split = next(iter(study.fleet)), study.splits[seed]
     some = study.held(seed, name)[: training.batch * STEPS]
     plain = replace(
