@@ -75,7 +75,7 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
     """A mean takes each coordinate for itself, so blocks change no bit."""
     uploads = [reply.upload[kind] for reply in counted]
-    if _small(uploads[0]):  # threads take longer than it does
+    if _small(uploads[0]):  # less work than it is to start threads
         return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}

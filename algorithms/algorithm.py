@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must no
 Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
+Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> what the other side decodes of them
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Party:
     lossy: Mapping[str, str] = field(default_factory=dict)  # which kinds lose on the way, as {"up fisher": "bfloat16"}
     # What the other side decodes of these tensors, sent as this kind in this round.  Whoever must know what a lossy
     # encoding leaves (FedCurv's own part) asks, and puts the very object that comes back into its upload.
-    send: Callable[[str, Tensors], Tensors] = unharmed
+    send: Send = unharmed
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import ClassVar
@@ -11,13 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.algorithm import Message, Tensors
+from algorithms.algorithm import Message, Send, Tensors
 from algorithms.local import pull
 
 SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre), of the server U and V, the sums of these
 KEPT = "of "  # kinds of the server's state: what a device last sent, by the device's name
-
-Send = Callable[[str, Tensors], Tensors]
 
 # ---- the penalty
 

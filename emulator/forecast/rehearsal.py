@@ -81,7 +81,7 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
     short = replace(
         conduct, rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)), schedule=Schedule(0, 0), stop_at=None
     )
-    study = replace(study, stack={})
+    study = replace(study, stack={})  # nothing is trained here
     understudy = Understudy(study, run)
     with closing(Scratch()) as scratch:
         outcome = at_once(run_virtual(study, run, short, understudy, scratch.path))

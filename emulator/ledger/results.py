@@ -140,14 +140,8 @@ FORMS: dict[Job, Forms] = {
     start: (_state, _read_state),
     request: (_opening, _read_opening),
     train: (_trained, _read_trained),
-    train_stack: (
-        lambda done: [_trained(each) for each in done],
-        lambda plain: [_read_trained(each) for each in plain],
-    ),
-    personalise_stack: (
-        lambda done: [_hits(each) for each in done],
-        lambda plain: [_read_hits(each) for each in plain],
-    ),
+    train_stack: _of_each(_trained, _read_trained),
+    personalise_stack: _of_each(_hits, _read_hits),
     combine: (_state, _read_state),
     evaluate: (_scores, _read_scores),
 }

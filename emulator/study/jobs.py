@@ -8,14 +8,14 @@ these jobs, and their results, and computes none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
-from algorithms.algorithm import Message, Party, Reply, Tensors, unharmed
+from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.record.run import Run
 from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.study.seeds import seed as derive
@@ -27,8 +27,6 @@ from scenarios.build.roster import sample
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
-
-Send = Callable[[str, Tensors], Tensors]  # see Party.send
 
 
 @dataclass(frozen=True)
