@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must no
 Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
+Precision = Literal["float32", "tf32", "bf16"]
 Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> what the other side decodes of them
 
 
@@ -34,6 +35,7 @@ class Training:
     lr_rounds: int = 0  # that the cosine takes
     momentum: float = 0.0
     weight_decay: float = 0.0
+    precision: Precision = "float32"  # of products in a step (algorithms/precision.py)
     per_cycle: int = 0  # rounds on one time slice of the data, before the next one comes; 0: the data stay as they are
 
     def __post_init__(self) -> None:
@@ -41,6 +43,8 @@ class Training:
             raise ValueError(f"lr_schedule is {self.lr_schedule!r}; it must be 'exponential' or 'cosine'")
         if self.lr_schedule == "cosine" and self.lr_rounds < 1:
             raise ValueError(f"lr_rounds is {self.lr_rounds}; a cosine takes 1 round or more")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision is {self.precision!r}; it must be 'float32', 'tf32' or 'bf16'")
 
     def cycle(self, round: int) -> int:
         """The time slice whose data are trained on in global round `round`; both count from 0."""

@@ -27,6 +27,7 @@ from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
 from algorithms.step import Step
+from algorithms.uncompiled import without_compiler
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -204,6 +205,7 @@ class Meter:
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
+    @without_compiler()
     def _run(self, order: str, batch: int, backward: str) -> Step:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
@@ -220,6 +222,7 @@ class Meter:
         started = seen.positions, moved.operators, moved.convolutions
         return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
+    @without_compiler()
     @torch.no_grad()
     def _labels(self) -> int:
         self.model.eval()  # one example has no variance for a BatchNorm to train with

@@ -118,7 +118,7 @@ def strongest(fisher: Tensors, share: float) -> Tensors:
     """The largest `share` of the coordinates of the whole model, with 0 for all others; ties with the last one stay."""
     if share == 1:
         return fisher
-    values = torch.cat([value.flatten() for value in fisher.values()]).numpy()
+    values = torch.cat([value.flatten() for value in fisher.values()]).cpu().numpy()
     last = len(values) - ceil(share * len(values))
     least = float(np.partition(values, last)[last])
     return _where({name: value >= least for name, value in fisher.items()}, fisher)

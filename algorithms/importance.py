@@ -58,8 +58,8 @@ def importance(
     "tensor_scalar" that of its authors' code (§4 there), "mas" that of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher
     diagonal of EWC and FedCurv (reading 9), and "true", "sampled" and "batch_squared" are other readings of it.
     `seed`: of the labels drawn; `batch`: examples whose mean gradient is squared, in the order given, the last batch
-    may be shorter. Summed in float64 on the CPU and returned there, in each parameter's own type and shape
-    ("tensor_scalar": ()).  Memory does not grow with the number of examples.
+    may be shorter. Summed in float64; the means are in each parameter's own type and shape ("tensor_scalar": ()).
+    Memory does not grow with the number of examples.
     Raises ValueError for another kind, for no examples, for a loss that is not one number per example, for
     several labels per example ("true"), and for a model whose examples see each other.
     """
@@ -136,7 +136,7 @@ class BatchSquares:
         sums = _zeros(self.model)
         for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
             for name, g in gradient.items():
-                sums[name].addcmul_(g.cpu(), g.cpu())  # in float64
+                sums[name].addcmul_(g, g)  # in float64
         return sums
 
 
@@ -185,7 +185,7 @@ def trainable(model: nn.Module) -> Tensors:
 
 
 def _zeros(model: nn.Module) -> Tensors:
-    return {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in trainable(model).items()}
+    return {n: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for n, p in trainable(model).items()}
 
 
 def _chunks(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -236,7 +236,7 @@ def _fast(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
         if chunk is None:
             return None
         for name, total in chunk.items():
-            sums[name] += total.cpu()
+            sums[name] += total
     return sums
 
 
@@ -415,7 +415,7 @@ def _looped(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> T
     with twice_differentiable():
         for _, gradient in gradients(model, loss, x, y, batch=1):
             for name, g in gradient.items():
-                sums[name] += POWER[kind](g).cpu()
+                sums[name] += POWER[kind](g)
     return sums
 
 
@@ -434,5 +434,5 @@ def _slow(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
     sums = _zeros(model)
     for some_x, some_y in _chunks(x, y, VMAP_CHUNK):
         for name, g in gradients(weights, some_x, some_y).items():  # (n, *parameter)
-            sums[name] += power(g).sum(0).cpu()
+            sums[name] += power(g).sum(0)
     return sums

@@ -120,7 +120,7 @@ class _Way:
         self.model.load_state_dict(weights)
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.batches = [
-            chosen
+            chosen.to(device.x.device)
             for epoch in range(training.epochs)
             for chosen in batches(len(device.y), training.batch, device.seed, epoch)
         ]

@@ -35,8 +35,9 @@ def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
     for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
-        reached = answers(model(some_x), some_y).double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
+        said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is left to chance
+        reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
         chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
-        label = (reached[..., :-1] < chance).sum(-1)  # the last class takes what rounding leaves
+        label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves
         labels.append(torch.where(some_y < 0, some_y, label))
     return torch.cat(labels)

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from torch import OutOfMemoryError
+
 from algorithms import stack_importance, stack_sgd
 from algorithms.algorithm import Message, Party, Reply, Tensors
 from algorithms.course import Course, Task
@@ -24,7 +26,10 @@ JOINT: Mapping[type[Task], Callable[[Sequence[Any]], list[Tensors]]] = {
 
 
 def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]) -> list[Reply]:
-    """What `algorithm.train` returns for each of these devices of one round; `algorithm` is stackable (fedavg.py)."""
+    """What `algorithm.train` returns for each of these devices of one round; `algorithm` is stackable (fedavg.py).
+
+    Raises torch.OutOfMemoryError if a GPU has no memory for that many at once.
+    """
     return together([algorithm.course(*each) for each in zip(downloads, devices, strict=True)])
 
 
@@ -45,12 +50,13 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
 
 
 def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
-    """The tasks' results.  An error is the first course's, which can say whose it is."""
+    """The tasks' results.  An error is the first course's, which can say whose it is; a full memory is the stack's."""
     these = list(tasks.values())
     joint = JOINT.get(type(these[0])) if len(these) > 1 else None
     try:
         found = joint(these) if joint else [task.alone() for task in these]
     except Exception as error:
-        courses[next(iter(tasks))].throw(error)
+        if not (joint and isinstance(error, OutOfMemoryError)):  # a smaller stack may do
+            courses[next(iter(tasks))].throw(error)
         raise
     yield from zip(tasks, found, strict=True)

@@ -15,8 +15,8 @@ from torch import Tensor
 class Batches:
     """The batches of one step, of the devices that take it.
 
-    `places` (k, B) are their examples among those of all devices, and `sizes` (k,) how many of each batch count; the
-    others fill up a short batch.
+    `places` (k, B) are their examples among those of all devices, where these lie, and `sizes` (k,), on the CPU, how
+    many of each batch count; the others fill up a short batch.
     """
 
     places: Tensor
@@ -26,7 +26,9 @@ class Batches:
     def counted(self) -> Tensor | None:
         """Which examples count, (k, B); None for all."""
         width = self.places.shape[1]
-        return None if bool((self.sizes == width).all()) else torch.arange(width) < self.sizes[:, None]
+        if bool((self.sizes == width).all()):
+            return None
+        return (torch.arange(width) < self.sizes[:, None]).to(self.places.device)
 
     def sums(self, losses: Tensor) -> Tensor:
         """Of the losses (k, B) of these batches, (k,)."""
@@ -35,11 +37,11 @@ class Batches:
 
     def means(self, losses: Tensor) -> Tensor:
         """The same as means."""
-        return losses.mean(1) if self.counted is None else self.sums(losses) / self.sizes
+        return losses.mean(1) if self.counted is None else self.sums(losses) / self.sizes.to(losses.device)
 
 
-def schedule(orders: Sequence[Sequence[ndarray]], batch: int) -> Iterator[Batches]:
-    """The batches of all steps, `batch` examples at a time.
+def schedule(orders: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
+    """The batches of all steps, `batch` examples at a time, of examples that lie `on` this.
 
     `orders` has, for each device, the order of its examples in each epoch; those with most steps come first.  So the
     devices that take a step are the first ones.
@@ -51,7 +53,7 @@ def schedule(orders: Sequence[Sequence[ndarray]], batch: int) -> Iterator[Batche
         active = [(plan, begin) for plan, begin in zip(plans, begins, strict=False) if step < len(plan[1])]
         sizes = np.array([plan[1][step] for plan, _ in active])
         places = np.stack([plan[0][step, : sizes.max()] + begin for plan, begin in active])
-        yield Batches(torch.from_numpy(places), torch.from_numpy(sizes))
+        yield Batches(torch.from_numpy(places).to(on), torch.from_numpy(sizes))
 
 
 def _plan(epochs: Sequence[ndarray], batch: int, width: int) -> tuple[ndarray, ndarray]:

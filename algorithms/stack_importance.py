@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
         return [task.alone() for task in tasks]
     stack = _Examples(tasks)
     sums = stack.zeros()
-    for batches in schedule([[np.arange(len(stack.tasks[k].y))] for k in range(len(tasks))], CHUNK):
+    for batches in stack.schedule(CHUNK):
         for name, total in stack.chunk(batches).items():
             sums[name][: len(total)] += total
     return stack.apart(sums)
@@ -35,7 +35,7 @@ def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
     """What BatchSquares.alone returns for each."""
     stack = _Examples(tasks)
     sums = stack.zeros()
-    for batches in schedule([[np.arange(len(task.y))] for task in stack.tasks], tasks[0].batch):
+    for batches in stack.schedule(tasks[0].batch):
         for name, total in stack.squares(batches).items():
             sums[name][: len(total)] += total
     return stack.apart(sums)
@@ -53,8 +53,13 @@ class _Examples:
         self.weights = {name: stacked([model[name] for model in models]) for name in models[0]}
         self.names = list(trainable(self.model))
 
+    def schedule(self, batch: int) -> Iterator[Batches]:
+        """Each device's examples in the order given."""
+        return schedule([[np.arange(len(task.y))] for task in self.tasks], batch, self.x.device)
+
     def zeros(self) -> Tensors:
-        return {name: torch.zeros(self.weights[name].shape, dtype=torch.float64) for name in self.names}
+        shapes = {name: self.weights[name].shape for name in self.names}
+        return {name: torch.zeros(shape, dtype=torch.float64, device=self.x.device) for name, shape in shapes.items()}
 
     def apart(self, sums: Tensors) -> list[Tensors]:
         """Each device's, in the order of the tasks."""

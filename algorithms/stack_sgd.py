@@ -16,11 +16,11 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from algorithms.algorithm import Tensors, matches
+from algorithms import precision
+from algorithms.algorithm import Precision, Tensors, matches
+from algorithms.dropout import DROPOUTS, mask
 from algorithms.local import Descent, Pull, Sgd, lay_out, order, seeded_step, steps
 from algorithms.stack_batches import Batches, by_length, schedule, stacked
-
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # what they draw is what they make of ones
 
 
 def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
@@ -50,13 +50,15 @@ class _Stack:
         for name in self.names:
             self.weights[name] = self.weights[name].clone(memory_format=torch.contiguous_format)
         self.descent = Descent(self.training, first.device.round)
-        self.dropout = _Dropout(model, [task.device.seed for task in tasks])
+        self.dropout = _Dropout(model, [task.device.seed for task in tasks], self.training.precision)
         self.pulls = _joint([task.pulls for task in tasks])
 
     def trained(self) -> list[Tensors]:
         """The weights of each device after its last step."""
-        for step, batches in enumerate(schedule([self._orders(task) for task in self.tasks], self.training.batch)):
-            self._step(step, batches)
+        orders = [self._orders(task) for task in self.tasks]
+        with precision.multiplying(self.training.precision):
+            for step, batches in enumerate(schedule(orders, self.training.batch, self.x.device)):
+                self._step(step, batches)
         rows = zip(*(value.unbind() for value in self.weights.values()), strict=True)  # of each device
         return [dict(zip(self.weights, row, strict=True)) for row in rows]
 
@@ -109,11 +111,13 @@ class _Masked(nn.Module):
 class _Dropout:
     """Outputs of the model for all devices of a stack, each with the dropout that it draws by itself."""
 
-    def __init__(self, model: nn.Module, seeds: Sequence[int]) -> None:
-        self.seeds, self.drawing = seeds, model
+    def __init__(self, model: nn.Module, seeds: Sequence[int], how: Precision) -> None:
+        self.seeds, self.drawing, self.precision = seeds, model, how
         self.masks: list[Tensor] = []  # of the step under way, in the order of the layers
         self.ones: dict[int, list[tuple[nn.Module, Tensor]]] = {}  # by number of examples: layers, their inputs' form
         self.model, self.draws = self._masked(model)
+        if self.draws and next(model.parameters()).device.type != "cpu":  # on a GPU, too, the masks are the CPU's
+            self.drawing = copy.deepcopy(model).to_empty(device="cpu")  # for the forms alone
 
     def _masked(self, model: nn.Module) -> tuple[nn.Module, bool]:
         if not any(type(layer) in DROPOUTS for layer in model.modules()):
@@ -132,8 +136,7 @@ class _Dropout:
             self.masks[:] = masks
             return functional_call(self.model, weights, (x,))
 
-        outputs: Tensor = vmap(one)(weights, x, *masks)
-        return outputs
+        return precision.outputs(self.precision, x.device, lambda: vmap(one)(weights, x, *masks))
 
     def _drawn(self, x: Tensor, step: int, sizes: Sequence[int]) -> Sequence[Tensor]:
         """The masks of each layer, (k, B, ...)."""
@@ -141,9 +144,8 @@ class _Dropout:
         for seed, own, size in zip(self.seeds, x, sizes, strict=False):
             ones = self._ones(own[:size])
             seeded_step(seed, step)
-            with torch.no_grad():
-                rows.append([_filled(layer(one), len(own)) for layer, one in ones])
-        return [torch.stack(layer) for layer in zip(*rows, strict=True)]
+            rows.append([_filled(mask(layer, one), len(own)) for layer, one in ones])
+        return [torch.stack(layer).to(x.device) for layer in zip(*rows, strict=True)]
 
     def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
         """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
@@ -158,7 +160,7 @@ class _Dropout:
             lay_out(self.drawing, torch.channels_last)  # as in local.sgd: what is drawn follows the inputs' strides
             try:
                 with torch.no_grad():
-                    self.drawing(x)
+                    self.drawing(x if x.device.type == "cpu" else torch.zeros_like(x, device="cpu"))
             finally:
                 lay_out(self.drawing, torch.contiguous_format)
                 for hook in hooks:
@@ -166,10 +168,10 @@ class _Dropout:
         return self.ones[len(x)]
 
 
-def _filled(mask: Tensor, batch: int) -> Tensor:
+def _filled(drawn: Tensor, batch: int) -> Tensor:
     """With rows for the examples that fill up a short batch."""
-    more = batch - len(mask)
-    return torch.cat([mask, mask[:1].expand(more, *mask.shape[1:])]) if more else mask
+    more = batch - len(drawn)
+    return torch.cat([drawn, drawn[:1].expand(more, *drawn.shape[1:])]) if more else drawn
 
 
 # ---- penalties

@@ -53,6 +53,8 @@ class UGA(FedAvg):
 
     def __post_init__(self) -> None:
         check_rate("eta_g", self.eta_g)
+        if self.training.precision != "float32":
+            raise ValueError(f"precision is {self.training.precision!r}; gradients through training need 'float32'")
         options.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
         if self.loss != "mean" and self.eta_g == "matched":
             raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")

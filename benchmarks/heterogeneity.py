@@ -35,7 +35,7 @@ from emulator.results.results import Results
 from emulator.results.summary import Rows, Spread, spread
 from emulator.results.units import Unit
 from emulator.study.build import study_of
-from emulator.worlds.executors import executor
+from emulator.worlds.crew import executor
 from scenarios.load import dump, load
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +17,14 @@ def memory_of(processes: Iterable[int]) -> int:
     """Bytes that these processes use; a page that several share counts once (PSS)."""
     lines = [line for pid in processes for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def give_back() -> None:
+    """Gives the system what this process has freed, which glibc is told to keep (executors.keep_memory): so what one
+    measurement leaves is not counted in the next."""
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 class Watched:

@@ -4,6 +4,8 @@ Three shapes: few devices with much data, many with little, and many that take o
 are random numbers of MNIST's shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each
 round of fedlapse is followed by the same steps of the bare loop, so that both see the same noise; round 0 warms up and
 does not count.
+
+With --executor ray it is 2 workers of Ray against fedlapse's own worker processes (benchmarks/on_ray.py).
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ import typer
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from benchmarks import bare
-from benchmarks.memory import Watched
+from benchmarks.memory import Watched, give_back
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
+from emulator.commands.options import ExecutorName
 from emulator.conversation.rounds import RoundRules
 from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
@@ -63,6 +66,7 @@ class Shape:
     least: float  # of the bare loop's samples/s
     least_with_ledger: float | None
     most_memory: float  # GB, of all processes together
+    least_on_ray: float | None = None  # of the worker processes' samples/s
 
     def scaled(self, scale: float) -> Shape:
         """With this share of its examples and of its rounds."""
@@ -76,8 +80,8 @@ class Shape:
 
 CNN, LINEAR = "mnist-cnn", "benchmarks.bare:linear"
 SHAPES = {
-    "few": Shape(CNN, 10, 6_000, 2, Training(epochs=2, batch=64, lr=0.05), 7, 0.97, 0.95, 1.6),
-    "many": Shape(CNN, 1_000, 60, 50, Training(epochs=1, batch=20, lr=0.05), 15, 0.90, 0.85, 1.6),
+    "few": Shape(CNN, 10, 6_000, 2, Training(epochs=2, batch=64, lr=0.05), 7, 0.97, 0.95, 1.6, 0.9),
+    "many": Shape(CNN, 1_000, 60, 50, Training(epochs=1, batch=20, lr=0.05), 15, 0.90, 0.85, 1.6, 0.9),
     "linear": Shape(LINEAR, 1_000, 20, 100, Training(epochs=1, batch=20, lr=0.05), 60, 0.75, None, 1.0),
 }
 
@@ -145,13 +149,17 @@ def pool_of(study: Study, with_ledger: bool) -> Iterator[Processes | Remembering
             yield remembers
 
 
+def conduct_of(shape: Shape, rounds: int, every: int) -> Conduct:
+    """Of one round more than is played: the last of a plan trains every device once, for `personalised`."""
+    return Conduct(RoundRules(max=rounds + 2, needed=shape.cohort, ask=shape.cohort), Schedule(every=every))
+
+
 def race(
     shape: Shape, study: Study, files: Path, with_ledger: bool, rounds: int, every: int
 ) -> tuple[list[tuple[float, float]], int]:
     """Seconds of each round, fedlapse's and the bare loop's, with evaluation every so many rounds (0: never); and the
     most memory that fedlapse's processes used."""
-    # One round more than is played: the last of a plan trains every device once, for `personalised`.
-    conduct = Conduct(RoundRules(max=rounds + 2, needed=shape.cohort, ask=shape.cohort), Schedule(every=every))
+    conduct = conduct_of(shape, rounds, every)
     with (
         tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
         pool_of(study, with_ledger) as ours,
@@ -226,14 +234,21 @@ def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
     shape: Annotated[str | None, typer.Option(help=f"One of {', '.join(SHAPES)}; all of them if not given.")] = None,
     ledger: Annotated[bool, typer.Option(help="With a ledger on the disk.")] = False,
+    executor: Annotated[ExecutorName, typer.Option(help="ray: against worker processes.")] = ExecutorName.processes,
 ) -> None:
     """How much of a bare PyTorch loop's speed is left when fedlapse does the training, and its memory."""
+    if executor is ExecutorName.ray:
+        from benchmarks import on_ray
+
+        on_ray.race_all([shape] if shape else list(SHAPES), scale)
+        return
     typer.echo(f"training: samples/s of the best round, {WORKERS} processes{', with a ledger' if ledger else ''}")
     faults = []
     for name in [shape] if shape else SHAPES:
         speeds = measure(name, ledger, scale)
         typer.echo(table(speeds))
         faults += missed(name, ledger, speeds)
+        give_back()
     judge(faults if scale >= 1 else [])
 
 

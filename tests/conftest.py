@@ -51,7 +51,7 @@ FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 SMALL: dict[str, Any] = {
     "name": "small",
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
-    "training": {"epochs": 1, "batch": 64, "lr": 0.1},
+    "training": {"epochs": 1, "batch": 192, "lr": 0.1},
     "rounds": {"max": 2, "fraction": 1.0},
     "network": {"model": "ideal"},  # so that times can be worked out by hand
     "server": {"profile": "workstation", "link": {"up_mbit_s": 1000, "down_mbit_s": 1000, "latency_ms": 0}},
@@ -152,8 +152,13 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def fedlapse(monkeypatch, tmp_path):
-    """The command line, in this process: a new one would import torch each time."""
+def fedlapse(request, monkeypatch, tmp_path):
+    """The command line, in this process: a new one would import torch each time.
+
+    report.html is a word, unless the test has the mark `pages`.
+    """
+    if not request.node.get_closest_marker("pages"):
+        monkeypatch.setattr("emulator.report.page.page", lambda results: "a page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from algorithms.algorithm import Party, Training
 from algorithms.local import sgd
 from algorithms.models import cross_entropy, mnist_cnn
-from benchmarks import bare, engine, memory, training
+from benchmarks import bare, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
+from emulator.commands.options import ExecutorName
 from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -167,16 +168,14 @@ def test_the_bare_loop_takes_the_very_steps_of_fedlapse() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ledger", [False, True])
-def test_both_sides_train_in_processes_of_their_own(
-    ledger: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_sides_train_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a ledger, in front of the same workers that train without one."""
     monkeypatch.setattr(training, "WORKERS", 1)
     study = training.study_of(FLAT, tests=12)
     assert study.dataset is not None
     np.save(tmp_path / "x.npy", study.dataset.x)
     np.save(tmp_path / "y.npy", study.dataset.y)
-    [(ours, theirs)], most = training.race(FLAT, study, tmp_path, ledger, rounds=1, every=1)
+    [(ours, theirs)], most = training.race(FLAT, study, tmp_path, True, rounds=1, every=1)
     assert min(ours, theirs) > 0
     assert most > 100e6  # two processes with torch
 
@@ -206,3 +205,14 @@ def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
     assert [row["counted"] for row in outcome.rows] == [2, 2, 2]
     assert played == [0, 1, 2]
     assert [bare for _, bare in race.seconds] == [0.25, 0.5]
+
+
+@pytest.mark.slow
+def test_rounds_with_more_workers_are_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[int] = []
+    seconds = on_ray.InTurn.seconds
+    monkeypatch.setattr(on_ray.InTurn, "seconds", lambda run, round: played.append(round) or seconds(run, round))
+    shape = SHAPES["linear"].scaled(0.05)
+    found = on_ray.grown(shape, ExecutorName.processes, workers=1)
+    assert played == [0, *range(shape.rounds)]
+    assert 0 < found.work < found.round <= found.median_round

@@ -34,7 +34,7 @@ from emulator.ledger import scratch, stores
 from emulator.ledger.results import FORMS
 from emulator.record.record import Record
 from emulator.study.store import NOTHING, Ref
-from emulator.worlds import executors
+from emulator.worlds import crew, executors
 from tests.conftest import SMALL, digests, merged, results
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
@@ -98,7 +98,7 @@ class Inline(executors.Inline):
 class Processes(executors.Processes):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.batches.do = computed
+        self.batches.send = partial(self.pool.submit, computed)
 
 
 @dataclass
@@ -159,9 +159,7 @@ class Place:
             os.environ |= {"TMPDIR": str(self.temporary), LOG: str(self.root / "noted")}
             tempfile.tempdir = None
             scratch.IN_MEMORY = self.memory
-            from emulator.worlds import remembering
-
-            remembering.Inline, remembering.Processes = Inline, Processes  # type: ignore[misc]
+            crew.Inline, crew.Processes = Inline, Processes  # type: ignore[misc]
             stores.mapped = checked
             if after is not None:
                 _killing(after)

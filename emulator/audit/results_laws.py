@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -32,7 +33,8 @@ SHOWN = 5  # values of the summary that differ
 PROSE = ("sentence", "text", "assumed")  # keys of the summary whose words another build may choose otherwise
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
 OF_SOCKETS = ("speedup", "strangers")  # keys of host.json
-HOST = {"command", "versions", "machine", "real_seconds", "world", "overruns"}
+GPU = re.compile(r"cuda:\d+")
+HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns"}
 
 
 def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
@@ -108,6 +110,19 @@ def _host(host: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"form: host.json has no {key!r}" for key in sorted(HOST - host.keys()))
     if host.get("world") not in ("virtual", "sockets"):
         yield f"form: world in host.json is {host.get('world')!r}; it must be virtual or sockets"
+    if "device" in host and not _is_device(host["device"]):
+        yield f"form: device in host.json is {host['device']!r}; it must name the cpu, or GPUs and their model"
+
+
+def _is_device(said: object) -> bool:
+    """What trainings were computed on: {"torch": ["cpu"]}, or {"torch": ["cuda:0", ...], "model": "..."}."""
+    if said == {"torch": ["cpu"]}:
+        return True
+    if not isinstance(said, dict) or said.keys() != {"torch", "model"} or not isinstance(said["model"], str):
+        return False
+    places = said["torch"]
+    named = isinstance(places, list) and places and all(isinstance(each, str) for each in places)
+    return bool(named) and all(map(GPU.fullmatch, places)) and len(set(places)) == len(places)
 
 
 def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:

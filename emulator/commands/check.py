@@ -9,6 +9,7 @@ import typer
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
+    DeviceOption,
     Format,
     FormatOption,
     RoundsOption,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def check(
     what: What = None,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     small: SmallOption = False,
@@ -42,18 +44,22 @@ def check(
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         with placed(scenario.source):
-            code = check_scenario(scenario, format, workers)
+            code = check_scenario(scenario, format, workers, device)
     raise typer.Exit(code)
 
 
-def check_scenario(scenario: Scenario, format: Format = Format.text, workers: int | None = None) -> int:
+def check_scenario(
+    scenario: Scenario, format: Format = Format.text, workers: int | None = None, device: str = "cpu"
+) -> int:
     """Prints the plan; the exit code.  Raises BadScenario."""
     import json
 
     from emulator.commands.plan_text import text
     from emulator.forecast.plan import forecast_of
+    from emulator.worlds import gpus
 
-    plan = forecast_of(scenario, workers_of(workers))
+    places = gpus.found(device)
+    plan = forecast_of(scenario, workers_of(workers, places), places)
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:

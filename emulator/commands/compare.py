@@ -6,6 +6,9 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
     Force,
     Format,
     FormatOption,
@@ -14,11 +17,13 @@ from emulator.commands.options import (
     NoLedger,
     Out,
     Quiet,
+    RayAddress,
     RoundsOption,
     SeedOption,
     SmallOption,
     What,
     Workers,
+    cluster_of,
     ledger_of,
     scenario_of,
 )
@@ -28,6 +33,9 @@ from emulator.ledger.place import KEEP_STATES
 def compare(
     what: What = None,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     small: SmallOption = False,
@@ -51,6 +59,7 @@ def compare(
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         with placed(scenario.source):
-            place = ledger_of(ledger, no_ledger)
-            code = play_scenario(scenario, Settings(workers, out, force, quiet, format, place, keep_states))
+            place, cluster = ledger_of(ledger, no_ledger), cluster_of(executor, ray_address)
+            settings = Settings(workers, out, force, quiet, format, place, keep_states, device=device, cluster=cluster)
+            code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -12,7 +12,17 @@ import typer
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.group import Commands
 from emulator.commands.lines import say
-from emulator.commands.options import Format, FormatOption, Workers, workers_of
+from emulator.commands.options import (
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
+    Format,
+    FormatOption,
+    RayAddress,
+    Workers,
+    cluster_of,
+    crew_of,
+)
 
 if TYPE_CHECKING:
     from emulator.ledger.ledger import Ledger
@@ -54,13 +64,19 @@ def verify(
         float, typer.Option(min=0, max=1, help="Share of all jobs to do again, drawn by their keys.")
     ] = 0.01,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
 ) -> None:
     """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
     with told_in_one_line():
-        found = _opened(place)
+        from emulator.worlds import gpus
         from emulator.worlds.verifying import verify as again
 
-        result = again(found, fraction, workers_of(workers))
+        places = gpus.found(device)
+        crew = crew_of(workers, places, cluster_of(executor, ray_address))
+        found = _opened(place)
+        result = again(found, fraction, crew, places)
         found.close(broken_off=False)
     for text in result.unbuilt:
         say(f"fedlapse: not verified: {text}", err=True)

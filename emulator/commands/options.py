@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,12 @@ from emulator.commands.lines import say
 from emulator.ledger.place import FOLDER, default_folder
 
 if TYPE_CHECKING:
+    from emulator.worlds.executors import Cluster
     from scenarios.schema.scenario import Scenario
 
 MOST_WORKERS = 1024
 QUICKSTART = "quickstart"
+RAY = "pip install 'fedlapse[ray]'"
 
 
 class Format(StrEnum):
@@ -26,9 +29,15 @@ class Format(StrEnum):
     json = "json"
 
 
+class ExecutorName(StrEnum):
+    processes = "processes"
+    ray = "ray"
+
+
 def _scenarios(incomplete: str) -> Iterator[str]:
     """What the shell offers: scenarios that come with fedlapse, and files here."""
-    folders = {"": resources.files("scenarios"), "papers/": resources.files("scenarios") / "papers"}
+    home = resources.files("scenarios")
+    folders = {"": home, "benchmarks/": home / "benchmarks", "papers/": home / "papers"}
     files = [(before, file.name) for before, folder in folders.items() for file in folder.iterdir()]
     shipped = [before + name.removesuffix(".yaml") for before, name in files if name.endswith(".yaml")]
     yield from (name for name in sorted(shipped) if name.startswith(incomplete))
@@ -48,6 +57,26 @@ What = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu | cuda | cuda:0,cuda:1 | auto",
+        help="What devices' trainings and evaluations are computed on. auto: on a GPU, if there is one.",
+    ),
+]
+ExecutorOption = Annotated[
+    ExecutorName,
+    typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto | ray://HOST:PORT",
+        help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
+        show_default=False,
+    ),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Use only this seed, instead of the scenario's.")]
 RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="Play at most this many rounds.")]
@@ -77,13 +106,63 @@ KeepStates = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 
-def workers_of(count: int | None) -> int:
-    """Worker processes: as many as there are cores, if nothing else is asked for.  Warns if there are more."""
+def cluster_of(executor: ExecutorName, address: str | None) -> Cluster | None:
+    """What --executor and --ray-address say; None: worker processes.
+
+    Raises BadScenario if Ray is not installed, and for an address that is none.
+    """
+    from scenarios.text.faults import BadScenario
+
+    if executor is not ExecutorName.ray:
+        if address is not None:
+            raise BadScenario(f"--ray-address {address} is for --executor ray, which is not given")
+        return None
+    if not find_spec("ray"):
+        raise BadScenario(f"--executor ray: Ray is not installed; {RAY}")
+    if address not in (None, "auto") and not address.startswith("ray://"):
+        raise BadScenario(f"--ray-address {address}: it must be auto, or such as ray://10.0.0.1:10001")
+    from emulator.worlds.executors import Cluster
+
+    return Cluster(address=address)
+
+
+def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
+    """What `executor` takes: --workers, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
+    from dataclasses import replace
+
+    from scenarios.text.faults import BadScenario
+
+    if cluster is None:
+        return workers_of(count, places)
+    if count == 0:
+        raise BadScenario("--workers 0 trains in this process; with --executor ray it must be 1 or more")
+    if places[0] != "cpu" and list(places) != [f"cuda:{number}" for number in range(len(places))]:
+        raise BadScenario(f"--device {','.join(places)}: with --executor ray say cuda; Ray gives each worker its GPU")
+    return replace(cluster, count=count if cluster.address else workers_of(count, places))
+
+
+def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
+    """Worker processes: one for each GPU that is named, or as many as there are cores, if nothing else is asked for.
+
+    Warns if there are more than cores.  Raises BadScenario if there are fewer than GPUs.
+    """
+    if places[0] != "cpu":
+        return _workers_of_gpus(count, len(places))
     cores = os.cpu_count() or 1
     if count is not None and count > cores:
         message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
         say(f"fedlapse: {message}", err=True)
     return cores if count is None else count
+
+
+def _workers_of_gpus(count: int | None, gpus: int) -> int:
+    """More workers than GPUs share them."""
+    found = gpus if count is None else count
+    if max(found, 1) < gpus:
+        from scenarios.text.faults import BadScenario
+
+        raise BadScenario(f"--workers {count} is less than the {gpus} GPUs; each takes a worker, or name one GPU")
+    return found
 
 
 def ledger_of(folder: Path | None, without: bool = False) -> Path | None:

@@ -11,12 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,7 +24,7 @@ from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
-from emulator.commands.options import Format, workers_of
+from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.ledger.ledger import opened
@@ -40,16 +40,21 @@ from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.study.build import study_of
 from emulator.study.stacking import resolved
-from emulator.study.study import Study
-from emulator.worlds.executors import Executor, Inline, Processes, executor
+from emulator.study.study import CPU, Study
+from emulator.worlds import gpus
+from emulator.worlds.crew import executor, no_more
+from emulator.worlds.executors import Cluster, Executor, Inline, Processes
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, remembering
-from emulator.worlds.workers import KILLED
+from emulator.worlds.workers import why_broken
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import MANY
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
+
+if TYPE_CHECKING:
+    from emulator.worlds.rays import Ray
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 
@@ -67,14 +72,17 @@ class Settings:
     keep_states: int = KEEP_STATES
     world: str = "virtual"
     speedup: float = 1.0
+    device: str = CPU  # as --device says it
+    cluster: Cluster | None = None  # None: worker processes
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
     """Plays a scenario and prints what came of it; the exit code.  Raises BadScenario before anything is written."""
-    workers = workers_of(settings.workers)
+    places = gpus.found(settings.device)
+    workers = crew_of(settings.workers, places, settings.cluster)
     if settings.world == "sockets":
         _make_room(scenario, workers)
-    study = study_of(scenario)
+    study = gpus.at(study_of(scenario), places)
     scenario = resolved(scenario, study.data)
     check_deadline(study, scenario)
     assumed = list(assumptions(scenario))
@@ -85,7 +93,9 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
         return _play(scenario, study, settings, out, workers, assumed)
 
 
-def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int, assumed: Sequence[str]) -> int:
+def _play(
+    scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
+) -> int:
     began = time.monotonic()
     try:
         # The loop comes first: where too many files are open, Python cannot take back one that is half made.
@@ -104,7 +114,7 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
         return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
-    except (BrokenProcessPool, Disagreed, OSError) as error:
+    except (BrokenExecutor, Disagreed, OSError) as error:
         say(f"fedlapse: {why_ended(error)}", err=True)
         if not isinstance(error, Disagreed):  # it would again
             _tell_how_to_resume(settings, out)
@@ -119,11 +129,11 @@ def _play(scenario: Scenario, study: Study, settings: Settings, out: Path, worke
         return exit_code
 
 
-def why_ended(error: BrokenProcessPool | Disagreed | OSError) -> str:
+def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
     """Why all runs had to end, in one line."""
     match error:
-        case BrokenProcessPool():
-            return KILLED
+        case BrokenExecutor():
+            return why_broken(error)
         case Disagreed():
             ways = "`fedlapse ledger verify` says what else differs, and --no-ledger trains everything"
             return f"{error}: done again, it gave other bits than the ledger has; {ways}"
@@ -141,11 +151,11 @@ def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
 
 
 def pool_of(
-    scenario: Scenario, study: Study, place: Path | None, workers: int, keep_states: int = KEEP_STATES
-) -> Inline | Processes | Remembering:
+    scenario: Scenario, study: Study, place: Path | None, workers: int | Cluster, keep_states: int = KEEP_STATES
+) -> Inline | Processes | Ray | Remembering:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()
-    count = min(workers, _most_jobs(study))
+    count = no_more(workers, _most_jobs(study))
     if place is None:
         return executor(study, count)
     try:
@@ -165,14 +175,14 @@ def _tell_how_to_resume(settings: Settings, out: Path) -> None:
         say(f"fedlapse: to go on, with nothing trained twice: {shlex.join(words)}", err=True)
 
 
-def _make_room(scenario: Scenario, workers: int) -> None:
+def _make_room(scenario: Scenario, workers: int | Cluster) -> None:
     """Raises BadScenario if a run over sockets cannot have so many devices: each is a task with a connection."""
     if scenario.devices > MANY:
         raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
     from emulator.play.over_sockets import make_room
 
     runs = len(scenario.algorithms) * len(scenario.seeds)
-    make_room(scenario.devices, runs, workers)
+    make_room(scenario.devices, runs, workers if isinstance(workers, int) else 0)
 
 
 def _most_jobs(study: Study) -> int:
@@ -241,12 +251,20 @@ def _split(study: Study) -> str:
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 
+def _devices(places: Sequence[str]) -> dict[str, Any]:
+    """What the trainings were computed on."""
+    if places[0] == CPU:
+        return {"torch": [CPU]}
+    return {"torch": list(places), "model": gpus.model(places[0])}
+
+
 def _host(seconds: float, outcomes: list[Outcome], session: Session) -> str:
     """host.json: what belongs to this machine and moment, and may differ between equal runs."""
     host = {
         "command": ["fedlapse", *sys.argv[1:]],
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "device": _devices(session.study.trains_on),
         "real_seconds": seconds,
         "world": session.settings.world,
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),

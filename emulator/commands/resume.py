@@ -9,12 +9,17 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
     Format,
     FormatOption,
     KeepStates,
     LedgerOption,
     Quiet,
+    RayAddress,
     Workers,
+    cluster_of,
     ledger_of,
 )
 from emulator.ledger.place import KEEP_STATES
@@ -23,6 +28,9 @@ from emulator.ledger.place import KEEP_STATES
 def resume(
     out: Annotated[Path, typer.Argument(help="The folder of the runs, with its scenario.yaml.")],
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
     ledger: LedgerOption = None,
     keep_states: KeepStates = KEEP_STATES,
     quiet: Quiet = False,
@@ -50,6 +58,15 @@ def resume(
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         place = ledger_of(ledger)
-        settings = Settings(workers, out, quiet=quiet, format=format, ledger=place, keep_states=keep_states)
+        settings = Settings(
+            workers,
+            out,
+            quiet=quiet,
+            format=format,
+            ledger=place,
+            keep_states=keep_states,
+            device=device,
+            cluster=cluster_of(executor, ray_address),
+        )
         code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -10,6 +10,9 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
     Force,
     Format,
     FormatOption,
@@ -18,11 +21,13 @@ from emulator.commands.options import (
     NoLedger,
     Out,
     Quiet,
+    RayAddress,
     RoundsOption,
     SeedOption,
     SmallOption,
     What,
     Workers,
+    cluster_of,
     ledger_of,
     scenario_of,
 )
@@ -53,6 +58,9 @@ def run(
         ),
     ] = None,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     small: SmallOption = False,
@@ -72,7 +80,8 @@ def run(
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)
-        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, pace)
+        cluster = cluster_of(executor, ray_address)
+        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, pace, device, cluster)
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -18,6 +18,7 @@ from emulator.study.jobs import start, train_stack
 from emulator.study.stacking import MOST
 from emulator.study.store import NOTHING
 from emulator.study.study import Split, Study
+from emulator.worlds import gpus
 from emulator.worlds.executors import quiet_torch
 
 Result = TypeVar("Result")
@@ -42,6 +43,7 @@ class Host:
 def measured(study: Study, seed: int, workers: int) -> Host:
     """Trains on a few examples of one device, again and again; in a stack, if the first algorithm's devices do so."""
     quiet_torch()
+    gpus.use(study.on)
     samples = _samples(study, seed)
     largest = getrusage(RUSAGE_SELF).ru_maxrss
     process = largest if sys.platform == "darwin" else 1024 * largest

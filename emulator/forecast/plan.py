@@ -23,7 +23,8 @@ from emulator.record.events import Refused
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
-from emulator.study.study import Study
+from emulator.study.study import CPU, Study
+from emulator.worlds import gpus
 from scenarios.build.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -63,10 +64,10 @@ class Forecast:
         return asdict(self)
 
 
-def forecast_of(scenario: Scenario, workers: int) -> Forecast:
+def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
     """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any would succeed."""
     seed = scenario.seeds[0]
-    study = study_of(scenario.model_copy(update={"seeds": (seed,)}))
+    study = gpus.at(study_of(scenario.model_copy(update={"seeds": (seed,)})), places)
     check_deadline(study, scenario)
     study, broken = sound(study, seed)
     host, conduct = measured(study, seed, workers), Conduct.of(scenario)

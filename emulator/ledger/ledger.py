@@ -11,7 +11,7 @@ from typing import Any
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
 from emulator.ledger.flushing import Flusher
-from emulator.ledger.scratch import PREFIX, Scratch, abandoned
+from emulator.ledger.scratch import PREFIX, Scratch, abandoned, remove
 from emulator.record.writing import why
 from emulator.study.store import Ref
 
@@ -113,7 +113,7 @@ class Ledger:
         """What commands that were killed have left."""
         for folder in abandoned(self.folder / LIVE):
             self._leave(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
     def _leave(self, folder: Path) -> None:
         for path in folder.iterdir():

@@ -10,9 +10,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from algorithms import models
+from algorithms.dropout import drawn_on_the_cpu
 from algorithms.local import seeded
 from emulator.study.store import Store
-from emulator.study.study import Study
+from emulator.study.study import CPU, Study
 
 # (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
 PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))
@@ -20,23 +21,37 @@ MANY = 100_000  # numbers that a function is applied to
 STEPS, BATCH = 3, 16
 
 
-def probe(study: Study, store: Store) -> str:  # noqa: ARG001  it is a job (see study/jobs.py), and looks at neither
-    """SHA-256, in hex, of the bits of what training is made of; in a worker, so with its threads and settings."""
-    found = hashlib.sha256()
-    for tensor in _results():
+def probe(study: Study, store: Store) -> str:  # noqa: ARG001  it is a job (see study/jobs.py)
+    """SHA-256, in hex, of the bits of what training is made of; in a worker, so with its threads and settings.
+
+    On a GPU also of its model and libraries: what it computes in other shapes is chosen by these.
+    """
+    found = hashlib.sha256(_hardware(study.on).encode())
+    for tensor in _results(study.on):
         found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        found.update(tensor.detach().contiguous().numpy().data)
+        found.update(tensor.detach().contiguous().cpu().numpy().data)
     return found.hexdigest()
 
 
-def _results() -> Iterator[Tensor]:
+def _hardware(place: str) -> str:
+    """None for a CPU: the digest tells those apart that compute other bits."""
+    if place == CPU:
+        return ""
+    gpu = torch.cuda.get_device_properties(place)
+    libraries = torch.version.cuda, torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    return repr((gpu.name, gpu.major, gpu.minor, gpu.multi_processor_count, gpu.total_memory, *libraries))
+
+
+def _results(place: str) -> Iterator[Tensor]:
+    """What is drawn is drawn on the CPU, as for training."""
     generator = Generator().manual_seed(1)
     yield from _draws(generator)
-    yield from _products(generator)
-    yield from _functions(generator)
-    yield from _layers(generator)
+    yield from _products(generator, place)
+    yield from _functions(generator, place)
+    yield from _layers(generator, place)
+    yield from _in_bfloat16(generator, place)
     for model in ("mnist-cnn", "mlp"):
-        yield from _training(model, generator)
+        yield from _training(model, generator, place)
 
 
 def _draws(generator: Generator) -> Iterator[Tensor]:
@@ -47,38 +62,46 @@ def _draws(generator: Generator) -> Iterator[Tensor]:
     yield F.dropout(torch.ones(1001), 0.2)
 
 
-def _products(generator: Generator) -> Iterator[Tensor]:
+def _products(generator: Generator, place: str) -> Iterator[Tensor]:
     for m, k, n in PRODUCTS:
-        yield torch.randn(m, k, generator=generator) @ torch.randn(k, n, generator=generator)
+        yield torch.randn(m, k, generator=generator).to(place) @ torch.randn(k, n, generator=generator).to(place)
 
 
-def _functions(generator: Generator) -> Iterator[Tensor]:
-    x = torch.randn(MANY, generator=generator)
+def _functions(generator: Generator, place: str) -> Iterator[Tensor]:
+    x = torch.randn(MANY, generator=generator).to(place)
     yield from (torch.exp(x), torch.tanh(x), torch.log_softmax(x.view(-1, 10), 1), x.sum(), x.double().sum())
 
 
-def _layers(generator: Generator) -> Iterator[Tensor]:
+def _layers(generator: Generator, place: str) -> Iterator[Tensor]:
     """A convolution, a batch normalisation and a recurrent layer, forward and backward."""
     seeded(3)  # their first weights
     images, texts = (7, 3, 13, 13), (5, 9, 11)
     layers = (nn.Conv2d(3, 8, 5, padding=2), images), (nn.BatchNorm2d(3), images), (nn.GRU(11, 13), texts)
     for layer, shape in layers:
-        said = layer(torch.randn(shape, generator=generator))
+        said = layer.to(place)(torch.randn(shape, generator=generator).to(place))
         said = said[0] if isinstance(said, tuple) else said
         torch.autograd.backward(said.square().sum())
         yield said
         yield from (p.grad for p in layer.parameters() if p.grad is not None)
 
 
-def _training(model: str, generator: Generator) -> Iterator[Tensor]:
+def _in_bfloat16(generator: Generator, place: str) -> Iterator[Tensor]:
+    """A product and a convolution: processors differ in how they add these up, though not in float32."""
+    factors = torch.randn(64, 129, generator=generator), torch.randn(129, 33, generator=generator)
+    images, kernels = torch.randn(7, 3, 13, 13, generator=generator), torch.randn(8, 3, 5, 5, generator=generator)
+    for combined, (a, b) in ((torch.matmul, factors), (F.conv2d, (images, kernels))):
+        yield combined(a.to(place, torch.bfloat16), b.to(place, torch.bfloat16)).float()
+
+
+def _training(model: str, generator: Generator, place: str) -> Iterator[Tensor]:
     """A few steps of SGD as local.sgd takes them, without torch.optim, which takes longer to load than all of this."""
-    network = models.build(model, 4)
+    network = drawn_on_the_cpu(models.build(model, 4).to(place))
     parameters = list(network.parameters())
     for parameter in parameters:
         if parameter.dim() == 4:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    x = torch.randn(BATCH, *models.input_shape(model), generator=generator)
-    y = torch.randint(0, 10, (BATCH,), generator=generator)
+    x = torch.randn(BATCH, *models.input_shape(model), generator=generator).to(place)
+    y = torch.randint(0, 10, (BATCH,), generator=generator).to(place)
     for step in range(STEPS):
         seeded(step)
         loss = models.cross_entropy(network(x), y).mean()

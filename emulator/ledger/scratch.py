@@ -8,10 +8,13 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 PREFIX, LOCK = "fedlapse-", "lock"
+COMING = 10.0  # s: long enough to put a lock into a new folder
 IN_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux has a file system in memory
 
 
@@ -33,6 +36,7 @@ class Scratch:
             draft.rename(self.path / LOCK)
 
     def close(self) -> None:
+        _empty(self.path)
         self._folder.cleanup()
         self._file.close()
 
@@ -45,14 +49,34 @@ def clear() -> None:
         parents = {IN_MEMORY}
     for parent in parents:
         for folder in abandoned(parent):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Removes such a folder.  What cannot be removed stays."""
+    _empty(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _empty(folder: Path) -> None:
+    """Leaves the lock, which goes last: whoever is killed meanwhile leaves a folder that the next command finds."""
+    try:
+        found = [path for path in folder.iterdir() if path.name != LOCK]
+    except OSError:  # it is gone, or nobody may look into it
+        return
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def abandoned(parent: Path) -> Iterator[Path]:
     """This user's folders in there whose processes are gone."""
-    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        if _own(lock.parent) and not _held(lock):
-            yield lock.parent
+    for folder in parent.glob(f"{PREFIX}*"):
+        if _own(folder) and not _lives(folder):
+            yield folder
 
 
 def in_use(parent: Path) -> bool:
@@ -75,6 +99,21 @@ def _own(folder: Path) -> bool:
     except OSError:  # it has just been removed
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def _lives(folder: Path) -> bool:
+    """Whether its process does.  Also if that cannot be known."""
+    lock = folder / LOCK
+    return _held(lock) if lock.exists() else _may_come(folder)
+
+
+def _may_come(folder: Path) -> bool:
+    """Whether a process may be about to put its lock into this folder, or has put there one that nobody can lock.  If
+    not, it was killed as the folder came, or went."""
+    try:
+        return any(folder.iterdir()) or time.time() - folder.stat().st_mtime < COMING
+    except OSError:
+        return True
 
 
 def _held(lock: Path) -> bool:

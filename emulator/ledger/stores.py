@@ -26,6 +26,7 @@ from network.wire.form import Buffer
 READ_ONLY, WRITABLE = 0o400, 0o600
 SPARE = "spare"
 SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
+KEPT, MOST = 1 << 29, 64  # bytes, and number, of maps that a worker keeps
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
 Map = Callable[[int, str], memoryview]  # of an open file, and the digest of its bytes
@@ -36,19 +37,41 @@ def _map(file: int, _digest: str) -> memoryview:
     return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
 
 
-class Latest:
-    """Maps files, and keeps the last map, as all devices of a round read one download: its pages are at hand then."""
+class Maps:
+    """Maps files, and keeps the last maps, whose pages are at hand: all devices of a round read one download, and the
+    uploads of a round fill the files of the round before, of which a mean then takes three fifths of the time.
+
+    Nobody may write to what it reads: a page that was written to would hide what its file is filled with later.
+    """
 
     def __init__(self) -> None:
-        self.which: object = None
-        self.view = memoryview(b"")
+        self.kept: dict[tuple[int, int, int], tuple[str, memoryview]] = {}  # the one that was read last is last
+        self.nbytes = 0
 
     def __call__(self, file: int, digest: str) -> memoryview:
         """The bytes of a file with this digest for its name."""
         found = os.fstat(file)
-        if self.which != (which := (digest, found.st_dev, found.st_ino)):
-            self.which, self.view = which, _map(file, digest)
-        return self.view
+        place = found.st_dev, found.st_ino, found.st_size
+        known, view = self.kept.pop(place, (digest, None))
+        if view is None:
+            view = self._mapped(file, digest)
+        elif known != digest:
+            view = memoryview(view.obj)  # not the object that stands for the bytes of before (study/copies.py)
+        self.kept[place] = digest, view
+        return view
+
+    def _mapped(self, file: int, digest: str) -> memoryview:
+        try:
+            view = _map(file, digest)
+        except OSError:  # each map keeps its file open, and no more may be
+            self.kept.clear()
+            self.nbytes = 0
+            view = _map(file, digest)
+        self.nbytes += len(view)
+        while self.kept and (self.nbytes > KEPT or len(self.kept) >= MOST):
+            _, oldest = self.kept.pop(next(iter(self.kept)))
+            self.nbytes -= len(oldest)
+        return view
 
 
 @dataclass(frozen=True)
@@ -143,7 +166,7 @@ class Files(Holders):
     def _settle(self, draft: Draft) -> None:
         if draft.path is None:
             return
-        if self.has(draft.ref):
+        if Files.has(self, draft.ref):  # in a file: others may have more places
             draft.path.unlink()
         else:
             draft.path.rename(draft.path.parent / draft.ref.digest)
@@ -153,6 +176,13 @@ class Files(Holders):
 
     def has(self, ref: Ref) -> bool:
         return ref.digest == NOTHING.digest or any((folder / ref.digest).exists() for folder in self.folders)
+
+    def write_down(self, ref: Ref) -> None:
+        """Sees to it that the bytes lie in a file, for a ledger to link; so they do.  Raises OSError."""
+
+    def lent(self) -> list[Ref]:
+        """The messages of which that is not so."""
+        return []
 
     def free(self, digest: str) -> None:
         for folder in self.folders:

@@ -12,6 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase
+from algorithms.uncompiled import without_compiler
 from emulator.study.study import Study
 
 FLOAT = 4  # bytes
@@ -82,6 +83,7 @@ def _measured(
     return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
 
+@without_compiler()
 def activations(
     model: nn.Module,
     shape: Sequence[int],

@@ -1,10 +1,10 @@
-"""Whether training diverged, or never began to learn: told by losses, drifts, accuracies and refused replies.  Pure."""
+"""Whether training diverged, never began to learn, or was not done as asked for: told by a run's rows.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from math import log
+from math import floor, log
 from typing import Any
 
 from emulator.results.leverage import Rows, Warned
@@ -23,6 +23,7 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
     rounds = list(chain.from_iterable(runs))
     yield from _refused(rounds)
     yield from _overshot(rounds)
+    yield from _halved(rounds)
     grown = list(filter(None, (_divergence(rows, classes) for rows in runs)))
     if grown:
         yield Warned("diverges", f"in {_runs(grown, runs)} training diverges: {grown[0]}")
@@ -53,6 +54,18 @@ def _overshot(rows: Rows) -> Iterator[Warned]:
             f"in {len(long)} of {len(steps)} rounds the server's step is too long to be stable: up to "
             f"{max(long):.3g} times as long as what training moved, and above {STEADY:g} it overshoots; set a smaller "
             "eta_g, or clip_norm",
+        )
+
+
+def _halved(rows: Rows) -> Iterator[Warned]:
+    """Rounds whose stacks a GPU's memory could not hold."""
+    sizes = [row["numbers"]["stack"] for row in rows if "stack" in row.get("numbers", {})]
+    if sizes:
+        size = floor(min(sizes))
+        yield Warned(
+            "halved",
+            f"in {len(sizes)} of {len(rows)} rounds a GPU had no memory for whole stacks of devices, and trained about "
+            f"{size} at once: the last bits of the models depend on that; with training.stack={size} they do not",
         )
 
 

@@ -24,8 +24,8 @@ ERROR = "weights-error"  # kind of a device's memory: what its weights lost when
 
 
 def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, ndarray]]:
-    """The message as numpy arrays, which share the tensors' memory."""
-    return {kind: {name: tensor.numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
+    """The message as numpy arrays, which share the memory of tensors that are on the CPU."""
+    return {kind: {name: tensor.cpu().numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
 def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0) -> payload.View:
@@ -48,6 +48,11 @@ def _tensors(message: payload.Message) -> Message:
     from torch import from_numpy
 
     return {kind: {name: from_numpy(array) for name, array in arrays.items()} for kind, arrays in message.items()}
+
+
+def placed(values: Tensors, like: Tensors) -> Tensors:
+    """The same values where others of these names lie."""
+    return {name: value.to(like[name].device) for name, value in values.items()}
 
 
 def unread(data: Buffer, broadcast: Tensors) -> Message:
@@ -113,7 +118,7 @@ class Outbox:
             if arrived is tensors:
                 return tensors
         wanted = self._differences(tensors) if kind == "weights" else tensors
-        found = _tensors(encode({kind: wanted}, self.encodings, self.seed).arrays())[kind]
+        found = placed(_tensors(encode({kind: wanted}, self.encodings, self.seed).arrays())[kind], tensors)
         if kind == "weights":
             lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
             self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time

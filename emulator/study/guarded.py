@@ -50,7 +50,8 @@ class Faulty(BadScenario):
     """
 
     def __init__(self, label: str, where: str, said: str) -> None:
-        ValueError.__init__(self, label, where, said)
+        super().__init__(f"{label}{where}: {said}")
+        self.args = label, where, said
 
     def __str__(self) -> str:
         label, where, said = self.args

@@ -20,7 +20,7 @@ from emulator.record.run import Run
 from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.study.seeds import seed as derive
 from emulator.study.store import EMPTY, Ref, Store, Stored, stored
-from emulator.study.study import Study, in_cycle
+from emulator.study.study import CPU, Study, in_cycle
 from network.wire import payload
 from scenarios.build.roster import sample
 
@@ -125,7 +125,7 @@ def train_stack(
     measure: bool,
 ) -> list[Trained]:
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
-    answers = _answers(study, store, run, round, devices, downloads, memories)
+    answers = _answers(study, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     shapes = upload_shapes(study, run.label, round)
     return [_trained(study, store, run, round, answer, shapes, measure) for answer in answers]
 
@@ -140,7 +140,7 @@ def personalise_stack(
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
     """How the models of these devices would do on their test shards, had they been asked in this round."""
-    answers = _answers(study, store, run, round, devices, downloads, memories)
+    answers = _answers(study, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     return [_on_shard(study, run, answer.device, round, answer.reply) for answer in answers]
 
 
@@ -153,27 +153,48 @@ class _Answer:
     outbox: Outbox
     kept: Message  # before the round
 
+    def told(self, **numbers: float) -> _Answer:
+        """With these further numbers, unless it has them already."""
+        return replace(self, reply=replace(self.reply, numbers={**numbers, **self.reply.numbers}))
 
-def _answers(
-    study: Study,
-    store: Store,
-    run: Run,
-    round: int,
-    devices: Sequence[str],
-    downloads: Sequence[Ref],
-    memories: Sequence[Ref],
-) -> list[_Answer]:
+
+_Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
+
+
+def _answers(study: Study, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
+    """Of all in one stack.  Where a GPU has no memory for that, of each half of it, and their numbers tell its size.
+
+    Raises Faulty if the algorithm fails.
+    """
+    from torch import OutOfMemoryError, cuda
+
+    try:
+        return _together(study, store, run, round, asked)
+    except OutOfMemoryError:
+        if len(asked) == 1:
+            raise
+    cuda.empty_cache()
+    middle = len(asked) // 2
+    return [
+        answer.told(stack=len(half))
+        for half in (asked[:middle], asked[middle:])
+        for answer in _answers(study, store, run, round, half)
+    ]
+
+
+def _together(study: Study, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
     from algorithms import stack
 
     algorithm = study.algorithms[run.label]
+    devices, downloads, memories = zip(*asked, strict=True)
     refs = {ref.digest: ref for ref in (*downloads, *memories)}
-    messages = {digest: decode(store.get(ref)) for digest, ref in refs.items()}
+    messages = {digest: _brought(study, decode(store.get(ref))) for digest, ref in refs.items()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     parties, outboxes = [], []
     for device, download, memory in zip(devices, received, kept, strict=True):
         held = study.held(run.seed, device, study.cycle(run.label, round))
         outboxes.append(_outbox(study, run, device, round, download, memory))
-        parties.append(_party(study, run, device, round, "train", held, memory, outboxes[-1].send))
+        parties.append(_party(study, run, device, round, "train", held, memory, study.on, outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -260,7 +281,8 @@ def combine(
 
 def evaluate(study: Study, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
-    return _score(study, decode(store.get(weights))["weights"], part, block_of(study, run, part, cycle, block))
+    model = _brought(study, decode(store.get(weights)))["weights"]
+    return _score(study, model, part, block_of(study, run, part, cycle, block))
 
 
 def block_of(study: Study, run: Run, part: str, cycle: int, block: int) -> ndarray:
@@ -317,19 +339,19 @@ def _party(
     purpose: str,
     indices: ndarray,
     memory: Message,
+    place: str = CPU,
     send: Send = unharmed,
 ) -> Party:
-    from torch import from_numpy
-
     from algorithms import models
 
+    x, y = study.examples("train", indices, place)
     return Party(
         name=name,
         devices=len(study.fleet),
-        model=study.module,
+        model=study.module_on(place),
         loss=models.cross_entropy,
-        x=from_numpy(study.data.x[indices]),
-        y=from_numpy(study.data.y[indices]),
+        x=x,
+        y=y,
         round=round,
         cycle=study.cycle(run.label, round),
         seed=derive(run.seed, purpose, name, round),
@@ -339,22 +361,26 @@ def _party(
     )
 
 
+def _brought(study: Study, message: Message) -> Message:
+    """The message where devices' halves are computed.  What the server computes stays on the CPU: it mostly adds."""
+    if study.on == CPU:
+        return message
+    return {kind: {name: value.to(study.on) for name, value in tensors.items()} for kind, tensors in message.items()}
+
+
 def _server(study: Study, run: Run, round: int) -> Party:
     party = _party(study, run, "server", round, "server", study.splits[run.seed].proxy, {})
     return replace(party, fleet=study.names)
 
 
 def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:
-    from torch import from_numpy
-
     from algorithms import models
     from algorithms.local import outputs
 
-    x, y = (study.data.x_test, study.data.y_test) if part == "test" else (study.data.x, study.data.y)
     if not len(indices):
         return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
-    labels = from_numpy(y[indices])
-    said = outputs(study.module, weights, from_numpy(x[indices]))  # (n, classes) or (n, positions, classes)
+    x, labels = study.examples(part, indices, study.on)
+    said = outputs(study.module_on(study.on), weights, x)  # (n, classes) or (n, positions, classes)
     correct, counted = models.hits(said, labels)
     loss = models.cross_entropy(said, labels).double() * counted
-    return Scores(correct.numpy(), counted.numpy(), loss.numpy())
+    return Scores(correct.cpu().numpy(), counted.cpu().numpy(), loss.cpu().numpy())

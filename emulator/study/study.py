@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,9 @@ from network.wire.encoding import parse
 from scenarios.build.roster import all_names, sample
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
+CPU = "cpu"
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
 Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.py)
 
@@ -60,6 +61,7 @@ class Study:
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
     always_on: bool = False  # whether it is known that no device ever goes offline
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: most devices that train as one stack; else 1
+    trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
     def data(self) -> Dataset:
@@ -90,7 +92,38 @@ class Study:
     @property
     def module(self) -> nn.Module:
         """One that is shared in this process: whoever uses it loads its values first."""
-        return _module(self.model, self.data.classes)
+        return _module(self.model, self.data.classes, CPU)
+
+    @property
+    def on(self) -> str:
+        """Where this process computes the devices' halves."""
+        return self.trains_on[0]
+
+    def module_on(self, place: str) -> nn.Module:
+        """The shared one there."""
+        return _module(self.model, self.data.classes, place)
+
+    def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
+        """These examples and labels of the training set, or of the `test` set."""
+        from torch import from_numpy
+
+        if place == CPU:
+            x, y = self._part(part)
+            return from_numpy(x[indices]), from_numpy(y[indices])
+        chosen = from_numpy(indices).to(place)
+        all_x, all_y = self._resident[part]
+        return all_x[chosen], all_y[chosen]
+
+    def _part(self, part: str) -> tuple[ndarray, ndarray]:
+        return (self.data.x_test, self.data.y_test) if part == "test" else (self.data.x, self.data.y)
+
+    @cached_property
+    def _resident(self) -> Mapping[str, tuple[Tensor, Tensor]]:
+        """Training and test set in the memory of the GPU that this process uses; they are copied there once."""
+        from torch import from_numpy
+
+        parts = {part: self._part(part) for part in ("train", "test")}
+        return {part: (from_numpy(x).to(self.on), from_numpy(y).to(self.on)) for part, (x, y) in parts.items()}
 
     def placed(self, seed: int) -> LinksAtOffsets:
         """Its links, each at its place in its traces under this seed."""
@@ -124,8 +157,13 @@ class Study:
 
 
 @lru_cache(maxsize=4)
-def _module(name: str, classes: int) -> nn.Module:
-    return _built(name, 0, classes)
+def _module(name: str, classes: int, place: str) -> nn.Module:
+    module = _built(name, 0, classes)
+    if place == CPU:
+        return module
+    from algorithms.dropout import drawn_on_the_cpu
+
+    return drawn_on_the_cpu(module.to(place))
 
 
 def _built(name: str, seed: int, classes: int) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Jobs on their way to worker processes.
+"""Jobs on their way to workers.
 
 Short ones travel together, as to send one takes 0.4 ms of the main process.  A batch goes out as soon as a worker would
 have nothing to do, so jobs wait only while all workers are busy.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 
-from emulator.ledger.stores import Draft, Files
+from emulator.study.store import Ref
 
 Job = Callable[..., Any]
+Orders = Sequence[tuple[Job, Sequence[Any]]]  # jobs with their arguments
 
 AHEAD = 2  # batches for each worker that are sent and have not come back
 LONGEST = 0.01  # s that the jobs of a batch take together, if they take as long as the last ones did
@@ -28,8 +29,15 @@ class Done:
     """What a worker has made of a batch: of all its jobs, or of those before one that failed; if that is the first, the
     batch fails with it."""
 
-    results: Sequence[tuple[Any, list[Draft]]]
+    results: Sequence[tuple[Any, Sequence[Any]]]  # each with what the store is to take
     seconds: float
+
+
+class Taking(Protocol):
+    """A store of messages."""
+
+    def take(self, draft: Any) -> Ref:
+        """Takes over what a job has put.  Raises OSError."""
 
 
 @dataclass
@@ -46,10 +54,12 @@ class Order:
 
 
 class Batches:
-    """What waits for one pool.  `do` is called in a worker, with the jobs of a batch and their arguments."""
+    """What waits for one pool of workers; `send` passes a batch on to one of them."""
 
-    def __init__(self, pool: ProcessPoolExecutor, workers: int, do: Callable[..., Done], store: Files) -> None:
-        self.pool, self.workers, self.do, self.store = pool, workers, do, store
+    def __init__(
+        self, send: Callable[[Orders], Future[Done]], workers: int, store: Taking, longest: float = LONGEST
+    ) -> None:
+        self.send, self.workers, self.store, self.longest = send, workers, store, longest
         self.waiting: deque[Order] = deque()
         self.sent = 0  # batches
         self.seconds: dict[Job, float] = {}  # of one such job, the last time
@@ -72,7 +82,7 @@ class Batches:
         while self.waiting and self.sent < AHEAD * self.workers:
             if batch := self._next():
                 try:
-                    done = self.pool.submit(self.do, [(order.job, order.args) for order in batch])
+                    done = self.send([(order.job, order.args) for order in batch])
                 except RuntimeError as error:  # a worker was killed, or the pool is shut
                     self._end(batch, error)
                     continue
@@ -80,11 +90,11 @@ class Batches:
                 done.add_done_callback(partial(self._arrived, batch))
 
     def _next(self) -> list[Order]:
-        """Jobs of one kind: as many as take no longer than LONGEST, and no more than one worker's share."""
+        """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share."""
         job, batch = self.waiting[0].job, list[Order]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)
         while self.waiting and self.waiting[0].job is job:
-            if batch and (len(batch) >= share or (len(batch) + 1) * seconds > LONGEST):
+            if batch and (len(batch) >= share or (len(batch) + 1) * seconds > self.longest):
                 break
             order = self.waiting.popleft()
             if order.starts():
@@ -117,7 +127,7 @@ class Batches:
             if order.starts():
                 order.future.set_exception(error)
 
-    def _take(self, order: Order, result: Any, drafts: Sequence[Draft]) -> None:
+    def _take(self, order: Order, result: Any, drafts: Sequence[Any]) -> None:
         """Hands over a result, once the store has taken what the job has put into it."""
         try:
             for draft in drafts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -18,10 +18,10 @@ from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
 from emulator.ledger.scratch import Scratch, in_memory
-from emulator.ledger.stores import Draft, Drafts, Files, Latest, Memory
+from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
 from emulator.study.store import Store
 from emulator.study.study import Study
-from emulator.worlds import workers
+from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
 
@@ -35,6 +35,15 @@ class Executor(Protocol):
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         """Starts `job(study, store, *args)`."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers of Ray, in place of processes of this one."""
+
+    count: int | None = None  # None: one for each CPU of the cluster, or each GPU where these train
+    address: str | None = None  # None: Ray is started here, for this process alone
+    most: int | None = None  # more could have nothing to do
 
 
 def quiet_torch() -> None:
@@ -65,9 +74,10 @@ class Inline:
     def __init__(self, study: Study, folder: Path | None = None) -> None:
         """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
         quiet_torch()
+        gpus.use(study.on)
         self.study = study
-        self.scratch = _scratch() if folder else []
-        self.store = Files([folder, *_paths(self.scratch)]) if folder else Memory()
+        self.scratch = scratches() if folder else []
+        self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
 
     def __enter__(self) -> Self:
         return self
@@ -92,13 +102,14 @@ class Processes:
     def __init__(self, study: Study, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         keep_memory()
-        self.scratch = _scratch()
-        folders = _paths(self.scratch)
+        self.scratch = scratches()
+        folders = paths(self.scratch)
         shelf = study.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
-        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders)
-        self.batches = Batches(self.pool, count, _do, self.store)
+        turns = workers.turns(study.trains_on, count)
+        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders, turns)
+        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -119,29 +130,26 @@ class Processes:
         return self.batches.submit(job, args)
 
 
-def executor(study: Study, count: int) -> Inline | Processes:
-    """That many worker processes, or with 0 this process."""
-    return Processes(study, count) if count else Inline(study)
-
-
-def _scratch() -> list[Scratch]:
+def scratches() -> list[Scratch]:
     """In memory, if there is a place for it, and on disk."""
     return [scratch for scratch in (in_memory(), Scratch()) if scratch]
 
 
-def _paths(scratch: Sequence[Scratch]) -> list[Path]:
+def paths(scratch: Sequence[Scratch]) -> list[Path]:
     return [each.path for each in scratch]
 
 
 _study: Study | None = None  # in a worker: what it was handed when it came
 _folders: Sequence[Path] = ()
-_map = Latest()
+_map = Maps()
 
 
-def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path]) -> None:
+def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
     global _study, _folders
     quiet_torch()
-    _study, _folders = replace(study, dataset=Dataset.taken_down(shelf)), folders
+    place = turns.get()
+    gpus.use(place)
+    _study, _folders = replace(study, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
 
 
 def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from emulator.ledger.facts import Fact
 from emulator.ledger.key import Keys
@@ -23,13 +23,18 @@ from emulator.ledger.probe import probe
 from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
+from emulator.record.writing import why
 from emulator.study.jobs import State, combine, personalise_stack, train, train_stack
 from emulator.study.store import Ref
 from emulator.study.study import Study
 from emulator.worlds.athand import AtHand
-from emulator.worlds.executors import Inline, Processes
+from emulator.worlds.crew import executor
+from emulator.worlds.executors import Cluster, Inline, Processes
 from emulator.worlds.origins import Origins, Remake, plain_args
 from emulator.worlds.shared import Shared, Waiter, pass_on
+
+if TYPE_CHECKING:
+    from emulator.worlds.rays import Ray
 
 STACKS = (train_stack, personalise_stack)
 
@@ -62,7 +67,7 @@ class Remembering:
 
     def __init__(
         self,
-        inner: Inline | Processes,
+        inner: Inline | Processes | Ray,
         ledger: Ledger,
         keys: Keys,
         study: str,
@@ -78,7 +83,7 @@ class Remembering:
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
-        self.aside = ThreadPoolExecutor(1) if isinstance(inner, Processes) else None
+        self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         key = self._key(job, args)
@@ -134,8 +139,15 @@ class Remembering:
 
     def _keep(self, state: State) -> None:
         for ref in (state.message, state.weights):
+            self._write_down(ref)
             if not self.ledger.keep(ref) and self.store.has(ref):
                 self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
+
+    def _write_down(self, ref: Ref) -> None:
+        try:
+            self.store.write_down(ref)
+        except OSError as error:
+            self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a model is not kept")
 
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
@@ -201,6 +213,8 @@ class Remembering:
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
         self.settle()  # while what lies in memory is still there
+        for ref in self.store.lent() if self.own and self.broken_off else ():
+            self._write_down(ref)
         self.inner.__exit__(kind, error, trace)
         if self.own:
             self.ledger.close(self.broken_off, self.origins)
@@ -217,13 +231,20 @@ class Remembering:
 
 
 def remembering(
-    study: Study, ledger: Ledger, workers: int, scenario: str, own: bool = True, keep_states: int = KEEP_STATES
+    study: Study,
+    ledger: Ledger,
+    workers: int | Cluster,
+    scenario: str,
+    own: bool = True,
+    keep_states: int = KEEP_STATES,
 ) -> Remembering:
-    """An executor with `workers` processes (0: this one), which notes what it computes under the scenario with this
-    digest.  It keeps the state of each `keep_states`-th round and of the last."""
+    """An executor (see crew.executor) that notes what it computes under the scenario with this digest.
+
+    It keeps the state of each `keep_states`-th round and of the last.
+    """
     place = ledger.live.path
     with ExitStack() as unless_made:
-        inner = Processes(study, workers, place) if workers else Inline(study, place)
+        inner = executor(study, workers, place)
         unless_made.push(inner)
         unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
         numerics = inner.submit(probe).result()

@@ -11,19 +11,27 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or 
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """While worker processes are started, which inherit the mask.  A signal that came takes effect at the end."""
+def put_off() -> Iterator[None]:
+    """A signal that comes meanwhile takes effect at the end."""
     came: list[int] = []
-    # another thread may be hit, which no mask of this one prevents
     handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        resource_tracker.ensure_running()  # to have SIGHUP blocked for good; of the others it lifts the block
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if came:
         signal.raise_signal(came[0])
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """While worker processes are started, which inherit the mask.  A signal that came takes effect at the end."""
+    with put_off():  # another thread may be hit, which no mask of this one prevents
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            resource_tracker.ensure_running()  # to have SIGHUP blocked for good; of the others it lifts the block
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)

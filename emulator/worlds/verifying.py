@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import FORMS, refs
 from emulator.study.build import study_of
+from emulator.study.study import CPU
+from emulator.worlds import gpus
+from emulator.worlds.executors import Cluster
 from emulator.worlds.origins import NoOrigin, read_args
 from emulator.worlds.remembering import Disagreed, Remembering, name_of_job, remembering
-from emulator.worlds.workers import KILLED
+from emulator.worlds.workers import why_broken
 from scenarios.load import BadScenario, parse
 
 JOBS = {job.__name__: job for job in FORMS}
@@ -30,8 +33,8 @@ class Verified:
     unbuilt: Sequence[str] = ()  # scenarios that cannot be built here any more
 
 
-def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
-    """Does this share of the jobs again, the same share each time for the same facts.
+def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequence[str] = (CPU,)) -> Verified:
+    """Does this share of the jobs again, the same share each time for the same facts, on the CPU or on GPUs.
 
     Raises ChildProcessError if a worker process is killed.
     """
@@ -43,15 +46,16 @@ def verify(ledger: Ledger, fraction: float, workers: int) -> Verified:
     done, unbuilt = list[set[str]](), []
     for scenario, of_study in drawn.items():
         try:
-            study = study_of(parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger"))
+            known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
+            study = gpus.at(study_of(known), places)
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue
         try:
             with remembering(study, ledger, workers, scenario, own=False) as pool:
                 done += _done_again(pool, of_study, facts)
-        except BrokenProcessPool:
-            raise ChildProcessError(KILLED) from None
+        except BrokenExecutor as error:
+            raise ChildProcessError(why_broken(error)) from None
     others = sum(map(len, drawn.values())) - len(done)
     wrong = sorted(set[str]().union(*done))
     return Verified(sum(not each for each in done), tuple(wrong), others, tuple(unbuilt))

@@ -6,14 +6,32 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from emulator.worlds.signals import ENDING, held_back
 
 KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
+
+
+class Gone(BrokenExecutor):
+    """There are no workers any more; its text says why, in one line."""
+
+
+def why_broken(error: BrokenExecutor) -> str:
+    """Why a pool of workers is broken, in one line."""
+    return str(error) if isinstance(error, Gone) else KILLED
+
+
+Value = TypeVar("Value", covariant=True)
+
+
+class Turns(Protocol[Value]):
+    """Values of which each worker takes one."""
+
+    def get(self) -> Value: ...
 
 
 class Worker(SpawnProcess):
@@ -40,6 +58,15 @@ def _end_with_the_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
+
+
+def turns(values: Sequence[Value], count: int) -> Turns[Value]:
+    """What each of `count` workers takes one of, the values in turn."""
+    with held_back():  # its locks start the process that counts them, which a hangup would end
+        queue = _Workers().SimpleQueue()
+    for number in range(count):
+        queue.put(values[number % len(values)])
+    return queue
 
 
 def pool(count: int, arrive: Callable[..., None], *handed: Any) -> ProcessPoolExecutor:

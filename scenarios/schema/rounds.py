@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from algorithms.algorithm import Precision
 from algorithms.algorithm import Training as Sgd
 from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, says
 
@@ -42,6 +43,13 @@ class Training(Part):
     )
     momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=Sgd.momentum)
     weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=Sgd.weight_decay)
+    precision: Precision = says(
+        "Precision of the products in training steps; weights, losses and updates are float32 always. tf32: their "
+        "factors have 10 bits, on GPUs only (`--device cuda`). bf16: they are computed in bfloat16, 8 bits, on GPUs "
+        "or the CPU. What devices take for it in simulated time does not change.",
+        "bf16",
+        default=Sgd.precision,
+    )
     stack: Stack = says(
         "Largest number of devices that are trained together, as one stack, which is faster for small models. Results "
         "differ from those of devices that are trained one by one (1) in rounding only. auto: as many as pay for the "

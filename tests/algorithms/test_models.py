@@ -25,6 +25,7 @@ from algorithms.models import (
 SIZES = {  # docs/design/algorithms.md §2; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (256*128+128) + (128*10+10)
     "cifar-cnn": 1_756_426,
     "cifar-cnn-32-64": 2_156_490,
+    "cifar-cnn-3x3": (9 * 3 * 32 + 32) + (9 * 32 * 64 + 64) + (64 * 14 * 14 * 128 + 128) + (128 * 10 + 10),
     "cifar-mlp": 616_610,
     "digits-cnn": 53_002,
     "fedcurv-cnn": 431_080,

@@ -23,6 +23,7 @@ from tests.contracts.lines import (
     DOWN,
     OTHER,
     PATIENCE,
+    PATIENT,
     RATE,
     SOON,
     SPEEDUP,
@@ -113,7 +114,7 @@ def test_stop_returns_when_the_device_rests_and_the_record_says_closed(play: Sta
         reply = await way.line.receive()
         return cuts, rests, reply.header["round"]
 
-    play.speedup = 20.0  # the upload ends after 3 seconds more: time enough for a busy machine
+    play.speedup = PATIENT
     cuts, rests, answered = play(main)
     assert [(cut["event"], cut["why"]) for cut in cuts] == [(f"{doing}.cut", "closed")]
     assert rests is True
@@ -176,6 +177,7 @@ def test_a_device_that_goes_off_is_cut_at_that_instant_and_can_be_asked_again(
         reply = await ask(1)
         return learnt, cuts, reply.header["round"]
 
+    play.speedup = PATIENT
     learnt, cuts, answered = play(main)
     assert learnt == "lost"
     assert [(cut["event"], cut["why"]) for cut in cuts] == [(f"{doing}.cut", "off")]
@@ -217,6 +219,7 @@ def test_the_device_end_learns_that_it_is_off(play: Stage, doing: str) -> None:
         works = way.world.together([device(), server()])
         return (await way.world.within(PATIENCE, works))[0]
 
+    play.speedup = PATIENT
     assert play(main) == "lost"
 
 

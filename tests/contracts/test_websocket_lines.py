@@ -23,7 +23,7 @@ from emulator.study.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
 from network.wire import envelope, payload
-from tests.contracts.lines import BODY, LARGEST, OTHER, SOON, STORE, Stage, Way, body_of, down, outcome, up
+from tests.contracts.lines import BODY, LARGEST, OTHER, PATIENT, SOON, STORE, Stage, Way, body_of, down, outcome, up
 
 GOOD = envelope.pack(up(0).header, OTHER)
 PROMPT = 5.0  # s of real time until which what must come at once has come
@@ -84,6 +84,7 @@ def test_a_device_that_was_offline_opens_another_in_place_of_the_one_that_was_cu
         connections = len(way.reception.server.connections)
         return lost, connections, await whole_round(way, 1), way.reception.server.requests_count
 
+    play.speedup = PATIENT
     assert play(main) == ("lost", 1, True, 2)
 
 
@@ -158,7 +159,7 @@ def test_who_has_no_token_of_a_device_is_counted_and_changes_nothing(
     async def main(way: Way) -> tuple[Any, ...]:
         way.open(0)
         sending = way.world.start(way.line.send(down(0)))
-        await asyncio.sleep(0)
+        await way.after("down.end", 0.0)
         before = way.events(), len(way.line.waiting.items), way.line.resting
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await way.session.ws_connect(way.url, params=named, headers=headers(way))

@@ -9,7 +9,7 @@ FLEET = [
 ]
 AWAY = [FLEET[0], {**FLEET[1], "presence": {"off": [[0.3, 1.9], [4.0, 4.5]]}}]
 
-GOLDEN: dict[str, tuple[Any, dict[str, Any]]] = {
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "fedavg-all": ("fedavg", {"fleet": FLEET, "rounds": {"max": 2}}),
     "fedcurv-first-k": ({"fedcurv": {}}, {"fleet": FLEET, "rounds": {"max": 3, "fraction": 0.5, "ask": 3}}),
     "fedcl-deadline": ({"fedcl": {"interval": 2}}, {"fleet": FLEET, "rounds": {"max": 3, "deadline_s": 1.3}}),
@@ -19,3 +19,4 @@ GOLDEN: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "fedavg-away": ("fedavg", {"fleet": AWAY, "rounds": {"max": 4}}),
 }
+GOLDEN = {name: (algorithm, {"training": {"batch": 64}, **changes}) for name, (algorithm, changes) in CASES.items()}

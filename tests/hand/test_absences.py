@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 NEAR = {"rel": 1e-9, "abs": 1e-9}
-HOT = {"profile": "phone-mid", "throttling": True, "overhead_ms": 6000}  # each of two dozen steps takes 6 s
+HOT = {"profile": "phone-mid", "throttling": True, "overhead_ms": 18000}  # each of eight steps takes 18 s
 S, T = profiles()["phone-mid"].throttle.sustained, profiles()["phone-mid"].throttle.heating
 
 
@@ -236,7 +236,7 @@ def test_a_radio_wakes_up_after_ten_idle_seconds_and_not_sooner(play):
     run = play(fleet=alone(profile="phone-mid", wakeup=True), rounds={"max": 2})
     setups = [line.get("setup", 0.0) for line in run.events if line["event"] in ("down.start", "up.start")]
     assert setups == [0.3, 0.0, 0.0, 0.0]  # asleep before the first; then it never rests for 10 s
-    long = play(fleet=alone(profile="phone-mid", wakeup=True, overhead_ms=1000), rounds={"max": 1})
+    long = play(fleet=alone(profile="phone-mid", wakeup=True, overhead_ms=2000), rounds={"max": 1})
     assert sum(long.of("compute.start")[0]["seconds"].values()) > 10
     assert long.of("up.start")[0]["setup"] == 0.3
     assert long.rounds[0]["critical"]["setup_s"] == pytest.approx(0.6)

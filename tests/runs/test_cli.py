@@ -39,6 +39,7 @@ def test_help_is_there_and_imports_nothing_heavy(command, flag, tmp_path):
     assert int(modules) < 700  # torch alone brings over a thousand
 
 
+@pytest.mark.pages
 def test_an_own_scenario_from_new_to_report(fedlapse, tmp_path):
     made = fedlapse("new", "campus")
     assert made.returncode == 0, made.stderr

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 SIZE = 53_002
 DEVICES, ROUNDS = 4, 4
-QUICK = {"rounds": {"max": ROUNDS}, "evaluate": {"every": 0}, "training": {"epochs": 2, "batch": 32, "lr": 0.1}}
+QUICK = {"rounds": {"max": ROUNDS}, "evaluate": {"every": 0}, "training": {"epochs": 2, "batch": 64, "lr": 0.1}}
 LOSSY = ["float16", "bfloat16", "int8", "int8-sqrt", "top-0.1"]
 FILES = ("events.jsonl", "rounds.jsonl", "final.safetensors")
 
@@ -62,7 +62,7 @@ def far(a: Path, b: Path) -> float:
 
 def moved(run: Any) -> float:
     """How far the largest weight of FedAvg's run has moved in it."""
-    nothing = run("fedavg", rounds={"max": 1}, training={"epochs": 1, "batch": 32, "lr": 1e-6})
+    nothing = run("fedavg", rounds={"max": 1}, training={"epochs": 1, "batch": 64, "lr": 1e-6})
     return far(run().folder, nothing.folder)
 
 

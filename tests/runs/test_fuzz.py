@@ -33,7 +33,7 @@ from scenarios.describe import json_schema
 
 pytestmark = pytest.mark.slow
 
-ALL = int(os.environ.get("FEDLAPSE_FUZZ", "900"))  # scenarios, about
+ALL = int(os.environ.get("FEDLAPSE_FUZZ", "450"))  # scenarios, about
 
 
 def scaled(count):

@@ -291,6 +291,7 @@ def test_check_tells_assumptions_means_and_recordings_that_are_too_short(fedlaps
     assert "~ marks the mean of rates that vary" in " ".join(done.stdout.split())
 
 
+@pytest.mark.pages
 def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_looped(fedlapse, traced):
     written(traced, {"trace": {"down": "alone.csv", "symmetric": True}}, ON_WIFI)
     done = fedlapse("compare", "s.yaml", "--workers", "0", "-q", "--out", "o")
@@ -312,6 +313,7 @@ def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_l
     assert "o#1: phone-mid: their uplink" in both
 
 
+@pytest.mark.pages
 def test_a_map_of_a_folder_is_in_its_report_until_the_results_change(fedlapse, traced):
     written(traced, *LINKS["radios"])
     for algorithms in ("algorithms=[fedavg, fedprox]", "algorithms=[fedprox, fedavg]"):

@@ -14,6 +14,7 @@ SMALL = (*FEW, "evaluate.every=0", "rounds.targets=[]")
 SHORT = ("training.epochs=1", "--rounds", "1", "--seed", "1", "--workers", "0", "-q", "--out", "out")
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", sorted(name for name in shipped() if "/" not in name))  # papers: test_papers.py
 def test_a_scenario_that_comes_along_runs(name, fedlapse, tmp_path, monkeypatch, request):
     scenario = load(name)

@@ -20,6 +20,8 @@ from tests.runs.lateness import with_lateness
 
 pytestmark = pytest.mark.slow
 
+SPEEDUP = 2.0  # of the rounds of the quickstart, which take 13 s
+
 
 def quickstart(**rounds):
     raw = load("quickstart").model_dump(mode="json")
@@ -41,7 +43,9 @@ def both(scenario, label, folder, pool, study):
     run, conduct = Run(label, scenario.seeds[0]), Conduct.of(scenario)
 
     async def played():
-        sockets = await with_lateness(run_sockets(study, run, conduct, pool, folder / f"{label}-sockets"))
+        sockets = await with_lateness(
+            run_sockets(study, run, conduct, pool, folder / f"{label}-sockets", speedup=SPEEDUP)
+        )
         return *sockets, await run_virtual(study, run, conduct, pool, folder / f"{label}-virtual")
 
     return played()
@@ -74,7 +78,7 @@ def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time
             assert mine["bytes"] == theirs["bytes"]
             assert mine["flops"] == theirs["flops"]
         if not real.overruns:
-            assert 0.95 * predicted < took < 1.05 * predicted + late
+            assert 0.95 * predicted < took < 1.05 * predicted + SPEEDUP * late
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_devices_that_vanish_while_they_download_compute_or_upload_leave_a_clean
     assert {line["why"] for line in lines if line["event"].endswith(".cut") and line["round"] == 0} == {"off"}
 
 
-@pytest.mark.parametrize("off", [0.1, 0.4, 0.9])
+@pytest.mark.parametrize("off", [0.4, 0.9])
 def test_over_sockets_too_an_absence_puts_off_what_may_go_on(pool, tmp_path, off):
     rounds = {"max": 1, "fraction": 1.0, "when_off": "pause", "transfers": "resume"}
     scenario = small(presence={"off": [[off, off + 1.0]]}, rounds=rounds)

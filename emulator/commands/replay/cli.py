@@ -14,6 +14,9 @@ from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
     MOST_WORKERS,
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
     Force,
     Format,
     FormatOption,
@@ -21,6 +24,8 @@ from emulator.commands.options import (
     LedgerOption,
     NoLedger,
     Quiet,
+    RayAddress,
+    cluster_of,
     ledger_of,
 )
 from emulator.ledger.place import KEEP_STATES
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from emulator.replay.batch import Batch, Order, Source
     from emulator.replay.conditions import Condition
     from emulator.replay.findings import Finding
+    from emulator.worlds.executors import Cluster
 
 SEVERAL = ("--down", "--up")
 
@@ -137,6 +143,9 @@ def replay(
     out: Out = None,
     force: Force = False,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
@@ -161,7 +170,8 @@ def replay(
         rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
-        play = player_of(batch, ledger, no_ledger, keep_states, workers, quiet)
+        cluster = cluster_of(executor, ray_address)
+        play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
         layout = Layout(_folder(batch, out), conditions, events)
         with alone(layout.out):
             clear(layout.out, force)
@@ -201,14 +211,22 @@ def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm
 
 
 def player_of(
-    batch: Batch, ledger: Path | None, no_ledger: bool, keep_states: int, workers: int | None, quiet: bool
+    batch: Batch,
+    ledger: Path | None,
+    no_ledger: bool,
+    keep_states: int,
+    workers: int | None,
+    device: str,
+    quiet: bool,
+    cluster: Cluster | None,
 ) -> Play:
     """What plays the runs of a batch: with --train a Trainer, which imports torch."""
     if batch.source.train:
         from emulator.commands.replay.train import Trainer
 
-        return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, quiet).play_all
+        return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, device, quiet, cluster).play_all
     given = {"--ledger": ledger, "--no-ledger": no_ledger, "--keep-states": keep_states != KEEP_STATES}
+    given |= {"--device": device != "cpu", "--executor": cluster is not None}
     for option in filter(given.get, given):
         raise ValueError(f"{option} is for --train, which is not given")
     from emulator.commands.replay.play import play_all

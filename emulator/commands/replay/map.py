@@ -12,7 +12,19 @@ import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
-from emulator.commands.options import Format, FormatOption, KeepStates, LedgerOption, NoLedger, Quiet
+from emulator.commands.options import (
+    DeviceOption,
+    ExecutorName,
+    ExecutorOption,
+    Format,
+    FormatOption,
+    KeepStates,
+    LedgerOption,
+    NoLedger,
+    Quiet,
+    RayAddress,
+    cluster_of,
+)
 from emulator.commands.replay.cli import (
     Anyway,
     Fleet,
@@ -92,6 +104,9 @@ def map_(
     train: Train = False,
     out: Out = None,
     workers: Workers = None,
+    device: DeviceOption = "cpu",
+    executor: ExecutorOption = ExecutorName.processes,
+    ray_address: RayAddress = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
@@ -113,7 +128,9 @@ def map_(
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
         goal = _target(batch, target)
         grid = _points(axes, server_rate, symmetric)
-        played = player_of(batch, ledger, no_ledger, keep_states, workers, quiet)(_orders(batch, grid))
+        cluster = cluster_of(executor, ray_address)
+        play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
+        played = play(_orders(batch, grid))
         cells = list(_cells(batch, grid, played, goal))
         _say_why(played, len(cells), len(grid))
         if cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from emulator.commands.errors import FAILED
 from emulator.commands.lines import say
-from emulator.commands.options import workers_of
+from emulator.commands.options import crew_of
 from emulator.commands.play import pool_of, why_ended
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
@@ -30,7 +30,8 @@ from emulator.study.build import study_of
 from emulator.study.guarded import Faulty
 from emulator.study.jobs import start
 from emulator.study.study import Study
-from emulator.worlds.executors import Executor
+from emulator.worlds import gpus
+from emulator.worlds.executors import Cluster, Executor
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
 from scenarios.build.roster import sample
 from scenarios.load import load
@@ -45,12 +46,22 @@ class Trainer:
     Raises BadScenario if the scenario cannot be played here.
     """
 
-    def __init__(self, batch: Batch, ledger: Path | None, keep_states: int, workers: int | None, quiet: bool) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        ledger: Path | None,
+        keep_states: int,
+        workers: int | None,
+        device: str,
+        quiet: bool,
+        cluster: Cluster | None = None,
+    ) -> None:
         self.batch, self.ledger, self.keep_states, self.quiet = batch, ledger, keep_states, quiet
-        self.workers = workers_of(workers)
+        places = gpus.found(device)
+        self.workers = crew_of(workers, places, cluster)
         self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
-            self.study = study_of(self.scenario)
+            self.study = gpus.at(study_of(self.scenario), places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
         self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=quiet)
@@ -80,7 +91,7 @@ class Trainer:
                     for first in range(0, len(orders), runs):
                         self.progress.begin(_title(orders, first, runs))
                         yield from self._setting(orders[first : first + runs], pool)
-            except (BrokenProcessPool, Disagreed) as error:
+            except (BrokenExecutor, Disagreed) as error:
                 raise ChildProcessError(why_ended(error)) from None
             except KeyboardInterrupt:
                 pool.stop()

@@ -41,6 +41,7 @@ PIECE = ["phase", "flops", "steps", "floats", "conv", "recurrent", "positions", 
 SCENARIO: Json = {
     "model": "tests.runs.network:small",
     "network": {"model": "tcp"},
+    "training": {"batch": 64},
     "rounds": {
         "max": 3,
         "fraction": 0.5,

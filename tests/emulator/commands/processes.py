@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Self
 
 ROOT = Path(__file__).parents[3]
-SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:

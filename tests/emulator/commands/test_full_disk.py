@@ -13,7 +13,6 @@ import pytest
 
 from emulator.record.record import read_lines
 from emulator.replay.script import read_script
-from emulator.report import page
 from tests.conftest import digests
 
 Mount = Callable[[str], Path]
@@ -41,6 +40,7 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
 
 
 @pytest.mark.slow
+@pytest.mark.pages
 @pytest.mark.parametrize(
     ("size", "missing", "rounds"),
     [
@@ -154,15 +154,14 @@ def test_where_a_ledger_cannot_be_made_a_line_says_so_and_everything_is_trained(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_read_only_ledger_gives_what_it_has_and_a_line_says_that_nothing_is_added(fedlapse, disk, tmp_path, workers):
+def test_a_read_only_ledger_gives_what_it_has_and_a_line_says_that_nothing_is_added(fedlapse, disk, tmp_path):
     place = disk("size=100m")
     ledger = place / "ledger"
     words = ("compare", "algorithms=[fedavg]", "training.epochs=1", "--seed", 1, "--quiet", "--workers")
     assert fedlapse(*words, 0, "--rounds", 1, "--out", tmp_path / "one", "--ledger", ledger).returncode == 0
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
     before = listed(place)
-    done = fedlapse(*words, workers, "--rounds", 2, "--out", tmp_path / "two", "--ledger", ledger)
+    done = fedlapse(*words, 1, "--rounds", 2, "--out", tmp_path / "two", "--ledger", ledger)
     said = f"fedlapse: {ledger}: the file system is read-only; the ledger is only read, and nothing is added to it\n"
     assert (done.returncode, done.stderr) == (0, said)
     # 5 devices in each of two rounds, and after the last all 16 for their own accuracy
@@ -203,9 +202,8 @@ def test_what_a_full_disk_has_cut_short_is_resumed_when_there_is_room(fedlapse, 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "of_ledger"), [("100k", "no space left on the disk"), ("300k", "must stay free")])
 def test_where_results_and_ledger_share_a_full_disk_lines_say_so_and_the_runs_go_on_later(
-    fedlapse, disk, tmp_path, monkeypatch, size, of_ledger
+    fedlapse, disk, tmp_path, size, of_ledger
 ):
-    monkeypatch.setattr(page, "page", lambda results: "a page")
     place = disk(f"size={size}")
     out, ledger = place / "out", place / "ledger"
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out, "--ledger", ledger)

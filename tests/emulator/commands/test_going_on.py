@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from emulator.report import page
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged, results
 from tests.emulator.commands.processes import Command
@@ -23,8 +22,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(autouse=True)
-def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(page, "page", lambda results: "a page")
+def scenario(tmp_path: Path) -> Path:
     path = tmp_path / "s.yaml"
     path.write_text(dump(build(merged(SMALL, CHANGES))))
     return path
@@ -49,9 +47,7 @@ def lines(out: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "times", "code"), [(signal.SIGINT, 1, 130), (signal.SIGTERM, 1, 143), (signal.SIGINT, 2, 130)]
-)
+@pytest.mark.parametrize(("number", "times", "code"), [(signal.SIGINT, 1, 130), (signal.SIGTERM, 2, 143)])
 def test_what_a_signal_has_stopped_goes_on(fedlapse, tmp_path, scenario, expected, number, times, code):
     with compare(scenario) as command:
         command.until(lambda: lines(command.out) > 1)

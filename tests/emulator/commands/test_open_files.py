@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from emulator.report import page
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged, results
 
@@ -42,7 +41,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_where_open_files_run_out_lines_say_so_and_the_runs_go_on_later(
     fedlapse, monkeypatch, tmp_path, expected, more, workers
 ):
-    monkeypatch.setattr(page, "page", lambda results: "a page")
     Path("s.yaml").write_text(dump(build(merged(SMALL, CHANGES))))
     with at_most(more):
         done = fedlapse("compare", "s.yaml", "-q", "--workers", workers, "--out", "out", "--ledger", "ledger")

@@ -96,6 +96,7 @@ def test_a_damaged_record_that_cannot_be_read_is_no_traceback(
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("line", [2, 5])
 def test_an_event_that_lacks_its_keys_is_named_with_its_run_and_line(
     fedlapse: Callable[..., Any], out: Path, line: int

@@ -150,7 +150,8 @@ def test_a_plan_names_those_whose_watts_are_not_known(planned):
 @pytest.mark.slow
 def test_an_algorithm_that_no_device_can_hold_leaves_the_others_their_table(planned):
     """FedCurv keeps sums in float64 and gets three models: what holds FedAvg's training does not hold its own."""
-    plan = planned(**BOTH, fleet=[{"profile": "pi-4", "count": 4, "link": FAST, "memory_mb": 3}])
+    small = [{"profile": "pi-4", "count": 4, "link": FAST, "memory_mb": 3}]
+    plan = planned(**BOTH, fleet=small, training={"batch": 64})
     assert plan.prices.keys() == plan.memory.keys() == {"fedavg"}
     assert plan.failing.keys() == {"fedcurv"}
     assert "refuses: fedcurv needs" in plan.failing["fedcurv"]

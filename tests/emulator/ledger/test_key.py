@@ -84,6 +84,7 @@ STUDIES: dict[str, tuple[Callable[[], Study], set[str]]] = {
     "a label of a test image": (lambda: with_data(y_test=(dataset().y_test + 1) % 10), {*SHARD, "test"}),
     "the number of classes": (lambda: with_data(classes=11), ALL),
     "the model": (lambda: study(model="mlp"), ALL),
+    "the precision of training": (lambda: study(FedAvg(replace(TRAINING, precision="bf16"))), RUNS),
     "the algorithm's class": (lambda: study(Same(TRAINING)), RUNS),
     "an index of the device's shard": (lambda: with_held("train", "a", 0), DEVICE),
     "the order of its shard": (
@@ -296,8 +297,9 @@ def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
     splits: Mapping[int, Split] = {1: watched(split(), read["split"])}
     parts = replace(whole, splits=splits, dataset=watched(dataset(), read["data"]))
     rounds(watched(parts, read["study"]), rounds=2)
+    of_the_probe = {"trains_on"}  # what it computes, and its hardware, differ from one place to the next: "numerics"
     assert read == {
-        "study": {"model", "dataset", "splits", "algorithms", "fleet", "up", "down"},
+        "study": {"model", "dataset", "splits", "algorithms", "fleet", "up", "down"} | of_the_probe,
         "split": {"train", "validation", "tests", "proxy"},
         "data": {"x", "y", "x_test", "y_test", "classes"},
     }

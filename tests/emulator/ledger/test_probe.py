@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ PROBE = """
 from emulator.ledger.probe import probe
 from emulator.worlds.executors import quiet_torch
 quiet_torch()
-print(probe(None, None))
+from types import SimpleNamespace
+print(probe(SimpleNamespace(on="cpu"), None))
 """
 
 
@@ -29,10 +31,11 @@ def probed(**environment: str) -> str:
 def test_a_probe_is_the_same_each_time_whatever_was_drawn_before() -> None:
     import torch
 
+    study: Any = SimpleNamespace(on="cpu")
     nothing: Any = None
-    first = probe(nothing, nothing)
+    first = probe(study, nothing)
     torch.rand(7)
-    assert probe(nothing, nothing) == first
+    assert probe(study, nothing) == first
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,6 +69,38 @@ def test_a_folder_without_a_lock_is_not_known_to_be_dead_and_stays(temporary: Pa
     (temporary / "fedlapse-young" / "lock.new").touch()
     clear()
     assert (temporary / "fedlapse-young").is_dir()
+
+
+def test_an_empty_folder_without_a_lock_goes_once_its_process_has_had_the_time_for_one(temporary: Path) -> None:
+    young, old = temporary / "fedlapse-young", temporary / "fedlapse-old"
+    for folder in (young, old):
+        folder.mkdir()
+    os.utime(old, times=(0, 0))
+    clear()
+    assert (young.exists(), old.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("at", ["file", "folder"])
+def test_a_folder_whose_removal_was_broken_off_is_found_again(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    scratch = Scratch()
+    (scratch.path / "a").write_bytes(b"data")
+    (scratch.path / "b").mkdir()
+    (scratch.path / "b" / "c").write_bytes(b"data")
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*((Path, "unlink") if at == "file" else (shutil, "rmtree")), killed)
+    with pytest.raises(KeyboardInterrupt):
+        scratch.close()
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    scratch._folder._finalizer.detach()  # type: ignore[attr-defined]  # its process ends
+    scratch._file.close()
+    clear()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_folder_of_another_user_stays(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

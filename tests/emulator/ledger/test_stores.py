@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pickle
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from emulator.ledger import stores
-from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Latest, Memory
+from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Maps, Memory
 from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
 DATA = b"\x81weights" * 1000
@@ -224,7 +225,7 @@ def test_what_another_worker_takes_first_is_passed_over(tmp_path: Path, monkeypa
 
 
 def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(tmp_path: Path) -> None:
-    store, latest = Files([tmp_path]), Latest()
+    store, latest = Files([tmp_path]), Maps()
     for data in (LARGE, LARGE[::-1], LARGE, LARGE[: SMALL + 1], LARGE, LARGE * 2):
         ref = store.put(data)  # always the same file
         for drafts in (Drafts([tmp_path], latest), Drafts([tmp_path], latest)):
@@ -234,10 +235,50 @@ def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(
 
 
 def test_a_download_is_mapped_once_for_all_jobs_of_a_worker(tmp_path: Path) -> None:
-    store, latest = Files([tmp_path]), Latest()
+    store, latest = Files([tmp_path]), Maps()
     ref = store.put(LARGE)
     first, second = (Drafts([tmp_path], latest).get(ref).obj for _ in range(2))
     assert first is second
+
+
+def test_the_map_of_a_file_that_is_filled_anew_is_kept_and_what_it_holds_is_another_message(tmp_path: Path) -> None:
+    store, maps = Files([tmp_path]), Maps()
+    views = []
+    for data in (LARGE, LARGE[::-1]):
+        ref = store.put(data)  # the same file
+        views.append(Drafts([tmp_path], maps).get(ref))
+        assert bytes(views[-1]) == data
+        del ref
+    assert views[0].obj is views[1].obj
+    assert views[0] is not views[1]
+
+
+@pytest.mark.parametrize(("most", "nbytes"), [(3, 1 << 30), (100, 3 * len(LARGE))])
+def test_no_more_is_kept_mapped_than_allowed(tmp_path: Path, monkeypatch: Any, most: int, nbytes: int) -> None:
+    monkeypatch.setattr(stores, "MOST", most)
+    monkeypatch.setattr(stores, "KEPT", nbytes)
+    store, maps = Files([tmp_path]), Maps()
+    refs = [store.put(LARGE, bytes([number])) for number in range(5)]
+    for ref in refs:
+        Drafts([tmp_path], maps).get(ref)
+        assert len(maps.kept) <= most
+        assert maps.nbytes == sum(len(view) for _, view in maps.kept.values()) <= nbytes
+    assert [digest for digest, _ in maps.kept.values()][-1] == refs[-1].digest
+
+
+def test_where_no_more_files_may_be_open_maps_make_room(tmp_path: Path, monkeypatch: Any) -> None:
+    store, maps, mapped = Files([tmp_path]), Maps(), stores._map
+    refs = [store.put(LARGE, bytes([number])) for number in range(3)]
+
+    def few(file: int, digest: str) -> memoryview:
+        if len(maps.kept) == 2:
+            raise OSError(errno.EMFILE, "too many open files")
+        return mapped(file, digest)
+
+    monkeypatch.setattr(stores, "_map", few)
+    for ref in refs:
+        assert Ref.of(bytes(Drafts([tmp_path], maps).get(ref))) == ref
+    assert [digest for digest, _ in maps.kept.values()] == [refs[-1].digest]
 
 
 def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp_path: Path, monkeypatch: Any) -> None:

@@ -343,10 +343,9 @@ def test_a_run_that_completed_no_round_still_has_a_page(make):
 
 @pytest.mark.slow
 def test_a_page_of_many_long_runs_stays_under_two_megabytes(make):
-    """10 algorithms x 5 seeds x 200 rounds x 30 devices, in which no two numbers are alike."""
+    """10 algorithms x 2 seeds x 200 rounds x 30 devices, in which no two numbers are alike."""
     rows = {
-        seed: [row(n, (n * 7919 % 997 + seed) / 1003, 30, length=4 + seed / 7) for n in range(200)]
-        for seed in range(1, 6)
+        seed: [row(n, (n * 7919 % 997 + seed) / 1003, 30, length=4 + seed / 7) for n in range(200)] for seed in (1, 2)
     }
     results = make({f"algorithm-{number}": rows for number in range(10)}, devices=30, asked=30)
     text = page([results])

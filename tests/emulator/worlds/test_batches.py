@@ -24,7 +24,7 @@ class Pool:
         self.sent: list[tuple[Orders, Future[Done]]] = []
         self.shut = False
 
-    def submit(self, _do: object, orders: Orders) -> Future[Done]:
+    def send(self, orders: Orders) -> Future[Done]:
         if self.shut:
             raise RuntimeError("cannot schedule new futures after shutdown")
         self.sent.append((orders, Future()))
@@ -66,8 +66,7 @@ def pool() -> Pool:
 
 @pytest.fixture
 def batches(pool: Pool, tmp_path: Path) -> Batches:
-    there: Any = pool
-    return Batches(there, WORKERS, double, Files([tmp_path]))
+    return Batches(pool.send, WORKERS, Files([tmp_path]))
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from devices.data.dataset import Dataset
 from emulator.study.jobs import decode, encode
 from emulator.study.store import Ref, Store
 from emulator.study.study import Study
-from emulator.worlds.executors import Inline, Processes, executor
+from emulator.worlds.crew import executor
+from emulator.worlds.executors import Inline, Processes
 from emulator.worlds.virtual import VirtualWorld
 from network.wire import payload
 

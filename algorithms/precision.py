@@ -1,0 +1,34 @@
+"""With how many bits steps of local training multiply.  Weights, losses, gradients and updates are float32 always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Precision
+
+
+def outputs(precision: Precision, place: torch.device, network: Callable[[], Tensor]) -> Tensor:
+    """The network's outputs in float32; under bf16 its matrix products and convolutions are computed in bfloat16."""
+    if precision != "bf16":
+        return network()
+    with torch.autocast(place.type, torch.bfloat16, cache_enabled=False):  # what a cache holds outlives a stack's step
+        return network().float()
+
+
+@contextmanager
+def multiplying(precision: Precision) -> Iterator[None]:
+    """Within this context a GPU rounds the factors of float32 products to 10 bits, if that is what is wanted: tf32."""
+    settings: Sequence[Any] = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [each.allow_tf32 for each in settings]
+    for each in settings if precision == "tf32" else ():
+        each.allow_tf32 = True
+    try:
+        yield
+    finally:
+        for each, value in zip(settings, before, strict=True):
+            each.allow_tf32 = value

@@ -1,0 +1,96 @@
+"""Which GPUs a command may use, and how torch is set for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from emulator.study.guarded import Faulty
+from emulator.study.study import CPU, Study
+from scenarios.text.faults import BadScenario
+
+AUTO = "auto"
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # cuBLAS gives the same bits again only with a fixed one; read when CUDA starts
+
+
+def found(said: str) -> tuple[str, ...]:
+    """Where torch computes under `--device said`: ("cpu",), or GPUs of one model, as ("cuda:0", "cuda:1").
+
+    Raises BadScenario for what is no such list, and for GPUs that are not here.
+    """
+    if said == CPU:
+        return (CPU,)
+    import torch
+
+    os.environ.setdefault(WORKSPACE, ":4096:8")
+    if said == AUTO:
+        return ("cuda:0",) if torch.cuda.is_available() else (CPU,)
+    places = tuple("cuda:0" if each == "cuda" else each for each in said.split(","))
+    _check(said, places)
+    if not torch.cuda.is_available():
+        raise BadScenario(f"--device {said}: there is no CUDA here: {_installed()}; use --device cpu")
+    _check_these(said, places)
+    return places
+
+
+def _check(said: str, places: tuple[str, ...]) -> None:
+    for each in places:
+        if not (each.startswith("cuda:") and each[5:].isdecimal()):
+            raise BadScenario(f"--device {said}: {each!r} is no device; it must be cpu, cuda, cuda:0,cuda:1 or auto")
+    if len(set(places)) < len(places):
+        raise BadScenario(f"--device {said} names a GPU twice; name each once, and give more --workers to share it")
+
+
+def _check_these(said: str, places: tuple[str, ...]) -> None:
+    import torch
+
+    count = torch.cuda.device_count()
+    for each in places:
+        if int(each[5:]) >= count:
+            raise BadScenario(f"--device {said}: there is no {each}; this computer has cuda:0 to cuda:{count - 1}")
+    models = {model(each): each for each in reversed(places)}
+    if len(models) > 1:  # a run would depend on which worker does what
+        told = " and ".join(f"{place} is {name}" for name, place in reversed(models.items()))
+        raise BadScenario(f"--device {said}: {told}; results of two models differ, so name GPUs of one")
+
+
+def at(study: Study, places: Sequence[str]) -> Study:
+    """The study, trained there.  Raises BadScenario where that place has not the precision which is asked for."""
+    for label, algorithm in study.algorithms.items():
+        try:
+            precision = algorithm.training.precision
+        except Faulty:  # one that cannot be asked fails in its own runs
+            continue
+        if places[0] == CPU and precision == "tf32":
+            raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
+    return replace(study, trains_on=places)
+
+
+def _installed() -> str:
+    """What of torch is."""
+    import torch
+
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is installed, which is built without it"
+    return f"torch {torch.__version__} is installed, for CUDA {torch.version.cuda}, and finds no GPU or no driver"
+
+
+def model(place: str) -> str:
+    """The GPU's model, as the driver names it."""
+    import torch
+
+    return torch.cuda.get_device_name(place)
+
+
+def use(place: str) -> None:
+    """Makes this process compute there, in full float32 and with the same bits each time; on the CPU nothing is set."""
+    if place == CPU:
+        return
+    import torch
+
+    os.environ.setdefault(WORKSPACE, ":4096:8")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False  # it chooses algorithms by their times
+    torch.cuda.set_device(place)
