@@ -19,10 +19,12 @@ from emulator.worlds.signals import ENDING
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from types import FrameType
 
 
-AGAIN = 0.01  # s after which a signal that was lost is sent once more
+AGAIN = 0.01  # s after which a signal that was lost, or came at a bad moment, is sent once more
 CLEANING = 0.25  # s in which a command that is stopped hears no second signal
+TAKING = ("__enter__", "__exit__")  # raised there, a lock would stay taken, and a pool's thread wait for it for ever
 
 
 class Stopped(KeyboardInterrupt):
@@ -102,7 +104,11 @@ def _not_raised(found: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(found)
         return
     _raised = -math.inf
-    again = threading.Timer(AGAIN, os.kill, (os.getpid(), found.exc_value.number))
+    _send_again(found.exc_value.number)
+
+
+def _send_again(number: int) -> None:
+    again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
     again.daemon = True
     again.start()
 
@@ -110,10 +116,13 @@ def _not_raised(found: sys.UnraisableHookArgs) -> None:
 _raised = -math.inf  # s, when a signal last raised Stopped
 
 
-def _raise(number: int, _frame: object) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
     """A second one that comes at once (`timeout` sends two) must not break off the clean-up after the first."""
     global _raised
     if time.monotonic() < _raised + CLEANING:
+        return
+    if frame is not None and frame.f_code.co_name in TAKING:
+        _send_again(number)
         return
     _raised = time.monotonic()
     _leave_the_terminal()

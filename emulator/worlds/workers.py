@@ -83,6 +83,7 @@ def pool(count: int, arrive: Callable[..., None], *handed: Any) -> ProcessPoolEx
     except BaseException:  # those that were started would look for what is taken away now
         if made:
             stop(made)
+            made.shutdown(wait=True, cancel_futures=True)
         raise
     return made
 

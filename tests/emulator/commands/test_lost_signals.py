@@ -1,4 +1,4 @@
-"""A signal that comes while Python clears something away, where no exception gets out, is not lost."""
+"""A signal that comes where no exception gets out, or where one would leave a lock taken, is not lost."""
 
 from __future__ import annotations
 
@@ -44,3 +44,34 @@ def test_what_else_cannot_be_raised_is_still_told() -> None:
     )
     assert done.returncode == 0
     assert "ZeroDivisionError" in done.stderr
+
+
+LOCKED = """
+import signal, threading, time
+from emulator.commands.stopping import Stopped, listen
+
+class Taken:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __enter__(self):
+        self.lock.acquire()
+        signal.raise_signal(signal.SIGTERM)
+
+    def __exit__(self, *error):
+        self.lock.release()
+
+listen()
+taken = Taken()
+try:
+    with taken:
+        time.sleep(20)
+except Stopped as stop:
+    print(stop.number == signal.SIGTERM, taken.lock.locked())
+"""
+
+
+@pytest.mark.slow
+def test_a_signal_that_comes_while_a_lock_is_taken_leaves_it_free() -> None:
+    done = subprocess.run([sys.executable, "-c", LOCKED], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("True False\n", "")
