@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -48,7 +48,10 @@ class Ray:
             study.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
             self.store = Boxes([folder, *folders] if folder else folders, ray.put, ray.get)
             unless_made.callback(self.store.give_back)
-            count = _count(cluster, study.on)
+            resource = "CPU" if study.on == CPU else "GPU"
+            count = _count(cluster, resource)
+            if cluster.address and (word := busy(resource, ray.available_resources())):
+                print(word, file=sys.stderr)
             near = not (cluster.address or "").startswith(CLIENT)
             self.pool = Actors(partial(_hire(study, count).remote, ray.put(study), _place(study)), count, near)
             unless_made.callback(self.pool.close)
@@ -80,10 +83,17 @@ def _place(study: Study) -> str:
     return CPU if study.on == CPU else "cuda:0"
 
 
-def _count(cluster: Cluster, on: str) -> int:
+def _count(cluster: Cluster, resource: str) -> int:
     """How many workers there are to be."""
-    found = cluster.count or int(ray.cluster_resources().get("CPU" if on == CPU else "GPU", 0)) or 1
+    found = cluster.count or int(ray.cluster_resources().get(resource, 0)) or 1
     return min(found, cluster.most or found)
+
+
+def busy(resource: str, free: Mapping[str, float]) -> str | None:
+    """What is said if no worker can begin yet: others may have the cluster for hours, or it may yet grow."""
+    if free.get(resource, 0) >= 1:
+        return None
+    return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
 
 
 def _hire(study: Study, count: int) -> Any:

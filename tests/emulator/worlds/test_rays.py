@@ -31,7 +31,7 @@ if not find_spec("ray"):
     pytest.skip("NO RAY: --executor ray is not tested; pip install 'fedlapse[ray]'", allow_module_level=True)
 
 from emulator.worlds.actors import TRIES
-from emulator.worlds.rays import Ray
+from emulator.worlds.rays import Ray, busy
 from emulator.worlds.workers import KILLED, Gone
 
 pytestmark = pytest.mark.slow
@@ -77,6 +77,16 @@ def played(study: Study, pool: Executor, out: Path, between: Any = lambda: None)
 def test_an_address_without_a_cluster_is_said_in_one_line(study: Study) -> None:
     with pytest.raises(BadScenario, match=r"^--ray-address auto: [^\n]+$"):
         Ray(study, Cluster(1, "auto"))
+
+
+@pytest.mark.parametrize("free", [{"CPU": 1.0}, {"CPU": 7.5, "GPU": 0.0}])
+def test_a_cluster_with_a_free_cpu_is_not_waited_for(free: dict[str, float]) -> None:
+    assert busy("CPU", free) is None
+
+
+@pytest.mark.parametrize("free", [{}, {"CPU": 0.5}, {"CPU": 0.0, "GPU": 4.0}])
+def test_a_wait_for_a_full_cluster_is_said(free: dict[str, float]) -> None:
+    assert busy("CPU", free) == "fedlapse: the cluster has no free CPU; the command waits until it has one"
 
 
 def test_a_run_whose_worker_is_killed_is_that_of_processes_byte_for_byte(
