@@ -112,7 +112,7 @@ def test_speed_is_that_of_each_sides_best_round() -> None:
         ("linear", False, 0.65, 1.0),
     ],
 )
-def test_a_bar_is_missed_by_a_thousandth_below_it_and_no_less(name: str, ledger: bool, least: float, memory: float) -> None:
+def test_a_thousandth_below_its_bar_misses_it(name: str, ledger: bool, least: float, memory: float) -> None:
     def faults(share: float, used: float) -> list[str]:
         slow = Speed("evaluated", 1.0, 100.0, paired=0.1, memory=0.0)  # with evaluation nothing is judged but memory
         return training.missed(name, ledger, [Speed(name, 100 * share, 100.0, paired=0.1, memory=used), slow])
