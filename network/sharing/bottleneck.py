@@ -1,265 +1,203 @@
-"""Flows that share one link: a water level, and a clock that runs as fast as the level.
+"""A link that is full, and the flows whose bottleneck it is: a water level, and a clock that runs as fast as it.
 
-Each flow is bounded by a cap of its own (its device's link); what the shared link cannot give to all is divided by
+Each flow is bounded by a cap of its own (its device's link); what the full link cannot give to all is divided by
 weight: flows whose cap lies below the level times their weight run at their cap, all others at the level.  A capped
 flow ends at a time that is known; a flow at the level ends when the level's integral V has grown by its bytes over
 its weight, so a change of the level reschedules nobody.
+
+Of the links below it, those that are full bound flows of their own, and take their capacity of this one; those that
+are not full carry flows of this one, and know what these take of them at any level.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from typing import TypeVar
 
-from network.links.rate import Rate
-from network.sharing.flow import UNIT, Flow, next_change, whole
+from network.links.rate import Constant
+from network.sharing.flow import UNIT, Flow, Link, whole
 
-Due = tuple[float, int, Flow]  # when it ends on its group's clock and its number, both negative
+Due = tuple[float, int, Flow]  # when it ends on its clock and its number, both negative
 Rank = tuple[float, int, Flow]  # cap/weight and number; both negative where the highest is wanted
-PATIENCE = 16  # changes per flow between two openings or ends, before it calls itself restless
+Mark = tuple[float, int, "Bottleneck"]  # a level and its number; the level negative where the highest is wanted
+Item = TypeVar("Item", Flow, "Bottleneck")
 
 
 class Bottleneck:
-    """One shared link, in one direction.
+    """A link of a hierarchy (hierarchy.py), in one direction; it bounds flows while it is `full`.
 
-    The capped flows are those of least cap over weight.  The border moves a flow at a time, as one that comes, goes or
-    changes moves it by few.  The sums on both sides of it are exact, so that rates depend neither on the past nor on
-    the order of opening; when a flow ends does so in its last bits, as its bytes are brought up to date when it crosses
-    the border.  A flow at the level whose cap only rises, as in slow start, is not looked at before the level could
-    reach the cap that was seen last.
+    `reserved` and `weight` sum up what the flows under it that belong to one full link, itself or one above, take of it
+    at a level: caps of those that run at their cap, and capacities of full links below; and weights of all others.
+    These sums are exact, so that rates depend neither on the past nor on the order of opening; when a flow ends does so
+    in its last bits, as its bytes are brought up to date when it crosses the border.
     """
 
-    def __init__(self, capacity: Rate, t: float) -> None:
-        self._capacity = capacity
-        self._now = t
-        self._total = whole(capacity.at(t))
-        self._next = next_change(capacity, t)  # when the capacity changes
+    def __init__(self, link: Link, number: int, t: float) -> None:
+        self.link, self.number = link, number
+        self.above: tuple[Bottleneck, ...] = ()  # it and all above it, up to the root
+        self.below: list[Bottleneck] = []
+        self.over: Bottleneck | None = None  # the next full link above; the root has none
+        self.full = False
+        self.total = whole(link.capacity.peak)  # its capacity now, whole
+        self.asleep = not isinstance(link.capacity, Constant)  # it varies, and nobody has asked for it yet
+        self.reserved = self.weight = 0  # whole
+        self.clear(t)
+
+    def clear(self, t: float) -> None:
+        """It begins to bound flows at `t`; it has none yet."""
+        self.level: list[Due] = []  # sorted, the next to end last; due in V
+        self.volume = 0.0  # V: bytes per weight that a flow at the level had carried when the sharing last changed
+        self.changed = t  # when that was; V grows from there, so that looking often rounds nothing away
+        self.room = 0.0  # bytes/s that all flows at the level share
+        self.shares = 0.0  # their weights
+        self.due = math.inf  # when the first of them ends
+        self.height = math.inf  # the level
+        self.capped = 0  # flows that run at their cap
         self._highest: list[Rank] = []  # a heap of the capped flows, with some that are out of date
         self._lowest: list[Rank] = []  # the same of the flows at the level
-        self._reserved = 0  # what the capped flows take, whole
-        self._weight = 0  # of all flows at the level, whole
-        self._capped: list[Due] = []  # sorted, the next to end last; due in time
-        self._level: list[Due] = []  # sorted, the next to end last; due in V
-        self._volume = 0.0  # V: bytes per weight that a flow at the level had carried when the sharing last changed
-        self._changed = t  # when that was; V grows from there, so that looking often rounds nothing away
-        self._room = 0.0  # bytes/s that all flows at the level share
-        self._shares = 0.0  # their weights
-        self._changes: list[tuple[float, int, Flow]] = []  # of caps; a heap, with some that are out of date
-        self._stirred = 0  # changes since a flow came or went
-        self._due = math.inf
-        self._solved = True
-
-    @property
-    def restless(self) -> bool:
-        return self._stirred > PATIENCE * (len(self._capped) + len(self._level))
-
-    def enter(self, flow: Flow, t: float) -> None:
-        self._now, self._stirred = t, 0
-        self._settle()
-        flow.home = self
-        self._look(flow)
-        first = self._first(capped=False)
-        self._join(flow, first is None or flow.rank < first.rank)  # a guess, which _solve puts right
-        self._solved = False
-
-    def leave(self, flow: Flow, t: float) -> None:
-        self._now = t
-        flow.left = self.left(flow, t)
-        self._remove(flow)
-
-    def left(self, flow: Flow, t: float) -> float:
-        if flow.capped:
-            return flow.carry(t)
-        return flow.rest(flow.left - (self._volume_at(t) - flow.since) * flow.weight, flow.varies)
-
-    def rates(self, t: float) -> dict[Flow, float]:  # noqa: ARG002
-        self.due()
-        share = self._room / self._shares if self._level else math.inf
-        return {flow: min(flow.rate, share * flow.weight) for _, _, flow in self._capped + self._level}
-
-    def due(self) -> float:
-        if not self._solved:
-            self._solve()
-        return self._due
-
-    def step(self, t: float) -> list[Flow]:
-        self._now = t
-        ended = self._end() if self._ends() <= t else []
-        while self._change() <= t:
-            self._recap(heappop(self._changes)[2])
-        if self._next <= t:
-            ended += self._resize()
-        return ended
+        self._filling: list[Mark] = []  # the same of links below, by the level that would fill them
+        self._levels: list[Mark] = []  # the same of full links below, by their levels
+        self.stirred: dict[Bottleneck, None] = {}  # links below that are not full, of which the sums have changed
+        self.filled_at = math.nan  # by which level it would be full, as it stands among those of the link over it
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    def _ends(self) -> float:
-        return min(-self._capped[-1][0] if self._capped else math.inf, self._level_due())
-
-    def _change(self) -> float:
-        """When a cap changes next."""
-        changes = self._changes
-        while changes:
-            change, _, flow = changes[0]
-            # of a flow at the level no rise matters
-            if flow.change == change and flow.home is self and (flow.capped or not flow.rises):
-                return change
-            heappop(changes)
-        return math.inf
-
-    def _level_due(self) -> float:
-        if not self._level:
-            return math.inf
-        if self._room <= 0:
-            return math.inf if -self._level[-1][0] > self._volume else self._changed
-        # one division, last: n flows of b bytes take exactly n times b/capacity
-        return self._changed + (-self._level[-1][0] - self._volume) * self._shares / self._room
-
-    def _volume_at(self, t: float) -> float:
+    def volume_at(self, t: float) -> float:
         """V at `t`."""
-        if t == self._changed or not self._level:
-            return self._volume
-        return self._volume + (t - self._changed) * self._room / self._shares
+        if t == self.changed or not self.level:
+            return self.volume
+        return self.volume + (t - self.changed) * self.room / self.shares
 
-    def _settle(self) -> None:
+    def settle(self, t: float) -> None:
         """Before any change of the sharing: V grows at another rate from now on."""
-        if self._changed != self._now:
-            self._volume, self._changed = self._volume_at(self._now), self._now
+        if self.changed != t:
+            self.volume, self.changed = self.volume_at(t), t
 
-    def _end(self) -> list[Flow]:
-        """Removes what ends now."""
-        if self._level_due() <= self._now:  # V is known exactly, so that flows of equal bytes end together
-            self._volume, self._changed = -self._level[-1][0], self._now
-        ended = []
-        for group, clock in ((self._capped, self._now), (self._level, self._volume)):
-            while group and -group[-1][0] <= clock:
-                flow = group[-1][2]
-                self._remove(flow)
-                flow.left = 0.0
-                ended.append(flow)
-        return ended
-
-    def _resize(self) -> list[Flow]:
-        """The capacity is another one from now on; ends what it would only keep for the sake of rounding."""
-        self._settle()
-        if self._level and not self._level[-1][2].rest(self.left(self._level[-1][2], self._now), varies=True):
-            self._volume = -self._level[-1][0]
-        ended = self._end()
-        self._total = whole(self._capacity.at(self._now))
-        self._next = next_change(self._capacity, self._now)
-        self._stirred, self._solved = self._stirred + 1, False
-        return ended
-
-    # --- sharing --------------------------------------------------------------------------------------------
-
-    def _solve(self) -> None:
-        """Moves the border to where each capped flow fits, and no other."""
-        while (flow := self._first(capped=False)) and self._fits(flow, 0):
-            if flow.change <= self._now:  # nobody looked while it rose
-                self._look(flow)
-                self._order(flow)
-            else:
-                self._shift(flow, capped=True)
-        while (flow := self._first(capped=True)) and not self._fits(flow, 1):
-            self._shift(flow, capped=False)
-        self._room, self._shares = (self._total - self._reserved) / UNIT, self._weight / UNIT
-        if not self._level:
-            self._volume = 0.0  # keeps it small, hence exact
-        self._due = max(self._now, min(self._ends(), self._next, self._change()))
-        self._solved = True
-
-    def _fits(self, flow: Flow, counted: int) -> bool:
-        """Whether its cap is at most its share of what the flows before it leave; `counted` if it is capped now."""
-        rest = self._weight + counted * flow.heft
-        return flow.wide * rest <= (self._total - self._reserved + counted * flow.wide) * flow.heft
-
-    def _shift(self, flow: Flow, capped: bool) -> None:
-        left = self.left(flow, self._now)
-        self._quit(flow)
-        flow.left = left
-        self._join(flow, capped)
-        if capped and flow.rises and flow.change < math.inf:
-            heappush(self._changes, (flow.change, flow.number, flow))  # it may have been passed over since
-
-    def _join(self, flow: Flow, capped: bool) -> None:
-        """Puts it in its group; its clock starts now."""
-        flow.capped = capped
-        if capped:
-            flow.since = self._now
-            flow.due = flow.cap.finish(self._now, flow.left)
-            insort(self._capped, (-flow.due, -flow.number, flow))
-            self._reserved += flow.wide
+    def solved(self) -> None:
+        """The sums have changed for good: the level, and when the next flow ends."""
+        self.room, self.shares = (self.total - self.reserved) / UNIT, self.weight / UNIT
+        self.height = self.room / self.shares if self.weight else math.inf
+        if not self.level:
+            self.volume = 0.0  # keeps it small, hence exact
+            self.due = math.inf
+        elif self.room <= 0:
+            self.due = math.inf if -self.level[-1][0] > self.volume else self.changed
         else:
-            flow.since = self._volume
-            flow.due = self._volume + flow.left / flow.weight
-            insort(self._level, (-flow.due, -flow.number, flow))
-            self._weight += flow.heft
-        self._order(flow)
+            # one division, last: n flows of b bytes take exactly n times b/capacity
+            self.due = self.changed + (-self.level[-1][0] - self.volume) * self.shares / self.room
 
-    def _quit(self, flow: Flow) -> None:
-        group = self._capped if flow.capped else self._level
-        del group[bisect_left(group, (-flow.due, -flow.number))]
-        if flow.capped:
-            self._reserved -= flow.wide
-        else:
-            self._weight -= flow.heft
+    def ended(self) -> list[Flow]:
+        """The flows at the level that have no bytes left, the next first."""
+        count = 0
+        while count < len(self.level) and -self.level[-1 - count][0] <= self.volume:
+            count += 1
+        return [flow for _, _, flow in reversed(self.level[len(self.level) - count :])]
 
-    def _remove(self, flow: Flow) -> None:
-        self._settle()
-        self._quit(flow)
-        flow.home = None
-        self._stirred, self._solved = 0, False
+    # --- flows ----------------------------------------------------------------------------------------------
 
-    # --- caps -----------------------------------------------------------------------------------------------
+    def raise_level(self, flow: Flow) -> None:
+        """The flow runs at the level from now on; its clock is V."""
+        flow.since = self.volume
+        flow.due = self.volume + flow.left / flow.weight
+        insort(self.level, (-flow.due, -flow.number, flow))
 
-    def _look(self, flow: Flow) -> None:
-        """Its cap now, and when that changes."""
-        if flow.varies:
-            flow.rate = flow.cap.at(self._now)
-            flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
-        else:
-            flow.rate, flow.change, flow.wide = flow.cap.peak, math.inf, flow.most
-        flow.rank = (flow.rate / flow.weight, flow.number)
-        if flow.change < math.inf:
-            heappush(self._changes, (flow.change, flow.number, flow))
+    def lower_level(self, flow: Flow) -> None:
+        """It does no more."""
+        del self.level[bisect_left(self.level, (-flow.due, -flow.number))]
 
-    def _recap(self, flow: Flow) -> None:
-        """The flow's cap changed: re-rank it, and move it across the border only if the order of caps demands it."""
-        self._settle()
-        self._reserved -= flow.wide * flow.capped
-        self._look(flow)
-        self._reserved += flow.wide * flow.capped
-        self._order(flow)
-        other = self._first(not flow.capped)
-        if other is not None and (flow.rank > other.rank) == flow.capped:
-            self._shift(flow, not flow.capped)
-        self._stirred, self._solved = self._stirred + 1, False
-
-    def _order(self, flow: Flow) -> None:
+    def order(self, flow: Flow) -> None:
         """Where it stands in its group by its cap now."""
         ratio, number = flow.rank
         if flow.capped:
-            self._highest = self._push(self._highest, (-ratio, -number, flow), len(self._capped))
+            self._highest = _pushed(self._highest, (-ratio, -number, flow), self.capped, self._stands)
         else:
-            self._lowest = self._push(self._lowest, (ratio, number, flow), len(self._level))
+            self._lowest = _pushed(self._lowest, (ratio, number, flow), len(self.level), self._stands)
 
-    def _push(self, heap: list[Rank], rank: Rank, valid: int) -> list[Rank]:
-        heappush(heap, rank)
-        if len(heap) > 2 * valid + 64:  # most are out of date
-            heap = list({each[1]: each for each in heap if self._stands(each)}.values())
-            heapify(heap)
-        return heap
-
-    def _first(self, capped: bool) -> Flow | None:
+    def first(self, capped: bool) -> Flow | None:
         """The highest of the capped flows, or the lowest of the others."""
-        heap = self._highest if capped else self._lowest
-        while heap:
-            if self._stands(heap[0]):
-                return heap[0][2]
-            heappop(heap)
-        return None
+        return _top(self._highest if capped else self._lowest, self._stands)
+
+    def fits(self, flow: Flow, counted: int) -> bool:
+        """Whether its cap is at most its share of what the flows before it leave; `counted` if it is capped now."""
+        rest = self.weight + counted * flow.heft
+        return flow.wide * rest <= (self.total - self.reserved + counted * flow.wide) * flow.heft
 
     def _stands(self, rank: Rank) -> bool:
         ratio, number, flow = rank
-        return flow.home is self and flow.capped == (number < 0) and abs(ratio) == flow.rank[0]
+        return flow.bottleneck is self and flow.capped == (number < 0) and abs(ratio) == flow.rank[0]
+
+    # --- links below ----------------------------------------------------------------------------------------
+
+    def fullest(self) -> Bottleneck | None:
+        """The link below that a rising level would fill first."""
+        for link in self.stirred:
+            if self._carries_flows_of(link):
+                link.filled_at = _ratio(link.total - link.reserved, link.weight)
+                mark = link.filled_at, link.number, link
+                self._filling = _pushed(self._filling, mark, len(self.below), self._would_fill)
+        self.stirred.clear()
+        return _top(self._filling, self._would_fill)
+
+    def _carries_flows_of(self, link: Bottleneck) -> bool:
+        return link.over is self and not link.full
+
+    def _would_fill(self, mark: Mark) -> bool:
+        at, _, link = mark
+        return link.filled_at == at and self._carries_flows_of(link)
+
+    def overfills(self, link: Bottleneck) -> bool:
+        """Whether the flows of a link below would take more than its capacity at this level."""
+        if not self.weight:
+            return link.reserved > link.total
+        room = self.total - self.reserved
+        return link.reserved * self.weight + room * link.weight > link.total * self.weight
+
+    def highest_level(self) -> Bottleneck | None:
+        """The full link below that has the highest level."""
+        return _top(self._levels, self._is_level)
+
+    def note_level(self, link: Bottleneck) -> None:
+        """A full link below has another level."""
+        self._levels = _pushed(self._levels, (-link.height, link.number, link), len(self.below), self._is_level)
+
+    def _is_level(self, mark: Mark) -> bool:
+        height, _, link = mark
+        return link.full and link.over is self and link.height == -height
+
+    def exceeded_by(self, link: Bottleneck) -> bool:
+        """Whether the level of a full link below is above this one: then it is not full."""
+        if not link.weight:
+            return True
+        return (link.total - link.reserved) * self.weight > (self.total - self.reserved) * link.weight
+
+
+def _ratio(room: int, weight: int) -> float:
+    if weight:
+        return room / weight
+    return math.inf if room >= 0 else -math.inf
+
+
+def _top(heap: list[tuple[float, int, Item]], stands: Callable[[tuple[float, int, Item]], bool]) -> Item | None:
+    """What the first entry that still stands is about."""
+    while heap:
+        if stands(heap[0]):
+            return heap[0][2]
+        heappop(heap)
+    return None
+
+
+def _pushed(
+    heap: list[tuple[float, int, Item]],
+    entry: tuple[float, int, Item],
+    valid: int,
+    stands: Callable[[tuple[float, int, Item]], bool],
+) -> list[tuple[float, int, Item]]:
+    """The heap with this entry; without those that are out of date, where they are most of it."""
+    heappush(heap, entry)
+    if len(heap) > 2 * valid + 64:
+        heap = list({each[1]: each for each in heap if stands(each)}.values())
+        heapify(heap)
+    return heap

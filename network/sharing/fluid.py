@@ -2,8 +2,8 @@
 
 The links are a tree: device, access point or cell, backhaul, server (docs/design/network.md §3).  Flows are grouped by
 the uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
-`alone` where there is no such link, `bottleneck` where there is one, `tree` for several, for airtime, and for rates
-that change so often that it pays to work them out ahead.
+`alone` where there is no such link, `hierarchy` where there is one, with all links below it, and `tree` for airtime,
+and for rates that change so often that it pays to work them out ahead.
 
 Where flows of both directions meet on air, so do the groups: the links of one direction then lie directly above those
 of the other, in one tree, though a flow uses those of its own direction alone.
@@ -14,12 +14,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from network.links.rate import Constant, Rate
 from network.sharing.alone import Alone
-from network.sharing.bottleneck import Bottleneck
 from network.sharing.flow import NUMBER, WEIGHTS, Flow, Link, Shared, Sharing, as_rate
+from network.sharing.hierarchy import Hierarchy
 from network.sharing.tree import Tree
 
 SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
@@ -54,8 +55,10 @@ class Fluid:
         self._opened = 0
         self._flows: dict[Hashable, Flow] = {}
         self._varying = 0  # flows whose cap is no constant
+        self._on_air = any(link.airtime for link in self._links)
         self._alone = Alone()
-        self._sharings: list[Sharing] = [self._alone]
+        self._agenda = Agenda()
+        self._agenda.add(self._alone)
         self._ended: dict[Hashable, tuple[float, int, float]] = {}  # by name: time, number, bytes; not yet reported
 
     @property
@@ -120,7 +123,7 @@ class Fluid:
         then = self._at(t)
         then._move(t)
         found: dict[Hashable, float] = {}
-        for sharing in then._sharings:
+        for sharing in then._agenda.sharings:
             found.update((flow.name, rate) for flow, rate in sharing.rates(t).items())
         return found
 
@@ -129,7 +132,7 @@ class Fluid:
 
         Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
         """
-        return self._now if self._ended else max(self._now, min([sharing.due() for sharing in self._sharings]))
+        return self._now if self._ended else max(self._now, self._agenda.first()[0])
 
     def advance(self, t: float) -> list[Hashable]:
         """Lets time pass until `t`; returns the flows that have ended by then, in order of time and of opening."""
@@ -167,18 +170,17 @@ class Fluid:
     def _move(self, t: float) -> None:
         """Through what is due in (now, t], one after the other, and then to `t`."""
         while True:
-            dues = [sharing.due() for sharing in self._sharings]
-            due = min(dues)
+            due, sharing = self._agenda.first()
             if due > t:
                 break
             self._now = max(due, self._now)
-            sharing = self._sharings[dues.index(due)]
+            self._agenda.stir(sharing)
             ended = sharing.step(self._now)
             for flow in ended:
                 self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
                 del self._flows[flow.name]
             self._unload(ended)
-            if sharing.restless and sharing in self._sharings:
+            if sharing.restless and sharing in self._agenda.sharings:
                 self._look_ahead(sharing)
         self._now = t
 
@@ -200,7 +202,7 @@ class Fluid:
         for link in flow.route:
             link.add(flow)
         self._varying += flow.varies
-        fresh = [link for link in flow.route if not link.bound and self._crowded(link)]
+        fresh = self._filled_by(flow)
         if fresh:
             self._regroup(_uppermost(flow, fresh))
         elif flow.varies and self._varying == 1 and self._no_longer_crowded():
@@ -208,14 +210,29 @@ class Fluid:
         else:
             self._enter(flow)
 
+    def _filled_by(self, flow: Flow) -> list[Link]:
+        """The links on its way that may be full from now on, of which no engine knows."""
+        found = []
+        for link in reversed(flow.route):
+            if link.bound and not self._on_air:
+                break  # its engine knows all links below it
+            if not link.bound and self._crowded(link):
+                found.append(link)
+        return found
+
     def _no_longer_crowded(self) -> bool:
         """Whether the root was bound only because a star of constants always shares its root."""
         return self._star and self._root.bound and not self._crowded(self._root)
 
     def _quit(self, flow: Flow) -> None:
         if flow.home is not None:
-            flow.home.leave(flow, self._now)
+            self._leave(flow)
             self._unload([flow])
+
+    def _leave(self, flow: Flow) -> None:
+        if flow.home is not None:
+            self._agenda.stir(flow.home)
+            flow.home.leave(flow, self._now)
 
     def _unload(self, flows: Sequence[Flow]) -> None:
         """They have left their engine, and leave the links."""
@@ -239,8 +256,7 @@ class Fluid:
         there = top.flows if top.twin is None else top.flows | top.twin.flows
         flows = sorted(there.values(), key=lambda flow: flow.number)
         for flow in flows:
-            if flow.home is not None:
-                flow.home.leave(flow, self._now)
+            self._leave(flow)
         for link in top.below:
             link.bound = self._crowded(link)
             self._drop(link)
@@ -249,38 +265,73 @@ class Fluid:
 
     def _drop(self, link: Link) -> None:
         if link.sharing is not None:
-            self._sharings.remove(link.sharing)
+            self._agenda.drop(link.sharing)
             link.sharing = None
 
     def _enter(self, flow: Flow) -> None:
         if any(link.bound for link in flow.route):
             top = _uppermost(flow)
-            sharing = top.sharing or self._share(top, self._engine(top))
-            sharing.enter(flow, self._now)
+            if top.sharing is None:
+                top.sharing = self._engine(top)
+                self._agenda.add(top.sharing)
+            sharing: Sharing = top.sharing
         else:
-            self._alone.enter(flow, self._now)
+            sharing = self._alone
+        self._agenda.stir(sharing)
+        sharing.enter(flow, self._now)
 
     def _engine(self, top: Link) -> Sharing:
         """The one that fits the links which are bound, from this one down."""
-        links = [link for link in top.below if link.bound]
-        if len(links) > 1 or top.airtime or top.restless:
-            return Tree(links, self._now)
-        return Bottleneck(top.capacity, self._now)
-
-    def _share(self, link: Link, sharing: Sharing) -> Sharing:
-        link.sharing = sharing
-        self._sharings.append(sharing)
-        return sharing
+        bound = [link for link in top.below if link.bound]
+        if top.airtime or top.restless or (self._on_air and len(bound) > 1):
+            return Tree(bound, self._now)
+        return Hierarchy([top] if self._on_air else top.below, self._now)
 
     def _look_ahead(self, sharing: Sharing) -> None:
-        """One link with rates that change very often."""
+        """Links with rates that change very often."""
         link = next(link for link in self._links if link.sharing is sharing)
-        self._drop(link)
         link.restless = True  # those to come are of that sort, too
-        self._share(link, Tree([link], self._now))
-        for flow in link.flows.values():
-            sharing.leave(flow, self._now)
-            self._enter(flow)
+        self._regroup(link)
+
+
+class Agenda:
+    """The engines in use, and which has something to do first."""
+
+    def __init__(self) -> None:
+        self.sharings: dict[Sharing, float] = {}  # when each is due, as it stands in the heap
+        self._numbers: dict[Sharing, int] = {}
+        self._count = 0
+        self._heap: list[tuple[float, int, Sharing]] = []  # with some that are out of date
+        self._stirred: dict[Sharing, None] = {}  # of which it may have changed
+
+    def add(self, sharing: Sharing) -> None:
+        self._count += 1
+        self.sharings[sharing], self._numbers[sharing] = math.nan, self._count
+        self._stirred[sharing] = None
+
+    def drop(self, sharing: Sharing) -> None:
+        del self.sharings[sharing], self._numbers[sharing]
+        self._stirred.pop(sharing, None)
+
+    def stir(self, sharing: Sharing) -> None:
+        """Something in it changes."""
+        if sharing in self.sharings:
+            self._stirred[sharing] = None
+
+    def first(self) -> tuple[float, Sharing]:
+        """When the first of them is due, and which; of several the oldest."""
+        for sharing in self._stirred:
+            due = sharing.due()
+            if due != self.sharings[sharing]:
+                self.sharings[sharing] = due
+                heappush(self._heap, (due, self._numbers[sharing], sharing))
+        self._stirred.clear()
+        while self.sharings.get(self._heap[0][2]) != self._heap[0][0]:
+            heappop(self._heap)
+        if len(self._heap) > 2 * len(self.sharings) + 64:
+            self._heap = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
+            heapify(self._heap)
+        return self._heap[0][0], self._heap[0][2]
 
 
 def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:

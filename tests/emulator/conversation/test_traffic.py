@@ -20,8 +20,8 @@ from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.sharing import fluid
-from network.sharing.bottleneck import Bottleneck
 from network.sharing.flow import Shared
+from network.sharing.hierarchy import Hierarchy
 from network.sharing.tree import Tree
 from tests.emulator.conversation.transfers import lines, played
 
@@ -246,15 +246,21 @@ def test_who_resumes_shares_the_link_with_others_as_if_it_had_just_come(tmp_path
     assert played(tmp_path, Link(1e6, 1e6, 0.0), links, main, when_off="resume") == pytest.approx([2.0, 1.25])
 
 
-@pytest.mark.parametrize(("engine", "seconds"), [(Bottleneck, 40 / 3), (Tree, 20)])
+@pytest.mark.parametrize(
+    ("engine", "solve", "cell", "seconds"),
+    [
+        (Hierarchy, "_solve", None, 40 / 3),
+        (Hierarchy, "_solve", Shared(1e6), 20),
+        (Tree, "_plan", Shared(1.0, airtime=True), 20),
+    ],
+)
 def test_messages_that_start_at_one_instant_are_one_solution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, seconds: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, solve: str, cell: Shared | None, seconds: float
 ) -> None:
     """However many there are; and one more, of what is left, when all have ended together."""
-    solve = "_solve" if engine is Bottleneck else "_plan"
     solved, original = [], getattr(engine, solve)
     monkeypatch.setattr(engine, solve, lambda self: solved.append(self) or original(self))
-    shared = {"down": {"cell": Shared(1e6)}} if engine is Tree else {}
+    shared = {"down": {"cell": cell}} if cell else {}
     links = {f"d{k}": Link(1e6, 1e6, 0.0, via="cell" if shared else None) for k in range(20)}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> float:

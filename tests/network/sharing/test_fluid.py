@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from network.links.rate import Constant
-from network.sharing.bottleneck import Bottleneck
-from network.sharing.flow import Flow
+from network.sharing.flow import Flow, Link
 from network.sharing.fluid import Fluid
+from network.sharing.hierarchy import Hierarchy
 
 MB = 1e6  # bytes
 
@@ -255,14 +255,14 @@ def test_what_cannot_be_carried_is_refused_with_its_value() -> None:
 
 
 def test_many_openings_at_one_instant_are_one_solve(monkeypatch: pytest.MonkeyPatch) -> None:
-    fluid, solve = Fluid(10.0), Bottleneck._solve
+    fluid, solve = Fluid(10.0), Hierarchy._solve
     solves: list[int] = []
 
-    def counted(bottleneck: Bottleneck) -> None:
+    def counted(hierarchy: Hierarchy) -> None:
         solves.append(1)
-        solve(bottleneck)
+        solve(hierarchy)
 
-    monkeypatch.setattr(Bottleneck, "_solve", counted)
+    monkeypatch.setattr(Hierarchy, "_solve", counted)
     for flow in range(50):
         fluid.open(3.0, flow, 1.0, 1.0)
     fluid.next_finish()
@@ -431,8 +431,10 @@ def test_every_question_brings_it_forward_even_where_an_instant_is_coarse(
 def test_flows_whose_own_links_just_fill_a_shared_one_are_bounded_by_their_own(n: int) -> None:
     """Each has a cap of just its share.  It makes no difference to rates, but a flow that its own link bounds needs no
     look when another one comes or goes."""
-    shared = Bottleneck(Constant(n * MB), 0.0)
-    flows = [Flow(number, number, MB, Constant(MB), 1.0, None, (), MB) for number in range(n)]
+    link = Link(None, Constant(n * MB), None)
+    link.above, link.below = (link,), [link]
+    shared = Hierarchy([link], 0.0)
+    flows = [Flow(number, number, MB, Constant(MB), 1.0, None, (link,), MB) for number in range(n)]
     for flow in flows:
         shared.enter(flow, 0.0)
     assert set(shared.rates(0.0).values()) == {MB}

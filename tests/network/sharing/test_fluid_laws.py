@@ -49,7 +49,7 @@ def test_it_agrees_with_the_definition_where_it_loses_patience_at_once(
     case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: list[Act], looks: list[float]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("network.sharing.bottleneck.PATIENCE", 0)
+        patch.setattr("network.sharing.hierarchy.PATIENCE", 0)
         star = [opening._replace(via=None) for opening in case[0]]
         agrees_with_the_definition((star, case[1], {}), acts, looks)
 

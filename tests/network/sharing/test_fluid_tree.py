@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 import pytest
@@ -11,9 +11,11 @@ import pytest
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate
 from network.links.trace import Trace
+from network.sharing.bottleneck import Bottleneck
 from network.sharing.course import Course
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
+from network.sharing.level import Pool, shares
 from network.sharing.tree import Tree
 from tests.network.sharing.naive_cases import play
 from tests.network.sharing.naive_sharing import Floats, Opening, Steps
@@ -119,10 +121,10 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[float]) -> None:
     """Four flows of 1 byte/s on links that carry 4 or more: two end, one is closed, and nobody looks anew."""
-    wide = Steps((0.0, 0.5), (5.0, 4.0))
-    fluid = Fluid(wide, {"cell": Shared(wide)})
+    wide, air = Steps((0.0, 0.5), (5.0, 4.0)), Steps((0.0, 0.5), (1.0, 0.8))
+    fluid = Fluid(wide, {"cell": Shared(air, airtime=True)})
     for flow, nbytes in enumerate((1.0, 2.0, 9.0, 3.0)):
-        fluid.open(0.0, flow, nbytes, 1.0, via="cell")
+        fluid.open(0.0, flow, nbytes, 1.0, via="cell", radio=5.0)
 
     assert fluid.advance(1.0) == [0]
     assert fluid.advance(2.0) == [1]
@@ -133,9 +135,9 @@ def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[f
 
 
 def test_many_openings_at_one_instant_are_one_plan_of_a_tree(plans: list[float]) -> None:
-    fluid = Fluid(10.0, {"cell": Shared(5.0)})
+    fluid = Fluid(10.0, {"cell": Shared(1.0, airtime=True)})
     for flow in range(50):
-        fluid.open(3.0, flow, 1.0, 1.0, via="cell")
+        fluid.open(3.0, flow, 1.0, 1.0, via="cell", radio=5.0)
     fluid.next_finish()
     fluid.next_finish()
 
@@ -257,3 +259,62 @@ def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_round
         due = fluid.next_finish()
         ends.update(dict.fromkeys(fluid.advance(due), due))
     assert ends == {"one": pytest.approx(7.0, abs=1e-9), "seven": pytest.approx(8.0, abs=1e-9)}
+
+
+def test_an_event_looks_only_at_the_part_of_the_tree_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty full cells of 4 bytes/s behind a server that could be full, each with two flows that could have 3: they
+    have 2 each.  Where one ends the other gets its 3, so that this cell is full no more; no other cell is asked."""
+    looked: list[Bottleneck] = []
+    solved = Bottleneck.solved
+    monkeypatch.setattr(Bottleneck, "solved", lambda self: (looked.append(self), solved(self)))
+    fluid = Fluid(250.0, {f"cell {k}": Shared(4.0) for k in range(50)})
+    for k in range(50):
+        fluid.open(0.0, (k, "slow"), 2.0 if k == 7 else 50.0, 3.0, via=f"cell {k}")
+        fluid.open(0.0, (k, "fast"), 50.0, 3.0, via=f"cell {k}")
+    assert fluid.next_finish() == 1.0
+    looked.clear()
+
+    assert fluid.advance(1.0) == [(7, "slow")]
+    fluid.next_finish()
+    assert {each.link.name for each in looked} <= {"cell 7", None}
+    rates = fluid.rates(1.0)
+    assert rates[7, "fast"] == 3.0
+    assert rates[8, "fast"] == rates[8, "slow"] == 2.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hundred_flows_that_come_and_go_have_the_rates_of_a_solver_that_looks_at_all(seed: int) -> None:
+    """Three levels of links, of which some are full: network/sharing/level.py finds the same levels from nothing."""
+    draws = np.random.default_rng(seed)
+    shared = {f"backhaul {k}": Shared(float(draws.uniform(10, 60))) for k in range(3)}
+    shared |= {f"cell {k}": Shared(float(draws.uniform(2, 30)), f"backhaul {k % 3}" if k else None) for k in range(10)}
+    fluid, open_flows = Fluid(90.0, shared), dict[int, tuple[str | None, float, float]]()
+    for number in range(180):
+        via = [None, *shared][draws.integers(14)]
+        cap, weight = float(draws.choice([0.5, 1.0, 2.0, 5.0])), float(draws.choice([1.0, 2.0, 3.7]))
+        fluid.open(fluid.now, number, float(draws.uniform(1, 20)), cap, weight, via)
+        open_flows[number] = via, cap, weight
+        if number > 100:
+            for ended in fluid.advance(fluid.next_finish()):
+                open_flows.pop(ended)  # type: ignore[call-overload]
+            found = fluid.rates(fluid.now)
+            wanted = rates_of(open_flows, shared, 90.0)
+            assert [found[flow] for flow in open_flows] == pytest.approx(wanted, rel=1e-12)
+
+
+def rates_of(
+    flows: Mapping[int, tuple[str | None, float, float]], shared: Mapping[str, Shared], capacity: float
+) -> list[float]:
+    def under(via: str | None, name: str) -> bool:
+        return via is not None and (via == name or under(shared[via].parent, name))
+
+    columns = list(flows.values())
+    pools = [
+        Pool(np.array(there, dtype=np.intp), np.array([shared[name].capacity]))
+        for name in sorted(shared, reverse=True)  # cells first
+        if (there := [i for i, (via, _, _) in enumerate(columns) if under(via, name)])
+    ]
+    pools.append(Pool(np.arange(len(columns)), np.array([capacity])))
+    caps, weights = np.array([[cap for _, cap, _ in columns]]), np.array([weight for _, _, weight in columns])
+    found: list[float] = shares(caps, weights, caps, pools)[0].tolist()
+    return found

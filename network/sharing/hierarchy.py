@@ -1,0 +1,349 @@
+"""Flows on a tree of links, weighted max-min fair, an event at a time.
+
+Each flow that is not bounded by its cap is bounded by one link on its way, its bottleneck: a full link, where no flow
+has a higher level (rate over weight).  So of two full links on a way, the upper one has the higher level.  An event
+changes the sums of the links on one way.  From there flows go to their cap or to the level, and links become full or
+cease to be, until all is as it must be; what none of that touches is not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from network.sharing.bottleneck import Bottleneck, Due
+from network.sharing.flow import Flow, Link, next_change, whole
+
+PATIENCE = 16  # changes per flow between two openings or ends, before it calls itself restless
+
+
+class Hierarchy:
+    """Links of bytes that form a tree, in one direction; a single link, too.
+
+    It ends, as each step towards it raises the level of one full link and lowers at most those of links below that
+    become full by it.  A flow at a level whose cap only rises, as in slow start, is not looked at before the level
+    could reach the cap that was seen last.
+    """
+
+    def __init__(self, links: Sequence[Link], t: float) -> None:
+        """`links` are ordered from the devices to the root, which is the last."""
+        self._now = t
+        nodes = {link: Bottleneck(link, number, t) for number, link in enumerate(links)}
+        self._nodes = nodes
+        for link, node in nodes.items():
+            node.above = tuple(nodes[each] for each in link.above if each in nodes)
+            node.below = [nodes[each] for each in link.below if each in nodes and each is not link]
+            node.over = nodes[links[-1]]
+        self._root = nodes[links[-1]]
+        self._root.full, self._root.over = True, None
+        self._ways: dict[Link, tuple[Bottleneck, ...]] = {}  # by the link that a device is at
+        self._capped: list[Due] = []  # flows at their caps, sorted, the next to end last; due in time
+        self._ends: list[tuple[float, int, Bottleneck]] = []  # of flows at levels; a heap, with some out of date
+        self._changes: list[tuple[float, int, Flow]] = []  # of caps; the same
+        self._turns: list[tuple[float, int, Bottleneck]] = []  # of capacities of links that have flows; a heap
+        self._dirty: dict[Bottleneck, None] = {}  # full links of which the sums have changed
+        self._flows = self._stirred = 0  # and changes since a flow came or went
+        self._due = math.inf
+        self._solved = True
+
+    @property
+    def restless(self) -> bool:
+        return self._stirred > PATIENCE * self._flows
+
+    def enter(self, flow: Flow, t: float) -> None:
+        self._now, self._stirred, self._solved = t, 0, False
+        self._flows += 1
+        flow.home = self
+        for each in self._way(flow):
+            if each.asleep:
+                self._recapacitate(each)
+        node = self._full(flow)
+        node.settle(t)
+        self._look(flow)
+        first = node.first(capped=False)
+        self._join(flow, node, first is None or flow.rank < first.rank)  # a guess, which _solve puts right
+
+    def leave(self, flow: Flow, t: float) -> None:
+        self._now = t
+        flow.left = self.left(flow, t)
+        self._remove(flow)
+
+    def left(self, flow: Flow, t: float) -> float:
+        if flow.capped:
+            return flow.carry(t)
+        assert flow.bottleneck is not None
+        return flow.rest(flow.left - (flow.bottleneck.volume_at(t) - flow.since) * flow.weight, flow.varies)
+
+    def rates(self, t: float) -> dict[Flow, float]:  # noqa: ARG002
+        self.due()
+        found = {flow: flow.rate for _, _, flow in self._capped}
+        for node in self._nodes.values():
+            if node.full and node.level:
+                found.update((flow, min(flow.rate, node.height * flow.weight)) for _, _, flow in node.level)
+        return found
+
+    def due(self) -> float:
+        if not self._solved:
+            self._solve()
+            self._due = max(self._now, min(self._end(), self._change(), self._turn()))
+            self._solved = True
+        return self._due
+
+    def step(self, t: float) -> list[Flow]:
+        self._now, self._solved = t, False
+        ended: list[Flow] = []
+        while self._level_end() <= t:
+            node = heappop(self._ends)[2]
+            # V is known exactly, so that flows of equal bytes end together; when the next one ends is not known yet
+            node.volume, node.changed, node.due = -node.level[-1][0], t, math.inf
+            ended += self._done(node.ended())
+        while self._capped and -self._capped[-1][0] <= t:
+            ended += self._done([self._capped[-1][2]])
+        while self._change() <= t:
+            self._recap(heappop(self._changes)[2])
+        while self._turn() <= t:
+            ended += self._resize(heappop(self._turns)[2])
+        return ended
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def _end(self) -> float:
+        return min(-self._capped[-1][0] if self._capped else math.inf, self._level_end())
+
+    def _level_end(self) -> float:
+        ends = self._ends
+        while ends:
+            due, _, node = ends[0]
+            if node.full and node.due == due and node.level:
+                return due
+            heappop(ends)
+        return math.inf
+
+    def _change(self) -> float:
+        """When a cap changes next."""
+        changes = self._changes
+        while changes:
+            change, _, flow = changes[0]
+            # of a flow at the level no rise matters
+            if flow.change == change and flow.home is self and (flow.capped or not flow.rises):
+                return change
+            heappop(changes)
+        return math.inf
+
+    def _turn(self) -> float:
+        """When a capacity changes next."""
+        return self._turns[0][0] if self._turns else math.inf
+
+    def _done(self, flows: Sequence[Flow]) -> Sequence[Flow]:
+        for flow in flows:
+            self._remove(flow)
+            flow.left = 0.0
+        return flows
+
+    def _resize(self, node: Bottleneck) -> Sequence[Flow]:
+        """The capacity is another one from now on; ends what it would only keep for the sake of rounding."""
+        ended: Sequence[Flow] = ()
+        if not node.link.flows:
+            node.asleep = True  # nobody need know its capacity
+            return ended
+        if node.full:
+            node.settle(self._now)
+            if node.level:
+                last = node.level[-1][2]
+                if not last.rest(self.left(last, self._now), varies=True):
+                    node.volume = -node.level[-1][0]
+                ended = self._done(node.ended())
+        self._recapacitate(node)
+        self._stirred += 1
+        return ended
+
+    def _recapacitate(self, node: Bottleneck) -> None:
+        """Its capacity now, and when that changes."""
+        before, node.total, node.asleep = node.total, whole(node.link.capacity.at(self._now)), False
+        turn = next_change(node.link.capacity, self._now)
+        if turn < math.inf:
+            heappush(self._turns, (turn, node.number, node))
+        if node.full:
+            self._dirty[node] = None
+            self._add(node.above[1:], node.total - before, 0)
+        else:
+            self._add(node.above, 0, 0)
+
+    # --- sharing --------------------------------------------------------------------------------------------
+
+    def _solve(self) -> None:
+        """Moves flows and links to where they must be; a link after all that are below it."""
+        dirty = self._dirty
+        while dirty:
+            node = min(dirty, key=_number) if len(dirty) > 1 else next(iter(dirty))
+            del dirty[node]
+            if node.full:
+                self._balance(node)
+
+    def _balance(self, node: Bottleneck) -> None:
+        node.settle(self._now)
+        while self._improved(node):
+            pass
+        self._dirty.pop(node, None)
+        node.solved()
+        if node.due < math.inf:
+            heappush(self._ends, (node.due, node.number, node))
+        if node.over is not None:
+            node.over.note_level(node)
+            if node.over.exceeded_by(node):
+                self._dirty[node.over] = None
+
+    def _improved(self, node: Bottleneck) -> bool:
+        """Moves what is out of place at a full link first; False if nothing is.  Each move raises its level."""
+        if (flow := node.first(capped=False)) and node.fits(flow, 0):
+            if flow.change <= self._now:  # nobody looked while it rose
+                self._look(flow)
+                node.order(flow)
+            else:
+                self._shift(flow, capped=True)
+        elif (flow := node.first(capped=True)) and not node.fits(flow, 1):
+            self._shift(flow, capped=False)
+        elif node.below and (link := node.fullest()) and node.overfills(link):
+            self._fill(link, node)
+        elif node.below and (link := node.highest_level()) and node.exceeded_by(link):
+            self._empty(link)
+        else:
+            return False
+        return True
+
+    def _fill(self, link: Bottleneck, over: Bottleneck) -> None:
+        """The link is full from now on: it bounds the flows that come through it, and no more the one over it."""
+        over.settle(self._now)
+        link.clear(self._now)
+        link.full = True
+        self._add(link.above[1:], link.total - link.reserved, -link.weight)
+        self._hand_over(link, over, link)
+        self._dirty[link] = None
+
+    def _empty(self, link: Bottleneck) -> None:
+        """The link is full no more: its flows are bounded by the one over it."""
+        over = link.over
+        assert over is not None
+        over.settle(self._now)
+        link.settle(self._now)
+        link.full = False
+        self._add(link.above[1:], link.reserved - link.total, link.weight)
+        self._hand_over(link, link, over)
+        over.stirred[link] = None
+
+    def _hand_over(self, link: Bottleneck, old: Bottleneck, new: Bottleneck) -> None:
+        """The flows on a link that belong to one full link belong to another, and so do the links below it."""
+        for flow in link.link.flows.values():
+            if flow.bottleneck is old:
+                if flow.capped:
+                    old.capped -= 1
+                    new.capped += 1
+                    flow.bottleneck = new
+                else:
+                    flow.left = self.left(flow, self._now)
+                    old.lower_level(flow)
+                    flow.bottleneck = new
+                    new.raise_level(flow)
+                new.order(flow)
+        for each in link.below:
+            if each.over is old:
+                each.over = new
+                if each.full:
+                    new.note_level(each)
+                else:
+                    new.stirred[each] = None
+
+    def _shift(self, flow: Flow, capped: bool) -> None:
+        node, left = flow.bottleneck, self.left(flow, self._now)
+        assert node is not None
+        self._quit(flow, node)
+        flow.left = left
+        self._join(flow, node, capped)
+        if capped and flow.rises and flow.change < math.inf:
+            heappush(self._changes, (flow.change, flow.number, flow))  # it may have been passed over since
+
+    def _join(self, flow: Flow, node: Bottleneck, capped: bool) -> None:
+        """Puts it in its group; its clock starts now."""
+        flow.bottleneck, flow.capped = node, capped
+        if capped:
+            flow.since = self._now
+            flow.due = flow.cap.finish(self._now, flow.left)
+            insort(self._capped, (-flow.due, -flow.number, flow))
+            node.capped += 1
+            self._add(self._way(flow), flow.wide, 0)
+        else:
+            node.raise_level(flow)
+            self._add(self._way(flow), 0, flow.heft)
+        node.order(flow)
+
+    def _quit(self, flow: Flow, node: Bottleneck) -> None:
+        if flow.capped:
+            del self._capped[bisect_left(self._capped, (-flow.due, -flow.number))]
+            node.capped -= 1
+            self._add(self._way(flow), -flow.wide, 0)
+        else:
+            node.lower_level(flow)
+            self._add(self._way(flow), 0, -flow.heft)
+
+    def _add(self, way: Sequence[Bottleneck], reserved: int, weight: int) -> None:
+        """Changes the sums on a way, up to the first full link on it."""
+        for node in way:
+            node.reserved += reserved
+            node.weight += weight
+            if node.full:
+                self._dirty[node] = None
+                return
+            assert node.over is not None
+            node.over.stirred[node] = None
+
+    def _remove(self, flow: Flow) -> None:
+        node = flow.bottleneck
+        assert node is not None
+        node.settle(self._now)
+        self._quit(flow, node)
+        flow.home = flow.bottleneck = None
+        self._flows -= 1
+        self._stirred, self._solved = 0, False
+
+    def _way(self, flow: Flow) -> tuple[Bottleneck, ...]:
+        """The links on its way, from the device to the root."""
+        at = flow.route[0]
+        if at not in self._ways:
+            self._ways[at] = tuple(self._nodes[link] for link in flow.route if link in self._nodes)
+        return self._ways[at]
+
+    def _full(self, flow: Flow) -> Bottleneck:
+        """The first full link on its way."""
+        for node in self._way(flow):
+            if node.full:
+                return node
+        raise LookupError(f"flow {flow.name!r} is on no link of this tree")
+
+    # --- caps -----------------------------------------------------------------------------------------------
+
+    def _look(self, flow: Flow) -> None:
+        """Its cap now, and when that changes."""
+        if flow.varies:
+            flow.rate = flow.cap.at(self._now)
+            flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
+        else:
+            flow.rate, flow.change, flow.wide = flow.cap.peak, math.inf, flow.most
+        flow.rank = (flow.rate / flow.weight, flow.number)
+        if flow.change < math.inf:
+            heappush(self._changes, (flow.change, flow.number, flow))
+
+    def _recap(self, flow: Flow) -> None:
+        """The flow's cap changed."""
+        node, before = flow.bottleneck, flow.wide
+        assert node is not None
+        node.settle(self._now)
+        self._look(flow)
+        self._add(self._way(flow), flow.wide - before if flow.capped else 0, 0)
+        node.order(flow)
+        self._stirred += 1
+
+
+def _number(node: Bottleneck) -> int:
+    return node.number
