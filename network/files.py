@@ -74,7 +74,7 @@ def content(path: Path) -> bytes:
         raise bad(str(path), None, f"cannot be read: {error.strerror}") from None
     if len(data) > LARGEST:
         raise bad(str(path), None, f"is larger than {LARGEST // 1_000_000} MB, the most that is read")
-    if not data.strip():
+    if not data or data.isspace():
         raise bad(str(path), None, "is empty")
     return data
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import sys
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -22,6 +23,7 @@ Kind = Literal["capacity", "achieved"]
 SHORTEST = 1e-6  # s: a period much below the spacing of floats at 1e6 s could not be told apart
 MOST = sys.float_info.max
 ROUNDING = 2.0**-50  # four times the spacing of floats at 1
+MANY = 100_000  # pieces: beyond, a tuple of them takes too much memory
 KEPT = 2_000_000  # pieces of derived traces that are remembered: some 300 MB
 
 
@@ -29,14 +31,14 @@ KEPT = 2_000_000  # pieces of derived traces that are remembered: some 300 MB
 class Steps:
     """A rate that is constant in pieces and repeats with its period; times count from the start of a period.
 
-    Neighbouring pieces of equal rate are one.  Every question is a bisection in plain tuples, which answer a scalar
+    Neighbouring pieces of equal rate are one.  Every question is a bisection in plain sequences, which answer a scalar
     faster than numpy does.
     """
 
-    edges: tuple[float, ...]  # s, n + 1 of them: 0, ..., the period
-    rates: tuple[float, ...]  # bytes/s, n of them
-    prefix: tuple[float, ...]  # bytes carried by each edge; the last is what a period carries
-    changes: tuple[float, ...]  # the edges at which the rate differs from what was before, also across the seam
+    edges: Sequence[float]  # s, n + 1 of them: 0, ..., the period
+    rates: Sequence[float]  # bytes/s, n of them
+    prefix: Sequence[float]  # bytes carried by each edge; the last is what a period carries
+    changes: Sequence[float]  # the edges at which the rate differs from what was before, also across the seam
     peak: float
     arrays: tuple[Floats, Floats]  # the first two again, for what is made of them
 
@@ -48,10 +50,10 @@ class Steps:
         prefix = np.cumsum(np.diff(edges) * rates, dtype=np.longdouble).astype(np.float64)
         starts = edges[:-1] if rates[0] != rates[-1] else edges[1:-1]
         return cls(
-            edges=tuple(edges.tolist()),
-            rates=tuple(rates.tolist()),
-            prefix=(0.0, *prefix.tolist()),
-            changes=tuple(starts.tolist()),
+            edges=_plain(edges),
+            rates=_plain(rates),
+            prefix=_plain(np.append(0.0, prefix)),
+            changes=_plain(starts),
             peak=float(rates.max()),
             arrays=(edges, rates),
         )
@@ -294,6 +296,11 @@ class Trace:
             return None
         piece = int(np.searchsorted(self.edges, (t + self.offset) % self.period, side="right")) - 1
         return float(values[min(piece, len(values) - 1)])
+
+
+def _plain(values: Floats) -> Sequence[float]:
+    """In a tuple, which is searched fastest; where they are many in an array, a quarter as large."""
+    return tuple(values.tolist()) if len(values) <= MANY else array("d", values.tobytes())
 
 
 class Remembered:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
 from network.links.trace import Direction, begun, scaled
-
-if TYPE_CHECKING:
-    from network.sharing.bottleneck import Bottleneck
 
 UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
 ROUNDING = 2**-46  # of a flow's bytes: what sums of floats may leave of them
@@ -90,7 +87,7 @@ class Flow:
     rises: bool = field(init=False)  # its cap may change, but never falls
     most: int = field(init=False)  # bytes/s that it could ever use, whole
 
-    bottleneck: Bottleneck | None = field(init=False, default=None)  # the full link that would bound it
+    bottleneck: Any = field(init=False, default=None)  # the full link that would bound it: a Bottleneck, or None
     since: float = field(init=False)
     due: float = field(init=False)  # what its clock will show when it ends
     capped: bool = field(init=False)  # runs at its cap; its clock is the time

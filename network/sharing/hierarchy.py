@@ -73,8 +73,8 @@ class Hierarchy:
     def left(self, flow: Flow, t: float) -> float:
         if flow.capped:
             return flow.carry(t)
-        assert flow.bottleneck is not None
-        return flow.rest(flow.left - (flow.bottleneck.volume_at(t) - flow.since) * flow.weight, flow.varies)
+        node: Bottleneck = flow.bottleneck
+        return flow.rest(flow.left - (node.volume_at(t) - flow.since) * flow.weight, flow.varies)
 
     def rates(self, t: float) -> dict[Flow, float]:  # noqa: ARG002
         self.due()
@@ -256,8 +256,8 @@ class Hierarchy:
                     new.stirred[each] = None
 
     def _shift(self, flow: Flow, capped: bool) -> None:
-        node, left = flow.bottleneck, self.left(flow, self._now)
-        assert node is not None
+        node: Bottleneck = flow.bottleneck
+        left = self.left(flow, self._now)
         self._quit(flow, node)
         flow.left = left
         self._join(flow, node, capped)
@@ -299,8 +299,7 @@ class Hierarchy:
             node.over.stirred[node] = None
 
     def _remove(self, flow: Flow) -> None:
-        node = flow.bottleneck
-        assert node is not None
+        node: Bottleneck = flow.bottleneck
         node.settle(self._now)
         self._quit(flow, node)
         flow.home = flow.bottleneck = None
@@ -336,8 +335,8 @@ class Hierarchy:
 
     def _recap(self, flow: Flow) -> None:
         """The flow's cap changed."""
-        node, before = flow.bottleneck, flow.wide
-        assert node is not None
+        node: Bottleneck = flow.bottleneck
+        before = flow.wide
         node.settle(self._now)
         self._look(flow)
         self._add(self._way(flow), flow.wide - before if flow.capped else 0, 0)

@@ -34,7 +34,7 @@ def read(source: Source) -> tuple[Trace, ...]:
     else:
         raise source.bad(None, "has no header")
     names = _header(source, line, row)
-    times, columns = _body(source, names, rows)
+    times, columns = _body(source, names, line + 1)
     rates = [name for name in names if name in RATES]
     latency = np.array(columns["latency_ms"]) / 1e3 if "latency_ms" in names else None
     loss = np.array(columns["loss"]) if "loss" in names else None
@@ -71,13 +71,16 @@ def _header(source: Source, line: int, row: str) -> list[str]:
     return names
 
 
-def _body(source: Source, names: Sequence[str], rows: object) -> tuple[Floats, Mapping[str, array[float]]]:
+def _body(source: Source, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
     """Edges from 0 and the columns, as many values as there are pieces.  Raises BadFile."""
-    times = array("d")
-    columns = {name: array("d") for name in names[1:]}
+    source.check_length()
+    table = source.table(first, ",", len(names))
+    if not _valid(table, [LONGEST, *(TOPS[name] for name in names[1:])]):
+        table = table[:0]
+    times, *values = (array("d", column.tobytes()) for column in table.T)
+    columns = dict(zip(names[1:], values, strict=True))
     ended = False
-    line = 0
-    for line, row in cast("Sequence[tuple[int, str]]", rows):
+    for line, row in source.rows(first + len(table)):
         cells = [cell.strip() for cell in row.split(",")]
         if ended:
             raise source.bad(line, "follows a row without values, which ends the trace")
@@ -96,6 +99,10 @@ def _body(source: Source, names: Sequence[str], rows: object) -> tuple[Floats, M
     if not ended:
         times.append(times[-1] + (times[-1] - times[-2] if len(times) > 1 else 1.0))
     return np.array(times) - times[0], columns
+
+
+def _valid(table: Floats, tops: Sequence[float]) -> bool:
+    return bool((table >= 0).all() and (table <= tops).all() and (np.diff(table[:, 0]) > 0).all())
 
 
 def written(traces: Sequence[Trace]) -> str:

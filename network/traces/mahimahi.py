@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from network.files import LARGEST, shown
 from network.links.trace import Direction, Trace
-from network.traces.source import LONGEST, PACKET, Source
+from network.traces.source import DIGITS, LONGEST, PACKET, PIECES, Source
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
 SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
@@ -23,7 +23,12 @@ def read(source: Source, direction: Direction) -> Trace:
     Raises BadFile.  Source: docs/design/network.md §4.
     """
     stamps = _stamps(source)
-    at, lines = np.unique(np.where(stamps == 0, stamps[-1], stamps), return_counts=True)
+    first = np.flatnonzero(np.append(True, stamps[1:] != stamps[:-1]))  # of its stamp
+    if len(first) > PIECES:
+        raise source.bad(None, f"has {len(first)} different stamps; at most {PIECES} are replayed: cut it in parts")
+    at, lines = stamps[first], np.diff(first, append=len(stamps))
+    if at[0] == 0:
+        at, lines[-1], lines = at[1:], lines[-1] + lines[0], lines[1:]
     points = np.unique(np.concatenate([[0], at - 1, at]))
     rates = np.zeros(len(points) - 1)
     rates[np.searchsorted(points, at - 1)] = lines * (PACKET * 1000.0)
@@ -32,9 +37,12 @@ def read(source: Source, direction: Direction) -> Trace:
 
 def _stamps(source: Source) -> npt.NDArray[np.int64]:
     """Raises BadFile unless they are whole, sorted, and the last is positive."""
-    stamps = array("q")
-    last = 0
-    for line, row in source.rows():
+    table = source.table(1, "", 1, DIGITS)[:, 0]
+    if not ((table <= LONGEST * 1000).all() and (table[1:] >= table[:-1]).all()):
+        table = table[:0]
+    known, others = table.astype(np.int64), array("q")
+    last = int(known[-1]) if len(known) else 0
+    for line, row in source.rows(1 + len(known)):
         if not (row.isascii() and row.isdigit() and len(row) <= 18):
             raise source.bad(line, f"the stamp is {shown(row)}; it must be a whole number of ms, one a line")
         stamp = int(row)
@@ -42,11 +50,11 @@ def _stamps(source: Source) -> npt.NDArray[np.int64]:
             raise source.bad(line, f"the stamp is {stamp} ms after {last}; stamps must not go back")
         if stamp > LONGEST * 1000:
             raise source.bad(line, f"the stamp is {stamp} ms; it must be {LONGEST * 1000:g} at most")
-        stamps.append(stamp)
+        others.append(stamp)
         last = stamp
     if not last:
         raise source.bad(None, "its last stamp is the period and must be above 0 ms")
-    return np.frombuffer(stamps, dtype=np.int64)
+    return np.append(known, np.frombuffer(others, dtype=np.int64))
 
 
 def written(trace: Trace) -> str:

@@ -77,6 +77,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
     if known.down_only and direction == "up":
         raise bad(name, None, f"is {format}, a log of downloads: it says nothing about an uplink")
     source = Source.of(name, data)
+    del data  # of a large file a copy less
     if known.read is None:
         return (mahimahi.read(source, _way(name, direction)),)
     traces = known.read(source)

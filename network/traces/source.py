@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from network.files import BadFile, Lack, bad, decoded, shown
 from network.links.trace import Direction, Floats, Kind, Trace
 
 PIECES = 5_000_000  # of a trace: a second of computing and half a GB each million, roughly
+SPARE = 1_000  # lines beyond that: headers, comments, blanks
 LONGEST = 1e10  # s, three centuries
 FASTEST = 1e9 * 1e6 / 8  # bytes/s: 1e9 Mbit/s
 PACKET = 1500  # bytes of one of Mahimahi's opportunities
+BLOCK = 2**22  # characters of a text that are read at once
+DIGITS = dict.fromkeys(map(ord, "0123456789"))  # to take out of a text: what is left are separators
+NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,12 @@ class Source:
         """Raises BadFile if the bytes are not text."""
         return cls(name, decoded(name, data))
 
-    def rows(self) -> Iterator[tuple[int, str]]:
-        """Lines that are not blank, stripped, with their numbers from 1.  Made one by one: a file may have millions."""
-        number, start, text = 0, 0, self.text
+    def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
+        """Lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is 1.
+
+        They are made one by one: a file may have millions.
+        """
+        number, start, text = first - 1, self._begin(first), self.text
         while start < len(text):
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
@@ -37,6 +46,35 @@ class Source:
             if line := text[start:end].strip():
                 yield number, line
             start = end + 1
+
+    def table(self, first: int, separator: str, columns: int, numbers: Mapping[int, None] = NUMBERS) -> Floats:
+        """The numbers of the lines from `first` on to the last but one, (lines, columns).
+
+        None of them, (0, columns), if anything else stands there, be it a blank or an empty cell: `rows` finds out
+        what it is.  This takes a fifth of the time.
+        """
+        blocks, none = [], np.empty((0, columns))
+        start, stop = self._begin(first), self.text.rstrip("\n").rfind("\n") + 1
+        while start < stop:
+            end = self.text.rfind("\n", start, min(start + BLOCK, stop)) + 1
+            block = _numbers(self.text[start : end - 1], separator, columns, numbers) if end else None
+            if block is None:
+                return none
+            blocks.append(block)
+            start = end
+        return np.concatenate(blocks) if blocks else none
+
+    def _begin(self, line: int) -> int:
+        """The character with which a line begins."""
+        at = 0
+        for _ in range(line - 1):
+            at = self.text.find("\n", at) + 1
+        return at
+
+    def check_length(self) -> None:
+        """Raises BadFile if it has far more lines than a trace may have moments: to read them takes a minute."""
+        if (lines := self.text.count("\n")) > PIECES + SPARE:
+            raise self.bad(None, f"has {lines} lines; at most {PIECES} moments are replayed: cut it in parts")
 
     def bad(self, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
         return bad(self.name, line, reason, lacks)
@@ -70,3 +108,15 @@ class Source:
         if value > largest:
             raise self.bad(line, f"the {what} is {shown(cell)}; it must be {largest:g} at most")
         return value
+
+
+def _numbers(text: str, separator: str, columns: int, numbers: Mapping[int, None]) -> Floats | None:
+    """Lines of as many numbers each; None if they are anything else."""
+    lines = text.count("\n") + 1
+    if text.translate(numbers) != "\n".join([separator * (columns - 1)] * lines):
+        return None
+    try:
+        words = text.replace(separator, "\n") if separator else text
+        return np.array(words.split(), dtype=np.float64).reshape(lines, columns)
+    except ValueError:
+        return None

@@ -250,6 +250,44 @@ def test_a_file_is_read_as_it_comes(file, format, bom, end) -> None:
     assert (mbit(trace.mean), trace.period) == (pytest.approx(mean), pytest.approx(seconds))
 
 
+FAST = {
+    "csv": ("time_s,down_mbit_s,up_mbit_s\n", [f"{i / 4},{i % 7}.5,1e-{i % 3}" for i in range(40)], "trace"),
+    "mahimahi": ("", [str(i * i // 9) for i in range(40)], "trace.down"),
+    "pensieve": ("", [f"{i * 0.3:.2f}\t{i % 5}.25" for i in range(40)], "trace"),
+}
+
+
+@pytest.mark.parametrize("format", FAST)
+def test_blocks_of_lines_are_read_as_they_are_one_by_one(file, format, monkeypatch) -> None:
+    """A line that ends in a blank is read by itself, and all with it."""
+    header, lines, name = FAST[format]
+    monkeypatch.setattr("network.traces.source.BLOCK", 100)  # so that there are several
+    plain = read(file(header + "\n".join(lines) + "\n", name))
+    blank = read(file(header + "\n".join([*lines[:20], lines[20] + " ", *lines[21:]]) + "\n", name))
+    for fast, slow in zip(plain, blank, strict=True):
+        assert fast.edges.tolist() == slow.edges.tolist()
+        assert fast.rates.tolist() == slow.rates.tolist()
+
+
+@pytest.mark.parametrize("format", FAST)
+@pytest.mark.parametrize("wrong", ["x", "1,2,3,4", "-1,-1,-1", "nan\t1", "1_0"])
+def test_a_wrong_line_among_many_is_named(file, format, wrong) -> None:
+    header, lines, name = FAST[format]
+    path = file(header + "\n".join([*lines[:30], wrong, *lines[30:]]) + "\n", name)
+    with pytest.raises(BadFile, match=f"line {31 + bool(header)}: "):
+        read(path, direction="down", format=format)
+
+
+@pytest.mark.parametrize("format", ["csv", "pensieve"])
+def test_a_file_of_far_more_lines_than_moments_is_refused_before_it_is_read(file, format, monkeypatch) -> None:
+    header, lines, name = FAST[format]
+    monkeypatch.setattr("network.traces.source.PIECES", 20)
+    monkeypatch.setattr("network.traces.source.SPARE", 10)
+    monkeypatch.setattr("network.traces.source.Source.number", lambda *_: pytest.fail("a number was read"))
+    with pytest.raises(BadFile, match=r"lines; at most 20 moments are replayed: cut it in parts"):
+        read(file(header + "\n".join(lines) + "\n", name), format=format)
+
+
 def test_a_trace_of_more_pieces_than_can_be_replayed_is_refused(file, monkeypatch) -> None:
     monkeypatch.setattr("network.traces.source.PIECES", 3)
     for text in ("time_s,up_mbit_s\n0,1\n1,2\n2,3\n3,4\n", "0 1\n1 2\n2 3\n3 4\n4 5\n", "1\n3\n6\n9\n"):
