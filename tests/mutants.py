@@ -255,6 +255,27 @@ MUTANTS = [
         "tests/network/sharing/test_fluid.py",
     ),
     Mutant(
+        "flows of a link that becomes full still weigh on those above",
+        "network/sharing/hierarchy.py",
+        "link.total - link.reserved, -link.weight)",
+        "link.total - link.reserved, 0)",
+        "tests/network/sharing/test_fluid_tree.py",
+    ),
+    Mutant(
+        "nobody above hears of a full link's new capacity",
+        "network/sharing/hierarchy.py",
+        "self._add(node.above[1:], node.total - before, 0)",
+        "self._add(node.above[1:], 0, 0)",
+        "tests/network/sharing/test_fluid_tree.py",
+    ),
+    Mutant(
+        "links below one that becomes full stay with the one over it",
+        "network/sharing/hierarchy.py",
+        "if each.over is old:",
+        "if each.over is new:",
+        "tests/network/sharing/test_fluid_tree.py",
+    ),
+    Mutant(
         "a reply of 0 examples is sound",
         "emulator/conversation/exchange.py",
         "not 1 <= examples <= held",

@@ -227,7 +227,6 @@ class Hierarchy:
         over = link.over
         assert over is not None
         over.settle(self._now)
-        link.settle(self._now)
         link.full = False
         self._add(link.above[1:], link.reserved - link.total, link.weight)
         self._hand_over(link, link, over)

@@ -261,6 +261,17 @@ def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_round
     assert ends == {"one": pytest.approx(7.0, abs=1e-9), "seven": pytest.approx(8.0, abs=1e-9)}
 
 
+def test_what_a_full_cell_gains_the_others_behind_its_server_lose() -> None:
+    """Server 12, a cell that carries 4, after a second 5, and after another one 8: more than its phone's fair share."""
+    fluid = Fluid(12.0, {"cell": Shared(Steps((0.0, 1.0, 2.0), (4.0, 5.0, 8.0)))})
+    fluid.open(0.0, "phone", 99.0, 90.0, via="cell")
+    fluid.open(0.0, "wire", 99.0, 90.0)
+
+    for t, phone, wire in ((0.0, 4.0, 8.0), (1.0, 5.0, 7.0), (2.0, 6.0, 6.0)):
+        assert fluid.rates(t) == {"phone": phone, "wire": wire}
+    assert fluid.carried(3.0, "phone") == 4 + 5 + 6
+
+
 def test_an_event_looks_only_at_the_part_of_the_tree_that_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty full cells of 4 bytes/s behind a server that could be full, each with two flows that could have 3: they
     have 2 each.  Where one ends the other gets its 3, so that this cell is full no more; no other cell is asked."""
