@@ -14,7 +14,7 @@ from benchmarks import fidelity
 from benchmarks.testbed import bench, cases, namespaces
 from benchmarks.testbed.bench import Case, Outcome, predict
 from benchmarks.testbed.page import line, page
-from benchmarks.testbed.relay import Opportunities, Steady, Way
+from benchmarks.testbed.relay import Delay, Opportunities, Steady, Way, halves, nothing
 
 WHY_NOT = namespaces.missing()
 needs_root = pytest.mark.skipif(WHY_NOT is not None, reason=f"REAL TCP IS NOT MEASURED HERE: it {WHY_NOT}")
@@ -62,18 +62,50 @@ def test_small_packets_share_an_opportunity_and_large_ones_span_two() -> None:
     assert [link.leave(0.0, n) for n in (700, 700, 200, 1400)] == pytest.approx([0.001, 0.001, 0.002, 0.002])
 
 
+def _packet(size: int, source: int = 0, destination: int = 0) -> bytes:
+    """IPv4 without options, then TCP's ports."""
+    header = bytes([0x45]) + bytes(19) + source.to_bytes(2, "big") + destination.to_bytes(2, "big")
+    return header.ljust(size, b"\0")
+
+
+def _half(seconds: float) -> Delay:
+    return lambda packet: seconds
+
+
 def test_a_packet_waits_half_a_round_trip_and_for_the_link() -> None:
-    way = Way(0.02, Steady(1e6), queue=10**6)
+    way = Way(_half(0.02), Steady(1e6), queue=10**6)
     for _ in range(2):
         way.accept(1.0, bytes(1000))
-    assert [when for when, _ in way.flying] == pytest.approx([1.021, 1.022])
+    due = []
+    for _ in range(3):
+        due.append(way.due())
+        list(way.arrived(due[-1]))
+    assert due == pytest.approx([1.02, 1.021, 1.022])
 
 
 def test_a_full_queue_drops_what_comes_last() -> None:
-    way = Way(0.0, Steady(1e6), queue=2000)
+    way = Way(nothing, Steady(1e6), queue=2000)
     for t in (0.0, 0.0, 0.0005, 0.0011):  # the first leaves after 1 ms
         way.accept(t, bytes(1000))
-    assert (len(way.flying), way.dropped) == (3, 1)
+    assert (len(list(way.arrived(1.0))), way.dropped) == (3, 1)
+
+
+def test_each_flow_has_the_round_trip_of_its_port_and_they_meet_in_one_queue() -> None:
+    way = Way(halves([0.1, 0.02], 2), Steady(1e6), queue=10**6)
+    way.accept(0.0, _packet(1000, destination=20_000))
+    way.accept(0.03, _packet(500, destination=20_001))  # begins later, and is there before
+    assert [len(packet) for packet in way.arrived(1.0)] == [500, 1000]
+    assert way.pace is not None
+    assert way.pace.leave(0.0, 0) == pytest.approx(0.051)
+
+
+def test_upwards_the_link_comes_first() -> None:
+    way = Way(nothing, Steady(1e6), queue=10**6, after=halves([0.1, 0.02], 0))
+    way.accept(0.0, _packet(1000, source=20_000))
+    way.accept(0.0, _packet(1000, source=20_001))
+    assert list(way.arrived(0.0119)) == []
+    assert len(list(way.arrived(0.0121))) == 1  # 2 ms for the link, 10 ms on the way
+    assert way.due() == pytest.approx(0.051)
 
 
 def test_the_error_is_that_of_the_median_repetition() -> None:

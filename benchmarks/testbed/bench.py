@@ -6,11 +6,12 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,55 +127,94 @@ def testbed(case: Case) -> Iterator[tuple[Pair, Popen[str] | None]]:
             namespaces.join_by_wire(pair, case.rate * 1e6 / 8, case.queue)
             yield pair, None
             return
-        said = {
-            "left": pair.left,
-            "right": pair.right,
-            "rtt": case.rtt,
-            "rate": case.rate * 1e6 / 8,
-            "trace": str(case.trace) if case.trace else None,
-            "queue": case.queue,
-            "loss": case.loss,
-        }
-        relay = namespaces.began((sys.executable, "-m", "benchmarks.testbed.relay", json.dumps(said)))
-        try:
-            namespaces.heard(relay)
-            namespaces.set_up(pair.left, "tun", LEFT)
-            namespaces.set_up(pair.right, "tun", RIGHT)
+        with relayed(pair, [case.rtt], case.rate * 1e6 / 8, case.queue, case.trace, case.loss) as relay:
             yield pair, relay
-        finally:
-            namespaces.stop(relay)
+
+
+@contextmanager
+def relayed(
+    pair: Pair,
+    rtts: Sequence[float],
+    rate: float,
+    queue: int,
+    trace: Path | None = None,
+    loss: float = 0.0,
+    up: tuple[float, int] | None = None,
+) -> Iterator[Popen[str]]:
+    """The process that carries packets between both: down through the link, and up through one where `up` gives the
+    rate and the queue of one.  Rates in bytes/s; `rtts` by the device's port, modulo their number.
+    """
+    rate_up, queue_up = up or (None, None)
+    said = {"left": pair.left, "right": pair.right, "rtts": list(rtts), "rate": rate, "queue": queue, "loss": loss}
+    said |= {"trace": str(trace) if trace else None, "up": rate_up, "queue_up": queue_up}
+    relay = namespaces.began((sys.executable, "-m", "benchmarks.testbed.relay", json.dumps(said)))
+    try:
+        namespaces.heard(relay)
+        namespaces.set_up(pair.left, "tun", LEFT)
+        namespaces.set_up(pair.right, "tun", RIGHT)
+        yield relay
+    finally:
+        namespaces.stop(relay)
 
 
 def measure(case: Case, repetitions: int) -> Outcome:
     """Makes the link, sends the bytes so many times, and takes everything down."""
-    measured: list[list[float]] = []
-    dropped: list[int] = []
+    flows = [Transfer(case.nbytes)] * case.flows
     with testbed(case) as (pair, relay):
-        server = namespaces.start(pair.left, "benchmarks.testbed.ends", "serve", case.congestion)
-        try:
-            congestion = namespaces.heard(server)
-            for _ in range(repetitions * TRIES):
-                at = time.monotonic() + LEAD
-                if relay:
-                    _tell(relay, at - case.offset)
-                late, ends = _fetch(pair, case, at)
-                drops = _tell(relay, time.monotonic()) if relay else 0
-                if not case.trace or late < LATE:
-                    measured.append(ends)
-                    dropped += [drops] if relay else []
-                if len(measured) == repetitions:
-                    break
-                time.sleep(PAUSE)
-        finally:
-            namespaces.stop(server)
-    if len(measured) < repetitions:
-        raise RuntimeError(f"{case.label}: this machine is too busy to begin within {LATE * 1e3:g} ms of its time")
-    return Outcome(case, congestion, predict(case), measured, dropped)
+        found = repeated(pair, relay, flows, case.congestion, repetitions, case.offset, strict=bool(case.trace))
+    return Outcome(case, found.congestion, predict(case), found.ends, found.dropped)
 
 
-def _fetch(pair: Pair, case: Case, at: float) -> tuple[float, list[float]]:
+class Transfer(NamedTuple):
+    """Bytes that one connection carries."""
+
+    nbytes: int
+    start: float = 0.0  # s, when it is opened
+    up: bool = False  # from the device to the server
+
+
+class Measured(NamedTuple):
+    """What the repetitions took."""
+
+    congestion: str  # as the kernel names it
+    ends: list[list[float]]  # s from the beginning to the last byte of each transfer
+    dropped: list[int]  # packets, by the relay
+
+
+def repeated(
+    pair: Pair,
+    relay: Popen[str] | None,
+    flows: Sequence[Transfer],
+    congestion: str,
+    repetitions: int,
+    offset: float = 0.0,
+    strict: bool = False,
+) -> Measured:
+    """Sends the bytes so many times.  Raises RuntimeError if it is `strict` about when it begins, and never does."""
+    found = Measured(congestion, [], [])
+    server = namespaces.start(pair.left, "benchmarks.testbed.ends", "serve", congestion)
+    try:
+        found = found._replace(congestion=namespaces.heard(server))
+        for turn in range(repetitions * TRIES):
+            at = time.monotonic() + LEAD
+            if relay:
+                _tell(relay, at - offset)
+            late, ends = _fetch(pair, flows, congestion, at, turn)
+            drops = _tell(relay, time.monotonic()) if relay else 0
+            if not strict or late < LATE:
+                found.ends.append(ends)
+                found.dropped.extend([drops] if relay else [])
+            if len(found.ends) == repetitions:
+                return found
+            time.sleep(PAUSE)
+    finally:
+        namespaces.stop(server)
+    raise RuntimeError(f"this machine is too busy to begin within {LATE * 1e3:g} ms of a trace's time")
+
+
+def _fetch(pair: Pair, flows: Sequence[Transfer], congestion: str, at: float, turn: int) -> tuple[float, list[float]]:
     """How late it began, and what each flow took, s."""
-    arguments = (LEFT, str(case.nbytes), str(case.flows), repr(at))
+    arguments = (LEFT, congestion, json.dumps([flow._asdict() for flow in flows]), repr(at), str(turn))
     receiver = namespaces.start(pair.right, "benchmarks.testbed.ends", "fetch", *arguments)
     try:
         said = json.loads(namespaces.heard(receiver))

@@ -1,22 +1,28 @@
-"""The two ends of a transfer over plain sockets: `serve` in one namespace, `fetch` in the other.
+"""The two ends of transfers over plain sockets: `serve` in one namespace, `fetch` in the other.
 
-A request is eight bytes: how many are wanted.  Only the standard library: the processes start in no time.
+A request is eight bytes: how many are wanted, or with the highest bit set how many follow; of these the server says in
+eight bytes when the last arrived.  Only the standard library: the processes start in no time.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
 import socket
+import struct
 import sys
 import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 from benchmarks.testbed.namespaces import say
 
 PORT = 4477
+PORTS = 20_000  # of the device, from here on: the relay knows a flow by its port
+EACH = 100  # ports of one repetition: none is used twice, as the kernel would have it wait
+UPLOAD = 2**63
+CLOCK = struct.Struct("!d")  # s of CLOCK_MONOTONIC, which both ends read
 PATIENCE = 300.0  # s without a byte, after which a transfer has failed
 NICE = -15  # other work on the machine shall not be what is measured
 
@@ -43,47 +49,64 @@ def _accept(listening: socket.socket) -> None:
 def _answer(connection: socket.socket) -> None:
     with connection, suppress(ConnectionError):
         while request := connection.recv(8, socket.MSG_WAITALL):
-            connection.sendall(bytes(int.from_bytes(request, "big")))
+            asked = int.from_bytes(request, "big")
+            if asked < UPLOAD:
+                connection.sendall(bytes(asked))
+            else:
+                _read(connection, asked - UPLOAD)
+                connection.sendall(CLOCK.pack(time.monotonic()))
 
 
-def fetch(address: str, nbytes: int, flows: int, at: float) -> dict[str, object]:
-    """So many downloads of `nbytes` each, all begun at `at` (s of CLOCK_MONOTONIC), each on a connection of its own.
+def _read(connection: socket.socket, nbytes: int) -> None:
+    buffer = bytearray(2**18)
+    while nbytes > 0:
+        got = connection.recv_into(buffer)
+        if not got:
+            raise ConnectionError(f"closed with {nbytes} bytes left")
+        nbytes -= got
 
-    Seconds from just before the first connect() until each one's last byte has been read; and how late that was.
+
+def transfer(address: str, port: int, nbytes: int, up: bool, congestion: str) -> float:
+    """When the last byte was read at its receiver, s of CLOCK_MONOTONIC, on a connection of its own."""
+    with socket.socket() as connection:
+        connection.settimeout(PATIENCE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        connection.bind(("", port))
+        connection.connect((address, PORT))
+        if up:
+            connection.sendall((UPLOAD + nbytes).to_bytes(8, "big") + bytes(nbytes))
+            end: float = CLOCK.unpack(connection.recv(CLOCK.size, socket.MSG_WAITALL))[0]
+            return end
+        connection.sendall(nbytes.to_bytes(8, "big"))
+        _read(connection, nbytes)
+        return time.monotonic()
+
+
+def fetch(address: str, congestion: str, flows: list[dict[str, Any]], at: float, turn: int) -> dict[str, object]:
+    """Downloads and uploads, each begun `start` s after `at` (s of CLOCK_MONOTONIC), in the `turn`-th repetition.
+
+    Seconds from `at` until each one's last byte has been read; and how late the last of them began.
     """
-    watch, buffer = selectors.DefaultSelector(), bytearray(2**20)
-    left, ends = {}, {}
-    time.sleep(max(0.0, at - time.monotonic() - 2e-3))
-    while time.monotonic() < at:
-        pass
-    began = time.monotonic()
-    for number in range(flows):
-        connection = socket.socket()
-        connection.setblocking(False)
-        connection.connect_ex((address, PORT))
-        watch.register(connection, selectors.EVENT_WRITE, number)
-        left[number] = nbytes
-    while left:
-        ready = watch.select(PATIENCE)
-        if not ready:
-            raise TimeoutError(f"no byte for {PATIENCE:g} s")
-        for key, event in ready:
-            open_one, number = key.fileobj, key.data
-            assert isinstance(open_one, socket.socket)
-            if event & selectors.EVENT_WRITE:
-                open_one.sendall(nbytes.to_bytes(8, "big"))
-                watch.modify(open_one, selectors.EVENT_READ, number)
-                continue
-            got = open_one.recv_into(buffer)
-            if not got:
-                raise ConnectionError(f"closed with {left[number]} bytes left")
-            left[number] -= got
-            if left[number] <= 0:
-                ends[number] = time.monotonic() - began
-                del left[number]
-                watch.unregister(open_one)
-                open_one.close()
-    return {"late": began - at, "ends": [ends[number] for number in range(flows)]}
+    ends, late = [0.0] * len(flows), [0.0] * len(flows)
+
+    def go(number: int) -> None:
+        flow = flows[number]
+        begin = at + flow["start"]
+        time.sleep(max(0.0, begin - time.monotonic() - 2e-3))
+        while time.monotonic() < begin:
+            pass
+        late[number] = time.monotonic() - begin
+        port = PORTS + turn * EACH + number
+        ends[number] = transfer(address, port, flow["nbytes"], flow["up"], congestion) - at - late[number]
+
+    threads = [threading.Thread(target=go, args=(number,)) for number in range(len(flows))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not all(ends):
+        raise ConnectionError(f"transfer {ends.index(0.0)} of {len(flows)} failed")
+    return {"late": max(late), "ends": ends}
 
 
 def main(arguments: list[str]) -> None:
@@ -91,8 +114,8 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "serve":
         serve(arguments[1])
     else:
-        address, nbytes, flows, at = arguments[1:]
-        say(json.dumps(fetch(address, int(nbytes), int(flows), float(at))))
+        address, congestion, flows, at, turn = arguments[1:]
+        say(json.dumps(fetch(address, congestion, json.loads(flows), float(at), int(turn))))
 
 
 if __name__ == "__main__":

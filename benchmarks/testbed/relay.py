@@ -1,9 +1,10 @@
 """A link in user space: packets go from one TUN device to another, delayed, and released as a link would.
 
 What comes from the server travels half a round trip, then waits in a droptail queue for the link, which is next to the
-device, as a radio is: so a byte that the link lets through at `t` arrives at `t`.  What comes from the device travels
-half a round trip.  When a packet leaves is worked out as it comes in, so a late wake-up of this process delays single
-packets and never takes capacity away.
+device, as a radio is: so a byte that the link lets through at `t` arrives at `t`.  What comes from the device waits for
+the link of that direction, if there is one, and then travels half a round trip.  When a packet leaves is worked out
+from when it came in, so a late wake-up of this process delays single packets and never takes capacity away.  Both hosts
+send as fast as they like: nothing tells them of the queue but drops and acknowledgements, as with a router between.
 
 Run as a process: python -m benchmarks.testbed.relay '{"left": ..., "right": ..., ...}'.  Lines on standard input
 say since when (CLOCK_MONOTONIC, s) a trace is replayed; its end ends the process.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import random
 import select
@@ -20,9 +22,10 @@ import struct
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -87,35 +90,70 @@ class Opportunities:
             self.following()
 
 
+Delay = Callable[[bytes], float]  # s, that a packet travels
+
+
+def nothing(packet: bytes) -> float:  # noqa: ARG001
+    """No time at all."""
+    return 0.0
+
+
 @dataclass
 class Way:
-    """One direction: packets on their way, by when they arrive."""
+    """One direction: packets on their way to the queue and from there, by when they arrive."""
 
-    delay: float  # s, before the queue
+    before: Delay  # before the queue
     pace: Pace | None = None  # None: everything goes through at once
     queue: float = float("inf")  # bytes that may wait
     loss: float = 0.0
+    after: Delay = nothing  # after it
     chance: random.Random = field(default_factory=lambda: random.Random(1))
-    flying: deque[tuple[float, bytes]] = field(default_factory=deque)
+    coming: list[tuple[float, int, bytes]] = field(default_factory=list)  # heaps: when, which, what
+    flying: list[tuple[float, int, bytes]] = field(default_factory=list)
     waiting: deque[tuple[float, int]] = field(default_factory=deque)  # when each leaves the queue, and its bytes
     backlog: int = 0
     dropped: int = 0
+    count: int = 0
 
     def accept(self, t: float, packet: bytes) -> None:
-        """A packet enters at `t`, not before the one before it."""
-        size, there = len(packet), t + self.delay
-        if self.pace is None:
-            self.flying.append((there, packet))
-            return
-        while self.waiting and self.waiting[0][0] <= there:
-            self.backlog -= self.waiting.popleft()[1]
-        if self.backlog + size > self.queue or (self.loss and self.chance.random() < self.loss):
-            self.dropped += 1
-            return
-        out = self.pace.leave(there, size)
-        self.waiting.append((out, size))
-        self.backlog += size
-        self.flying.append((out, packet))
+        """A packet enters at `t`."""
+        self.count += 1
+        heappush(self.coming, (t + self.before(packet), self.count, packet))
+
+    def due(self) -> float:
+        """When to look next, s; inf if nothing is on its way."""
+        return min(heap[0][0] if heap else math.inf for heap in (self.coming, self.flying))
+
+    def arrived(self, now: float) -> Iterator[bytes]:
+        """What has come out at the other end by now, in order of time."""
+        while self.coming and self.coming[0][0] <= now:
+            self._enter(*heappop(self.coming))
+        while self.flying and self.flying[0][0] <= now:
+            yield heappop(self.flying)[2]
+
+    def _enter(self, t: float, number: int, packet: bytes) -> None:
+        """It reaches the queue at `t`, not before the one before it."""
+        size = len(packet)
+        if self.pace is not None:
+            while self.waiting and self.waiting[0][0] <= t:
+                self.backlog -= self.waiting.popleft()[1]
+            if self.backlog + size > self.queue or (self.loss and self.chance.random() < self.loss):
+                self.dropped += 1
+                return
+            t = self.pace.leave(t, size)
+            self.waiting.append((t, size))
+            self.backlog += size
+        heappush(self.flying, (t + self.after(packet), number, packet))
+
+
+def halves(rtts: Sequence[float], place: int) -> Delay:
+    """Half a round trip of the flow that a packet is of, by the port of the device, at this place in TCP's header."""
+
+    def half(packet: bytes) -> float:
+        at = (packet[0] & 15) * 4 + place
+        return rtts[int.from_bytes(packet[at : at + 2], "big") % len(rtts)] / 2
+
+    return half
 
 
 def tun(namespace: str) -> int:
@@ -130,16 +168,16 @@ def forward(ends: tuple[int, int], ways: tuple[Way, Way]) -> None:
     """Packets from the first end take the first way to the second end, and the other way round; until input ends."""
     source = sys.stdin.fileno()
     while True:
-        due = min((way.flying[0][0] for way in ways if way.flying), default=None)
-        timeout = None if due is None else max(0.0, due - time.monotonic())
+        due = min(way.due() for way in ways)
+        timeout = None if due == math.inf else max(0.0, due - time.monotonic())
         ready = select.select([source, *ends], [], [], timeout)[0]  # epoll would count whole milliseconds
         for end, way in zip(ends, ways, strict=True):
             if end in ready:
                 _take(end, way)
         now = time.monotonic()
         for end, way in zip(reversed(ends), ways, strict=True):
-            while way.flying and way.flying[0][0] <= now:
-                os.write(end, way.flying.popleft()[1])
+            for packet in way.arrived(now):
+                os.write(end, packet)
         if source in ready and not _told(ways[0]):
             return
 
@@ -172,9 +210,12 @@ def main(said: dict[str, Any]) -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     ends = tun(said["left"]), tun(said["right"])
     pace: Pace = Opportunities(stamps(Path(said["trace"])), time.monotonic()) if said["trace"] else Steady(said["rate"])
-    half = said["rtt"] / 2
+    source, destination = 0, 2
+    down = Way(halves(said["rtts"], destination), pace, said["queue"], said["loss"])
+    up = Way(nothing, Steady(said["up"]), said["queue_up"]) if said["up"] else Way(nothing)
+    up.after = halves(said["rtts"], source)
     say("ready")
-    forward(ends, (Way(half, pace, said["queue"], said["loss"]), Way(half)))
+    forward(ends, (down, up))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,164 @@
+"""Flows that share a link: the settings, what a model predicts of them, and what real TCP did."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from benchmarks.testbed import cases, namespaces
+from benchmarks.testbed.bench import Case as Single
+from benchmarks.testbed.bench import Measured, Transfer, link_of, relayed, repeated
+from benchmarks.testbed.ends import EACH
+from network.links.rate import Constant, Rate
+from network.links.tcp import Congestion, Direction, Tcp, Way, passage
+from network.sharing.fluid import Fluid
+
+LIST = Path(__file__).parent / "shared_links.yaml"
+KB, MBIT = 1_000, 1e6 / 8
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Transfers through one link, or one link for each direction."""
+
+    group: str
+    flows: tuple[Transfer, ...]
+    rtts: tuple[float, ...]  # s, of each flow
+    rate: float = 0.0  # bytes/s
+    up: float | None = None  # bytes/s; None: nothing bounds that direction
+    trace: str = ""  # of Mahimahi, down; instead of the rate
+    offset: float = 0.0  # s into the trace
+    queue: int = 0  # bytes that may wait
+    queue_up: int = 0
+    loss: float = 0.0
+    congestion: Congestion = "cubic"
+    first: int = 0  # how many finishes count; 0: all
+    held_out: bool = False
+
+    @property
+    def label(self) -> str:
+        """What tells it from all others."""
+        sizes = _alike([flow.nbytes // KB for flow in self.flows])
+        starts, ups = {flow.start for flow in self.flows}, [flow.up for flow in self.flows]
+        parts = [
+            f"{len(self.flows)} x {sizes} kB",
+            f"{self.trace} +{self.offset:g} s" if self.trace else f"{self.rate / MBIT:g} Mbit/s",
+            f"{_alike([round(rtt * 1e3) for rtt in self.rtts])} ms",
+            f"queue {self.queue / KB:.0f} kB",
+            *([f"starts {_alike([flow.start for flow in self.flows])} s"] if starts != {0.0} else []),
+            *([f"{sum(ups)} of them up, at {self.up / MBIT:g} Mbit/s"] if self.up else []),
+            *([f"loss {self.loss:.1%}"] if self.loss else []),
+            *([f"first {self.first}"] if self.first else []),
+            self.congestion,
+        ]
+        return ", ".join(parts)
+
+    def makespan(self, ends: Sequence[float]) -> float:
+        """When the last transfer is over, or the last that counts, s."""
+        return sorted(ends)[self.first - 1] if self.first else max(ends)
+
+    def finishes(self, ends: Sequence[float]) -> list[float]:
+        """The seconds of each transfer; of transfers that are alike in order, as chance says which is which."""
+        kinds: dict[Hashable, list[float]] = {}
+        for flow, rtt, end in zip(self.flows, self.rtts, ends, strict=True):
+            kinds.setdefault((flow, rtt), []).append(end - flow.start)
+        return [seconds for kind in kinds.values() for seconds in sorted(kind)]
+
+
+def _alike(values: Sequence[float]) -> str:
+    """Those of all flows, or the one that they have in common."""
+    return "/".join(f"{each:g}" for each in (values if len(set(values)) > 1 else values[:1]))
+
+
+def settings() -> list[Setting]:
+    """All of the list; those of traces only where the files are."""
+    groups = YAML(typ="safe").load(LIST)
+    found = [_setting(group, row) for group, rows in groups.items() for row in rows]
+    return [each for each in found if not each.trace or cases.trace(each.trace).is_file()]
+
+
+def _setting(group: str, row: Mapping[str, Any]) -> Setting:
+    lists = [value for value in row.values() if isinstance(value, list)]
+    count = row.get("flows", max(map(len, lists), default=1))
+
+    def each(name: str, otherwise: float = 0) -> list[Any]:
+        value = row.get(name, otherwise)
+        return value if isinstance(value, list) else [value] * count
+
+    rtts = tuple(ms / 1e3 for ms in each("rtt_ms"))
+    rate, up, trip = row.get("mbit_s", 0) * MBIT, row.get("up_mbit_s"), statistics.mean(rtts)
+
+    def queue(rate: float) -> int:
+        return round(row["queue_kb"] * KB if "queue_kb" in row else row["queue_bdp"] * rate * trip)
+
+    return Setting(
+        group,
+        tuple(
+            Transfer(kb * KB, float(start), bool(way))
+            for kb, start, way in zip(each("kb"), each("start_s"), each("up"), strict=True)
+        ),
+        rtts,
+        rate,
+        None if up is None else up * MBIT,
+        row.get("trace", ""),
+        row.get("offset_s", 0.0),
+        queue(rate),
+        0 if up is None else queue(up * MBIT),
+        row.get("loss", 0.0),
+        row.get("congestion", "cubic"),
+        row.get("first", 0),
+        row.get("held_out", False),
+    )
+
+
+def links(setting: Setting) -> dict[Direction, Rate]:
+    """The link of each direction, bytes/s."""
+    down: Rate = Constant(setting.rate)
+    if setting.trace:
+        path = cases.trace(setting.trace)
+        down = link_of(Single(setting.group, 0, setting.congestion, trace=path, offset=setting.offset))
+    return {"down": down, "up": Constant(setting.up or math.inf)}
+
+
+def predict(setting: Setting) -> list[float]:
+    """When each transfer ends, s, by the fluid model: fair shares at once."""
+    tcp = Tcp(congestion=setting.congestion, tls=0)
+    there = links(setting)
+    fluids = {way: Fluid(link) for way, link in there.items()}
+    ends: dict[Hashable, float] = {}
+    opening = []
+    for number, (flow, rtt) in enumerate(zip(setting.flows, setting.rtts, strict=True)):
+        way: Direction = "up" if flow.up else "down"
+        flight = passage(tcp, Way(rtt, 0.0 if flow.up else setting.loss), there[way], way, flow.nbytes, flow.start)
+        opening.append((flow.start + flight.delay, number, way, flight))
+    for t, number, way, flight in sorted(opening, key=lambda each: each[:2]):
+        _play(fluids[way], t, ends)
+        fluids[way].open(t, number, flight.wire, flight.cap(t), flight.weight)
+    for fluid in fluids.values():
+        _play(fluid, math.inf, ends)
+    return [ends[number] for number in range(len(setting.flows))]
+
+
+def _play(fluid: Fluid, until: float, ends: dict[Hashable, float]) -> None:
+    while (t := fluid.next_finish()) < until:
+        ends.update(dict.fromkeys(fluid.advance(t), t))
+
+
+def measure(setting: Setting, repetitions: int) -> Measured:
+    """Sends the real bytes so many times."""
+    trace = cases.trace(setting.trace) if setting.trace else None
+    up = None if setting.up is None else (setting.up, setting.queue_up)
+    rtts = [setting.rtts[number % len(setting.rtts)] for number in range(EACH)]
+    with (
+        namespaces.pair() as pair,
+        relayed(pair, rtts, setting.rate, setting.queue, trace, setting.loss, up) as relay,
+    ):
+        return repeated(
+            pair, relay, setting.flows, setting.congestion, repetitions, setting.offset, strict=trace is not None
+        )

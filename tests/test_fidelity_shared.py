@@ -1,0 +1,101 @@
+"""The parts of benchmarks/fidelity_shared.py: its list, what it predicts and how it judges; and one real setting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import fidelity_shared
+from benchmarks.fidelity_shared import Finding, line, summary
+from benchmarks.testbed import crowd, namespaces
+from benchmarks.testbed.bench import Transfer
+from benchmarks.testbed.crowd import Setting, predict, settings
+
+WHY_NOT = namespaces.missing()
+needs_root = pytest.mark.skipif(WHY_NOT is not None, reason=f"REAL TCP IS NOT MEASURED HERE: it {WHY_NOT}")
+MB = 1_000_000
+PAIR = Setting("x", (Transfer(MB), Transfer(MB)), (0.05, 0.05), 1e6, queue=100_000)
+
+
+@pytest.fixture
+def have_every_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd.cases, "trace", lambda name: crowd.LIST)
+
+
+@pytest.mark.usefixtures("have_every_trace")
+def test_the_list_has_80_settings_and_a_third_of_each_group_is_held_out() -> None:
+    every = settings()
+    assert len(every) >= 80
+    assert len({each.label for each in every}) == len(every)
+    for group in {each.group for each in every}:
+        there = [each.held_out for each in every if each.group == group]
+        assert abs(sum(there) - len(there) / 3) < 1
+
+
+@pytest.mark.usefixtures("have_every_trace")
+def test_the_list_has_what_the_issue_asks_for() -> None:
+    every = settings()
+    assert {each.congestion for each in every} == {"cubic", "bbr"}
+    assert {2, 4, 7, 10, 20} <= {len(each.flows) for each in every}
+    assert {(0.02, 0.15), (0.08, 0.12), (0.06, 0.08, 0.12)} <= {each.rtts for each in every}
+    assert {0.001, 0.02} <= {each.loss for each in every}
+    deep = {round(each.queue / each.rate / each.rtts[0], 2) for each in every if each.group == "queues"}
+    assert deep == {0.5, 1, 2, 4}
+    assert any(each.up for each in every)
+    assert any(each.first for each in every)
+
+
+def test_two_alike_flows_take_twice_the_bytes_after_slow_start_filled_the_link() -> None:
+    # the windows of 2 x 10, 2 x 20 segments leave the link idle; two round trips come before
+    wire, rtt, rate = MB + 691 * 52, 0.05, 1e6
+    idle = rtt - 2 * 10 * 1500 / rate
+    assert predict(PAIR) == pytest.approx([2 * rtt + idle + 2 * wire / rate] * 2, rel=1e-6)
+
+
+def test_flows_of_both_directions_do_not_meet() -> None:
+    both = replace(PAIR, flows=(Transfer(MB), Transfer(MB, up=True)), up=1e6)
+    alone = replace(PAIR, flows=(Transfer(MB),), rtts=(0.05,))
+    assert predict(both)[0] == predict(alone)[0]
+
+
+def test_alike_transfers_are_compared_in_order_and_others_each_with_itself() -> None:
+    three = replace(PAIR, flows=(Transfer(MB), Transfer(MB), Transfer(MB, start=1.0)), rtts=(0.05,) * 3)
+    assert three.finishes([3.0, 2.0, 2.5]) == [2.0, 3.0, 1.5]
+
+
+def test_the_first_k_end_with_the_kth_finish() -> None:
+    assert replace(PAIR, first=2).makespan([3.0, 1.0, 2.0]) == 2.0
+    assert PAIR.makespan([3.0, 1.0, 2.0]) == 3.0
+
+
+def test_errors_are_those_of_the_medians() -> None:
+    finding = Finding(PAIR, [2.0, 2.2], [[1.0, 2.0], [2.5, 1.0], [1.0, 1.9]])
+    assert finding.took == 2.0
+    assert finding.error == pytest.approx(0.1)
+    assert finding.finish_errors == pytest.approx([1.0, 0.1])
+    assert "| 2.20 | 2.00 (1.90-2.50) | +10.0% |" in line(finding)
+    assert "| all | 1 | 10.0% | 100% | +10.0% | +10.0% |" in summary([finding])
+
+
+def test_without_root_it_says_so_in_one_line_and_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    app = fidelity_shared.typer.Typer()
+    app.command()(fidelity_shared.main)
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert result.output.strip().count("\n") == 0
+    assert "root" in result.output
+
+
+@needs_root
+@pytest.mark.slow
+def test_both_ways_and_two_round_trips_through_the_router() -> None:
+    """A download beside an upload, each alone in its direction: no less than its bytes and round trips."""
+    flows, rtts = (Transfer(300_000), Transfer(150_000, start=0.2, up=True)), (0.02, 0.1)
+    setting = Setting("x", flows, rtts, 1e6, up=0.5e6, queue=200_000, queue_up=200_000)
+    [[down, up]] = crowd.measure(setting, 1).ends
+    assert down > 2 * 0.02 + 0.3
+    assert up - 0.2 > 1.5 * 0.1 + 0.3
+    assert max(down, up) < 10
