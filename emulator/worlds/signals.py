@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,19 @@ def put_off() -> Iterator[None]:
             signal.signal(number, handler)
     if came:
         signal.raise_signal(came[0])
+
+
+@contextmanager
+def event_loop() -> Iterator[asyncio.Runner]:
+    """A runner whose loop no signal meets half made or half closed: Python would print a traceback of one."""
+    runner = asyncio.Runner()
+    try:
+        with put_off():
+            runner.get_loop()
+        yield runner
+    finally:
+        with put_off():
+            runner.close()
 
 
 @contextmanager

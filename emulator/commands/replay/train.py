@@ -33,6 +33,7 @@ from emulator.study.study import Study
 from emulator.worlds import gpus
 from emulator.worlds.executors import Cluster, Executor
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
+from emulator.worlds.signals import event_loop
 from scenarios.build.roster import sample
 from scenarios.load import load
 from scenarios.text.faults import placed
@@ -104,7 +105,8 @@ class Trainer:
         setting = orders[0].condition.setting(self.batch.base)
         study = replace(self.study, **setting.parts)
         try:
-            outcomes = asyncio.run(self._play(study, orders, pool))
+            with event_loop() as loop:
+                outcomes = loop.run(self._play(study, orders, pool))
         except asyncio.CancelledError:
             raise Stopped(self.signal) from None
         for outcome in outcomes:
