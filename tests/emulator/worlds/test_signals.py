@@ -12,14 +12,14 @@ import pytest
 from emulator.worlds.signals import event_loop
 
 
-class Came(Exception):
+class CameError(Exception):
     """A signal took effect."""
 
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    def handler(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise Came
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise CameError
 
     before = signal.signal(signal.SIGTERM, handler)
     yield
@@ -41,6 +41,6 @@ def test_a_signal_takes_effect_when_the_loop_is_made_or_closed_and_not_in_betwee
             done.append(method)
 
     monkeypatch.setattr(asyncio.Runner, method, interrupted)
-    with pytest.raises(Came), event_loop() as loop:
+    with pytest.raises(CameError), event_loop() as loop:
         loop.run(asyncio.sleep(0))
     assert done
