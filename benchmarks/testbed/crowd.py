@@ -119,11 +119,11 @@ def _setting(group: str, row: Mapping[str, Any]) -> Setting:
 
 def links(setting: Setting) -> dict[Direction, Rate]:
     """The link of each direction, bytes/s."""
-    down: Rate = Constant(setting.rate)
-    if setting.trace:
-        path = cases.trace(setting.trace)
-        down = link_of(Single(setting.group, 0, setting.congestion, trace=path, offset=setting.offset))
-    return {"down": down, "up": Constant(setting.up or math.inf)}
+    up = Constant(setting.up or math.inf)
+    if not setting.trace:
+        return {"down": Constant(setting.rate), "up": up}
+    path = cases.trace(setting.trace)
+    return {"down": link_of(Single(setting.group, 0, setting.congestion, trace=path, offset=setting.offset)), "up": up}
 
 
 def predict(setting: Setting) -> list[float]:
