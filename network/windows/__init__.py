@@ -1,0 +1,1 @@
+"""TCP on links that are full: congestion windows, queues and drops."""

@@ -1,0 +1,91 @@
+"""CUBIC with HyStart, and Reno, as Linux has them (tcp_cubic.c, RFC 9438; RFC 5681)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from network.windows.compiled import compiled
+from network.windows.state import CUBIC
+
+BETA, RENO_BETA = 717 / 1024, 0.5
+C = 0.4  # segments/s^3
+FRIENDLY = (8 * (1024 + 717) / 3 / (1024 - 717)) / 8  # windows acknowledged for each segment that Reno's window grows
+LOW_WINDOW = 16  # segments: HyStart looks at none smaller
+SAMPLES = 8  # round trips of a round that it takes the shortest of
+TRAIN = 2e-3  # s between acknowledgements of one train
+DELAY = (4e-3, 16e-3)  # s: the queue that it takes for one is at least, and at most
+
+
+@compiled
+def begin(f: Any, t: float) -> None:
+    f.w_max, f.epoch, f.found, f.delay = 0.0, math.nan, 0, math.inf
+    _round(f, t)
+
+
+@compiled
+def grow(f: Any, acked: int, t: float) -> None:
+    """The window after so many segments were acknowledged."""
+    left = float(acked)
+    if f.cwnd < f.ssthresh:
+        grown = min(f.cwnd + left, f.ssthresh)
+        left -= grown - f.cwnd
+        f.cwnd = grown
+    if left > 0:
+        f.cwnd += left / (_pace(f, left, t) if f.congestion == CUBIC else f.cwnd)
+
+
+@compiled
+def _pace(f: Any, acked: float, t: float) -> float:
+    """How many acknowledgements let the window grow by a segment: `bictcp_update`."""
+    if math.isnan(f.epoch):
+        f.epoch, f.acks, f.friendly = t, 0.0, f.cwnd
+        f.k = math.pow((f.w_max - f.cwnd) / C, 1 / 3) if f.w_max > f.cwnd else 0.0
+        f.origin = max(f.w_max, f.cwnd)
+    f.acks += acked
+    since = t - f.epoch + f.delay - f.k
+    target = f.origin + C * since * since * since
+    count = f.cwnd / (target - f.cwnd) if target > f.cwnd else 100 * f.cwnd
+    if f.w_max == 0.0:
+        count = min(count, 20.0)
+    f.friendly += f.acks / (f.cwnd * FRIENDLY)
+    f.acks = 0.0
+    if f.friendly > f.cwnd:
+        count = min(count, f.cwnd / (f.friendly - f.cwnd))
+    return max(count, 2.0)
+
+
+@compiled
+def reduced(f: Any) -> float:
+    """The threshold after a loss, which ends the epoch."""
+    if f.congestion != CUBIC:
+        return max(f.cwnd * RENO_BETA, 2.0)
+    f.epoch = math.nan
+    f.w_max = f.cwnd * (1 + BETA) / 2 if f.cwnd < f.w_max else f.cwnd
+    return max(f.cwnd * BETA, 2.0)
+
+
+@compiled
+def hystart(f: Any, delay: float, t: float) -> None:
+    """Ends slow start where a round's acknowledgements come for half a round trip, or late (`hystart_update`)."""
+    if f.una > f.round_end:
+        _round(f, t)
+    if f.cwnd < LOW_WINDOW:
+        return
+    if t - f.train <= TRAIN:
+        f.train = t
+        if t - f.round_start > f.delay / 2:
+            f.found = 1
+    f.round_rtt = min(f.round_rtt, delay)
+    if f.samples < SAMPLES:
+        f.samples += 1
+    elif f.round_rtt > f.delay + min(max(f.delay / 8, DELAY[0]), DELAY[1]):
+        f.found = 1
+    if f.found:
+        f.ssthresh = f.cwnd
+
+
+@compiled
+def _round(f: Any, t: float) -> None:
+    f.round_start = f.train = t
+    f.round_end, f.round_rtt, f.samples = f.next, math.inf, 0

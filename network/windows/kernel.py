@@ -1,0 +1,143 @@
+"""What happens next, on all flows of a group of links."""
+
+from __future__ import annotations
+
+import math
+
+from network.windows import bbr, cubic
+from network.windows.compiled import compiled
+from network.windows.path import travel
+from network.windows.sender import acknowledged, expired, send
+from network.windows.state import BBR, DEAD, HOPS, MERGED, RING, WINDOW, State
+
+
+@compiled
+def run(s: State, until: float) -> int:
+    """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`."""
+    while s.first[1] <= until:
+        t = s.first[1]
+        i = _earliest(s)
+        f = s.flows[i]
+        if f.finish <= t:
+            return i
+        _step(s, i, t)
+        look(s, i)
+    return -1
+
+
+@compiled
+def start(s: State, i: int, t: float) -> None:
+    """A flow's first segments may go at `t`; its row says what it is."""
+    f = s.flows[i]
+    f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
+    f.ssthresh = f.timer = math.inf
+    wait = queueing(s, i, t)
+    f.least = f.srtt = f.rtt + wait
+    f.rttvar = f.srtt / 2
+    s.board[i, :] = 0
+    t += f.trips * wait
+    cubic.begin(f, t)
+    bbr.begin(f, t)
+    f.timer = t
+    _note(s, i, t)
+
+
+@compiled
+def queueing(s: State, i: int, t: float) -> float:
+    """What the queues on the way, there and back, add to a round trip at `t`."""
+    f = s.flows[i]
+    total = 0.0
+    for place in range(f.forth + f.back):
+        total += max(0.0, s.links[f.path[place]].free - t)
+    return total
+
+
+@compiled
+def stop(s: State, i: int) -> None:
+    """The flow is over; what it has in queues goes on taking their time."""
+    s.flows[i].alive = 0
+    _note(s, i, math.inf)
+
+
+@compiled
+def arrived(s: State, i: int, t: float) -> float:
+    """Bytes on the wire that are at the receiver at `t`."""
+    f = s.flows[i]
+    late = 0
+    number = max(0, f.sent - RING, min(f.heard, f.judged))
+    while number < f.sent:
+        x = s.sent[i, number % RING]
+        if x.stage > f.forth and x.stage != DEAD and x.arrives > t:
+            late += x.got
+        number += 1
+    return float(max(0, f.got - late) * f.segment)
+
+
+@compiled
+def _earliest(s: State) -> int:
+    """The first of the flows to which something happens first."""
+    places = len(s.first) // 2
+    place = 1
+    while place < places:
+        place = 2 * place if s.first[2 * place] <= s.first[2 * place + 1] else 2 * place + 1
+    return place - places
+
+
+@compiled
+def _note(s: State, i: int, t: float) -> None:
+    place = i + len(s.first) // 2
+    s.first[place] = t
+    while place > 1:
+        place //= 2
+        least = min(s.first[2 * place], s.first[2 * place + 1])
+        if s.first[place] == least:
+            return
+        s.first[place] = least
+
+
+@compiled
+def look(s: State, i: int) -> None:
+    """Notes when something happens to the flow next."""
+    f = s.flows[i]
+    t = min(f.finish, f.timer)
+    if f.congestion == BBR and f.pace < t and int(f.cwnd) > f.pipe and (f.lost > 0 or f.next < f.total):
+        if f.lost > 0 or f.next - f.una < f.limit:
+            t = f.pace
+    for stage in range(1, f.forth + f.back + 2):
+        t = min(t, _due(s, i, stage))
+    _note(s, i, t)
+
+
+@compiled
+def _due(s: State, i: int, stage: int) -> float:
+    """When the next transmission arrives at a stage; inf if none is on its way from the stage before."""
+    f = s.flows[i]
+    while f.arriving[stage] < f.sent:
+        x = s.sent[i, f.arriving[stage] % RING]
+        if x.stage == stage:
+            return float(x.time)
+        if x.stage < stage:
+            return math.inf
+        f.arriving[stage] += 1  # dropped, or merged with a later one
+    return math.inf
+
+
+@compiled
+def _step(s: State, i: int, t: float) -> None:
+    f = s.flows[i]
+    sender = f.forth + f.back + 1
+    for stage in range(1, sender + 1):
+        if _due(s, i, stage) <= t:
+            number = f.arriving[stage]
+            f.arriving[stage] += 1
+            if stage == sender:
+                acknowledged(s, i, number, t)
+            else:
+                travel(s, i, number, t)
+            return
+    if f.timer <= t and f.sent > 0:
+        expired(s, i, t)
+    else:
+        if f.sent == 0:
+            f.timer = math.inf
+        send(s, i, t)

@@ -1,0 +1,85 @@
+"""A link and the droptail queue before it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from network.windows.compiled import compiled
+from network.windows.state import State
+
+ACK = 52.0  # bytes of an acknowledgement
+
+
+@compiled
+def admitted(s: State, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
+    """How many of so many segments, `nbytes` in all, find room in the queue at `t`."""
+    held = waiting(s, link, t)
+    room = link.buffer - held
+    if room >= nbytes:
+        return count
+    if room < segment:
+        return 0
+    return min(count, int(room / segment))
+
+
+@compiled
+def waiting(s: State, link: Any, t: float) -> float:
+    """Bytes that the link has yet to send at `t`."""
+    if link.free <= t:
+        return 0.0
+    if not math.isnan(link.rate):
+        return (link.free - t) * link.rate
+    return carried(s, link, link.free) - carried(s, link, t)
+
+
+@compiled
+def passed(s: State, link: Any, t: float, nbytes: float) -> float:
+    """When so many bytes that come at `t` have gone through."""
+    begin = max(link.free, t)
+    link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
+    return link.free
+
+
+@compiled
+def carried(s: State, link: Any, t: float) -> float:
+    """Bytes that a trace carries from its beginning to `t`."""
+    first, n = link.first, link.pieces
+    period, total = s.edges[first + n], s.prefix[first + n]
+    u = t + link.offset
+    turns = math.floor(u / period)
+    u -= turns * period
+    piece = _piece(s.edges, first, n, u)
+    return turns * total + s.prefix[piece] + (u - s.edges[piece]) * s.rates[piece]
+
+
+@compiled
+def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
+    """When a trace has carried so many bytes from `begin` on; inf if it never carries any."""
+    first, n = link.first, link.pieces
+    period, total = s.edges[first + n], s.prefix[first + n]
+    if total <= 0.0:
+        return math.inf
+    target = carried(s, link, begin) + nbytes
+    turns = math.floor(target / total)
+    left = target - turns * total
+    if left <= 0.0:  # it ends with the period before, at its last byte
+        turns, left = turns - 1.0, total
+    piece = _piece(s.prefix, first, n, left)
+    while s.prefix[piece] >= left and piece > first:
+        piece -= 1  # what fills a piece exactly ends with it, and not after the outage that follows
+    u = s.edges[piece] + (left - s.prefix[piece]) / s.rates[piece]
+    return max(begin, turns * period + min(u, s.edges[piece + 1]) - link.offset)
+
+
+@compiled
+def _piece(values: Any, first: int, n: int, value: float) -> int:
+    """The last of n values, which never fall, that is at most this one."""
+    low, high = first, first + n - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if values[middle] <= value:
+            low = middle
+        else:
+            high = middle - 1
+    return low

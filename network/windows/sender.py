@@ -1,0 +1,302 @@
+"""A sender: what acknowledgements tell it, what it takes for lost, and what it sends next (Linux; RFC 5681, 6937, 8985)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from network.windows import bbr, cubic
+from network.windows.compiled import compiled
+from network.windows.path import depart
+from network.windows.state import BBR, CUBIC, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, WINDOW, State
+
+DUPLICATES = 3  # segments that overtake another until it is taken for lost
+LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
+PARTS = 32  # a large window is sent in about so many transmissions
+
+
+@compiled
+def acknowledged(s: State, i: int, number: int, t: float) -> None:
+    """The acknowledgement of a transmission is back, and with it those of all before."""
+    f = s.flows[i]
+    x = s.sent[i, number % RING]
+    before, una = f.state, f.una
+    acked = _delivered(s, i, number)
+    lost = _judge(s, i, number, t)
+    f.delivered += acked
+    f.delivered_at = t
+    f.first_sent = x.at
+    f.losses += lost
+    _advance(s, i)
+    if not x.again:
+        _time(f, t - x.at)
+    if f.una > una or acked > 0:
+        f.backoff = 0
+    _change_state(f, acked, lost, t)
+    if f.congestion == BBR:
+        bbr.heard(f, x, acked, lost, before, t)
+    else:
+        _grow(f, x, acked, lost, f.una > una, t)
+    send(s, i, t)
+    if f.una > una or acked > 0:
+        f.probed = 0
+        arm(f, t)
+
+
+@compiled
+def _delivered(s: State, i: int, number: int) -> int:
+    """Marks what has arrived; how many segments the sender did not know of."""
+    f = s.flows[i]
+    count = 0
+    while f.heard <= number:
+        x = s.sent[i, f.heard % RING]
+        if f.heard >= f.void:
+            f.pipe -= x.got
+        for seq in range(x.seq, x.seq + x.got):
+            place = seq % WINDOW
+            if seq >= f.una and not s.board[i, place] & SACKED:
+                if s.board[i, place] & LOST:
+                    f.lost -= 1
+                s.board[i, place] = (s.board[i, place] | SACKED) & ~LOST
+                f.sacked += 1
+                count += 1
+        f.heard += 1
+    return count
+
+
+@compiled
+def _judge(s: State, i: int, number: int, t: float) -> int:
+    """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
+    f = s.flows[i]
+    last = s.sent[i, number % RING]
+    count = 0
+    while f.judged < number:
+        x = s.sent[i, f.judged % RING]
+        if x.got < x.count:
+            sure = f.state != OPEN or f.sacked >= DUPLICATES or last.at - x.at > f.least / 4
+            if not sure:
+                f.timer = min(f.timer, t + f.least / 4)
+                return count
+            count += _lose(s, i, f.judged)
+        f.judged += 1
+    return count
+
+
+@compiled
+def _lose(s: State, i: int, number: int) -> int:
+    """Marks what of a transmission did not arrive."""
+    f = s.flows[i]
+    x = s.sent[i, number % RING]
+    if number >= f.void:
+        f.pipe -= x.count - x.got
+    count = 0
+    for seq in range(x.seq + x.got, x.seq + x.count):
+        place = seq % WINDOW
+        if seq >= f.una and not s.board[i, place] & (SACKED | LOST):
+            s.board[i, place] |= LOST
+            f.lost += 1
+            f.hint = min(f.hint, seq)
+            count += 1
+    return count
+
+
+@compiled
+def _advance(s: State, i: int) -> None:
+    f = s.flows[i]
+    while f.una < f.next and s.board[i, f.una % WINDOW] & SACKED:
+        s.board[i, f.una % WINDOW] = 0
+        f.una += 1
+        f.sacked -= 1
+    f.hint = max(f.hint, f.una)
+
+
+@compiled
+def _time(f: Any, delay: float) -> None:
+    """A round trip was measured (RFC 6298)."""
+    f.least, f.delay = min(f.least, delay), min(f.delay, delay)
+    if f.srtt == 0.0:
+        f.srtt, f.rttvar = delay, delay / 2
+    else:
+        f.rttvar += (abs(delay - f.srtt) - f.rttvar) / 4
+        f.srtt += (delay - f.srtt) / 8
+
+
+@compiled
+def _change_state(f: Any, acked: int, lost: int, t: float) -> None:
+    if f.state != OPEN and f.una >= f.high:
+        if f.congestion != BBR:
+            f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
+        f.state = OPEN
+    if f.state == OPEN and lost > 0:
+        f.state, f.high = RECOVERY, f.next
+        f.prior, f.prr_delivered, f.prr_out = f.cwnd, 0, 0
+        if f.congestion == BBR:
+            f.saved = f.cwnd
+        else:
+            f.ssthresh = cubic.reduced(f)
+
+
+@compiled
+def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> None:
+    """The window of CUBIC or Reno."""
+    if f.state == RECOVERY:
+        _reduce(f, acked, lost, advanced)
+        return
+    if f.cwnd < f.ssthresh and f.congestion == CUBIC and not f.found and not x.again and f.state == OPEN:
+        cubic.hystart(f, t - x.at, t)
+    if acked > 0 and f.next - f.una < f.limit:
+        cubic.grow(f, acked, t)
+
+
+@compiled
+def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
+    """Proportional rate reduction (RFC 6937, `tcp_cwnd_reduction`)."""
+    if acked <= 0 and lost <= 0:
+        return
+    f.prr_delivered += acked
+    over = f.pipe - f.ssthresh
+    if over > 0:
+        out = math.ceil(f.ssthresh * f.prr_delivered / f.prior) - f.prr_out
+    else:
+        out = max(f.prr_delivered - f.prr_out, acked)
+        if advanced and lost == 0:
+            out += 1
+        out = min(out, int(-over))
+    f.cwnd = f.pipe + max(float(out), 0.0 if f.prr_out else 1.0)
+
+
+@compiled
+def send(s: State, i: int, t: float) -> None:
+    """Sends what the window admits: first what was lost."""
+    f = s.flows[i]
+    burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
+    if f.congestion == BBR:
+        burst = max(burst, int(bbr.burst(f)))
+    while f.sent - min(f.judged, f.heard) < RING - 1:
+        room = int(f.cwnd) - f.pipe
+        if room <= 0 or (room < burst and f.pipe > 0 and f.state == OPEN and f.congestion != BBR):
+            return
+        if f.congestion == BBR and t < f.pace:
+            return
+        count = _send(s, i, min(room, burst), t)
+        if count == 0:
+            return
+        if f.congestion == BBR:
+            f.pace = max(f.pace, t) + count / f.rate
+
+
+@compiled
+def _send(s: State, i: int, most: int, t: float) -> int:
+    """One transmission of at most so many segments; how many."""
+    f = s.flows[i]
+    again = 0
+    if f.lost > 0:
+        seq = f.hint
+        while not s.board[i, seq % WINDOW] & LOST:
+            seq += 1
+        count = 0
+        while count < most and seq + count < f.next and s.board[i, (seq + count) % WINDOW] & LOST:
+            s.board[i, (seq + count) % WINDOW] &= ~LOST
+            count += 1
+        f.lost -= count
+        f.hint = seq + count
+        again = 1
+    else:
+        seq = f.next
+        count = min(most, f.total - f.next, f.una + f.limit - f.next)
+        if count <= 0:
+            return 0
+        f.next += count
+    f.prr_out += count
+    idle = f.pipe == 0 and f.timer == math.inf
+    depart(s, i, seq, count, again, t)
+    if f.next == f.total and f.lost == 0:
+        s.sent[i, (f.sent - 1) % RING].limited = 1
+    if idle:
+        arm(f, t)
+    return int(count)
+
+
+@compiled
+def arm(f: Any, t: float) -> None:
+    """Sets the timer anew: a probe of the tail (RFC 8985), or the retransmission timeout."""
+    if f.una >= f.total or (f.pipe == 0 and f.lost == 0):
+        f.timer = math.inf
+        return
+    timeout = (f.srtt + max(LEAST_TIMEOUT, 4 * f.rttvar)) * 2.0**f.backoff
+    if f.state == OPEN and f.sacked == 0 and not f.probed:
+        timeout = min(timeout, 2 * f.srtt + (LEAST_TIMEOUT if f.pipe <= 1 else 2e-3))
+    f.timer = t + timeout
+
+
+@compiled
+def expired(s: State, i: int, t: float) -> None:
+    """The timer has run out."""
+    f = s.flows[i]
+    if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
+        lost = _overdue(s, i, t)
+        if lost > 0:
+            f.losses += lost
+            before = f.state
+            _change_state(f, 0, lost, t)
+            if f.congestion == BBR:
+                bbr.heard(f, s.sent[i, (f.heard - 1) % RING], 0, lost, before, t)
+            else:
+                _reduce(f, 0, lost, False)
+            send(s, i, t)
+            arm(f, t)
+            return
+    if f.state == OPEN and f.sacked == 0 and not f.probed:
+        f.probed = 1
+        _probe(s, i, t)
+    else:
+        _give_up(s, i, t)
+    arm(f, t)
+
+
+@compiled
+def _overdue(s: State, i: int, t: float) -> int:
+    """What was overtaken, if by less than DUPLICATES segments."""
+    f = s.flows[i]
+    count = 0
+    while f.judged < f.heard - 1:
+        if s.sent[i, f.judged % RING].got < s.sent[i, f.judged % RING].count:
+            count += _lose(s, i, f.judged)
+        f.judged += 1
+    return count
+
+
+@compiled
+def _probe(s: State, i: int, t: float) -> None:
+    f = s.flows[i]
+    if f.next < f.total and f.next - f.una < f.limit:
+        f.next += 1
+        depart(s, i, f.next - 1, 1, 0, t)
+    elif f.next > f.una:
+        depart(s, i, f.next - 1, 1, 1, t)
+
+
+@compiled
+def _give_up(s: State, i: int, t: float) -> None:
+    """The retransmission timeout: all that is in flight counts as lost."""
+    f = s.flows[i]
+    if f.state == OPEN or f.congestion == BBR:
+        f.saved = max(f.cwnd, f.saved) if f.congestion == BBR else f.saved
+        if f.congestion != BBR:
+            f.ssthresh = cubic.reduced(f)
+    if f.congestion == CUBIC:
+        cubic.begin(f, t)
+    f.state, f.high = LOSS, f.next
+    for seq in range(f.una, f.next):
+        if not s.board[i, seq % WINDOW] & (SACKED | LOST):
+            s.board[i, seq % WINDOW] |= LOST
+            f.lost += 1
+            f.losses += 1
+    f.hint = f.una
+    f.pipe, f.cwnd, f.void, f.judged = 0, 1.0, f.sent, f.sent
+    if f.congestion == BBR:
+        f.full, f.round_delivered = 0.0, f.delivered
+        f.conserve = 0
+    f.backoff = min(f.backoff + 1, 8)
+    f.pace = min(f.pace, t)
+    send(s, i, t)
