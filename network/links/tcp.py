@@ -169,6 +169,21 @@ class Sender(NamedTuple):
 
     window: float  # segments it may have in flight
     last: float  # s, when its last byte arrived
+    threshold: float = math.inf  # segments, at which slow start ends
+
+
+class Sending(NamedTuple):
+    """What a flow's sender is like when its first segment may go: what network/windows must know of it."""
+
+    tcp: Tcp
+    way: Way
+    sender: Sender
+    trips: int  # round trips through the queues before, of handshakes
+
+    @property
+    def limit(self) -> int:
+        """Segments that the receiver admits."""
+        return max(1, int(self.tcp.window / self.tcp.mss))
 
 
 class Connection(NamedTuple):
@@ -207,6 +222,7 @@ class Passage(NamedTuple):
     opened: Connection | None = None  # what it flies on, if that is kept
     direction: Direction = "down"
     rtt: float = 0.0  # s
+    sending: Sending | None = None  # of TCP
 
     def cap(self, begin: float) -> Rate:
         """The upper bound of the flow's rate if its bytes start at `begin`, s; usually when the delay is over."""
@@ -215,18 +231,20 @@ class Passage(NamedTuple):
         ramp = self.climb.ramp(self.link, begin, self.wire)
         return ramp if ramp.caps else self.link
 
-    def after(self, landed: float) -> Connection | None:
+    def after(self, landed: float, left: Sender | None = None) -> Connection | None:
         """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
 
-        A flight that is cut leaves none: a device that goes offline loses its connection.
+        `left` is what is known of its sender, where that is more than slow start says.  A flight that is cut leaves none: a device that goes offline loses its connection.
         """
         if self.opened is None:
             return None
-        window = getattr(self.opened, self.direction).window
-        if self.climb is not None:
-            window = self.climb.window_after(self.link, self.wire)
+        sender: Sender = getattr(self.opened, self.direction)
+        if left is not None:
+            sender = left
+        elif self.climb is not None:
+            sender = sender._replace(window=self.climb.window_after(self.link, self.wire))
         asked = landed + self.rtt * (0.5 if self.direction == "down" else 1.0)
-        return self.opened._replace(asked=asked, **{self.direction: Sender(window, landed)})
+        return self.opened._replace(asked=asked, **{self.direction: sender._replace(last=landed)})
 
 
 def passage(
@@ -261,14 +279,23 @@ def _tcp(
     fresh = Sender(tcp.initial_window, t + delay)
     opened = connection or Connection(t + delay - way.rtt / 2, fresh, fresh)
     kept = opened if tcp.keep_alive else None
-    if way.achieved:
-        return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt)
     sender: Sender = getattr(opened, direction)
+    trips = 0 if connection else 1 + tcp.tls
+    if way.achieved:  # what was measured has slow start inside
+        sending = Sending(tcp, way, Sender(tcp.window / tcp.mss, t), trips)
+        return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt, sending)
     idle = t + delay - sender.last  # both at the receiver
-    window = tcp.initial_window if tcp.idle_reset and idle > tcp.timeout(way) else sender.window
-    climb = Climb(window, way.rtt, tcp) if way.rtt > 0 else None
-    under = link.under(tcp.ceiling(way))
-    return Passage(delay, tcp.wire(nbytes), tcp.weight(way), under, climb, kept, direction, way.rtt)
+    if tcp.idle_reset and idle > tcp.timeout(way):
+        sender = _restarted(sender, tcp.initial_window)
+    climb = Climb(sender.window, way.rtt, tcp) if way.rtt > 0 else None
+    under, sending = link.under(tcp.ceiling(way)), Sending(tcp, way, sender, trips)
+    return Passage(delay, tcp.wire(nbytes), tcp.weight(way), under, climb, kept, direction, way.rtt, sending)
+
+
+def _restarted(sender: Sender, window: int) -> Sender:
+    """After a silence: slow start up to three quarters of the window before (`tcp_cwnd_restart`)."""
+    known = sender.threshold < math.inf
+    return Sender(window, sender.last, max(sender.threshold, 0.75 * sender.window) if known else math.inf)
 
 
 def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Connection | None) -> float:

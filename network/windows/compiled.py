@@ -1,8 +1,16 @@
-"""What numba compiles.  In one place, as it has no types, and takes a second to import."""
+"""What numba compiles.  In one place, as it has no types and takes a while to import.
+
+The machine code is kept on the disk under a digest of all sources here: numba itself looks only at the file that a
+function stands in, and would go on with old code of another that it calls.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -10,7 +18,36 @@ import numba
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
 
+def folder() -> Path:
+    """Where the machine code of these sources is kept: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME."""
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "fedlapse" / "compiled" / digest.hexdigest()
+
+
+def _usable(place: Path) -> bool:
+    """Whether it can be written to.  Makes it, and takes away what other versions left."""
+    try:
+        if not place.is_dir():
+            for old in place.parent.glob("*"):
+                shutil.rmtree(old, ignore_errors=True)
+            place.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # nobody's home, or a full disk: it is compiled each time
+        return False
+    return os.access(place, os.W_OK)
+
+
+HERE = folder()
+KEPT = _usable(HERE)
+
+
 def compiled(function: Compiled) -> Compiled:
-    """The function as machine code, kept on the disk; the same bits on each machine, as nothing is fused or reordered."""
-    made: Compiled = numba.njit(function, cache=True, error_model="numpy")
+    """The function as machine code; the same bits on each machine, as nothing is fused or reordered."""
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(HERE)
+    try:
+        made: Compiled = numba.njit(function, cache=KEPT, error_model="numpy")
+    finally:
+        numba.config.CACHE_DIR = before
     return made

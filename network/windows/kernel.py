@@ -7,8 +7,8 @@ import math
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import travel
-from network.windows.sender import acknowledged, expired, send
-from network.windows.state import BBR, DEAD, HOPS, MERGED, RING, WINDOW, State
+from network.windows.sender import acknowledged, arm, expired, has_room, send
+from network.windows.state import BBR, DEAD, HOPS, RECEIVED, RING, State
 
 
 @compiled
@@ -40,6 +40,39 @@ def start(s: State, i: int, t: float) -> None:
     bbr.begin(f, t)
     f.timer = t
     _note(s, i, t)
+
+
+@compiled
+def go_on(s: State, i: int, t: float, steady: int) -> None:
+    """A flow that was alone until `t`, with its window in flight: these acknowledgements are on their way back.
+
+    `steady` if its slow start was over.
+    """
+    f, board = s.flows[i], s.board[i]
+    start(s, i, t)
+    flying = int(f.cwnd)
+    f.timer, f.quick = math.inf, 0
+    parts = min(flying, RING // 4)
+    f.total += flying
+    f.got = f.received = f.highest = f.next = f.pipe = flying
+    f.ssthresh = f.cwnd if steady else math.inf
+    f.found = steady
+    f.delivered_at = f.first_sent = t - f.rtt
+    seq = 0
+    for part in range(parts):
+        x = s.sent[i, part]
+        x.seq, x.count = seq, (part + 1) * flying // parts - seq
+        x.got, x.stage, x.again, x.limited = x.count, f.forth + f.back + 1, 0, 0
+        x.arrives = t
+        x.time = t + f.rtt * (part + 1) / parts
+        x.at = x.time - f.rtt
+        x.delivered, x.delivered_at, x.first_sent = seq, t - f.rtt, t - f.rtt
+        seq += x.count
+        for each in range(x.seq, seq):
+            board[each & (len(board) - 1)] |= RECEIVED
+    f.sent = parts
+    arm(f, t)
+    look(s, i)
 
 
 @compiled
@@ -100,9 +133,9 @@ def look(s: State, i: int) -> None:
     """Notes when something happens to the flow next."""
     f = s.flows[i]
     t = min(f.finish, f.timer)
-    if f.congestion == BBR and f.pace < t and int(f.cwnd) > f.pipe and (f.lost > 0 or f.next < f.total):
-        if f.lost > 0 or f.next - f.una < f.limit:
-            t = f.pace
+    if f.congestion == BBR and f.sent > 0 and int(f.cwnd) > f.pipe and has_room(f):
+        if f.lost > 0 or (f.next < f.total and f.next - f.una < f.limit):
+            t = min(t, f.pace)
     for stage in range(1, f.forth + f.back + 2):
         t = min(t, _due(s, i, stage))
     _note(s, i, t)
@@ -141,3 +174,24 @@ def _step(s: State, i: int, t: float) -> None:
         if f.sent == 0:
             f.timer = math.inf
         send(s, i, t)
+
+
+@compiled
+def copy(s: State, to: State) -> None:
+    """All that `run` may change, of what is alive."""
+    to.links[:] = s.links
+    to.first[:] = s.first
+    for i in range(len(s.flows)):
+        to.flows[i].alive = s.flows[i].alive
+        if s.flows[i].alive:
+            _copy(s, to, i)
+
+
+@compiled
+def _copy(s: State, to: State, i: int) -> None:
+    to.flows[i] = s.flows[i]
+    f, mask = s.flows[i], s.board.shape[1] - 1
+    for number in range(max(0, f.sent - RING), f.sent):
+        to.sent[i, number % RING] = s.sent[i, number % RING]
+    for seq in range(f.una, f.next):
+        to.board[i, seq & mask] = s.board[i, seq & mask]

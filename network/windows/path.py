@@ -9,7 +9,7 @@ import numpy as np
 
 from network.windows.compiled import compiled
 from network.windows.queue import ACK, admitted, passed
-from network.windows.state import DEAD, MERGED, RECEIVED, RING, WINDOW, State
+from network.windows.state import DEAD, MERGED, RECEIVED, RING, State
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
 DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
@@ -96,13 +96,15 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
     """Takes a transmission in; when it is acknowledged."""
     f = s.flows[i]
     x = s.sent[i, number % RING]
+    board = s.board[i]
+    mask = len(board) - 1
     x.arrives = t
     for seq in range(x.seq, x.seq + x.got):
-        if seq >= f.received and not s.board[i, seq % WINDOW] & RECEIVED:
-            s.board[i, seq % WINDOW] |= RECEIVED
+        if seq >= f.received and not board[seq & mask] & RECEIVED:
+            board[seq & mask] |= RECEIVED
             f.got += 1
     f.highest = max(f.highest, x.seq + x.got)
-    while f.received < f.highest and s.board[i, f.received % WINDOW] & RECEIVED:
+    while f.received < f.highest and board[f.received & mask] & RECEIVED:
         f.received += 1
     if f.got == f.total:
         f.finish = min(f.finish, t)

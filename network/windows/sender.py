@@ -8,7 +8,7 @@ from typing import Any
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import depart
-from network.windows.state import BBR, CUBIC, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, WINDOW, State
+from network.windows.state import BBR, CUBIC, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
 
 DUPLICATES = 3  # segments that overtake another until it is taken for lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
@@ -46,18 +46,19 @@ def acknowledged(s: State, i: int, number: int, t: float) -> None:
 @compiled
 def _delivered(s: State, i: int, number: int) -> int:
     """Marks what has arrived; how many segments the sender did not know of."""
-    f = s.flows[i]
+    f, board = s.flows[i], s.board[i]
+    mask = len(board) - 1
     count = 0
     while f.heard <= number:
         x = s.sent[i, f.heard % RING]
         if f.heard >= f.void:
             f.pipe -= x.got
         for seq in range(x.seq, x.seq + x.got):
-            place = seq % WINDOW
-            if seq >= f.una and not s.board[i, place] & SACKED:
-                if s.board[i, place] & LOST:
+            place = seq & mask
+            if seq >= f.una and not board[place] & SACKED:
+                if board[place] & LOST:
                     f.lost -= 1
-                s.board[i, place] = (s.board[i, place] | SACKED) & ~LOST
+                board[place] = (board[place] | SACKED) & ~LOST
                 f.sacked += 1
                 count += 1
         f.heard += 1
@@ -85,15 +86,16 @@ def _judge(s: State, i: int, number: int, t: float) -> int:
 @compiled
 def _lose(s: State, i: int, number: int) -> int:
     """Marks what of a transmission did not arrive."""
-    f = s.flows[i]
+    f, board = s.flows[i], s.board[i]
+    mask = len(board) - 1
     x = s.sent[i, number % RING]
     if number >= f.void:
         f.pipe -= x.count - x.got
     count = 0
     for seq in range(x.seq + x.got, x.seq + x.count):
-        place = seq % WINDOW
-        if seq >= f.una and not s.board[i, place] & (SACKED | LOST):
-            s.board[i, place] |= LOST
+        place = seq & mask
+        if seq >= f.una and not board[place] & (SACKED | LOST):
+            board[place] |= LOST
             f.lost += 1
             f.hint = min(f.hint, seq)
             count += 1
@@ -102,9 +104,10 @@ def _lose(s: State, i: int, number: int) -> int:
 
 @compiled
 def _advance(s: State, i: int) -> None:
-    f = s.flows[i]
-    while f.una < f.next and s.board[i, f.una % WINDOW] & SACKED:
-        s.board[i, f.una % WINDOW] = 0
+    f, board = s.flows[i], s.board[i]
+    mask = len(board) - 1
+    while f.una < f.next and board[f.una & mask] & SACKED:
+        board[f.una & mask] = 0
         f.una += 1
         f.sacked -= 1
     f.hint = max(f.hint, f.una)
@@ -172,7 +175,7 @@ def send(s: State, i: int, t: float) -> None:
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
     if f.congestion == BBR:
         burst = max(burst, int(bbr.burst(f)))
-    while f.sent - min(f.judged, f.heard) < RING - 1:
+    while has_room(f):
         room = int(f.cwnd) - f.pipe
         if room <= 0 or (room < burst and f.pipe > 0 and f.state == OPEN and f.congestion != BBR):
             return
@@ -186,17 +189,24 @@ def send(s: State, i: int, t: float) -> None:
 
 
 @compiled
+def has_room(f: Any) -> bool:
+    """Whether another transmission could be remembered."""
+    return bool(f.sent - min(f.judged, f.heard) < RING - 1)
+
+
+@compiled
 def _send(s: State, i: int, most: int, t: float) -> int:
     """One transmission of at most so many segments; how many."""
-    f = s.flows[i]
+    f, board = s.flows[i], s.board[i]
+    mask = len(board) - 1
     again = 0
     if f.lost > 0:
         seq = f.hint
-        while not s.board[i, seq % WINDOW] & LOST:
+        while not board[seq & mask] & LOST:
             seq += 1
         count = 0
-        while count < most and seq + count < f.next and s.board[i, (seq + count) % WINDOW] & LOST:
-            s.board[i, (seq + count) % WINDOW] &= ~LOST
+        while count < most and seq + count < f.next and board[(seq + count) & mask] & LOST:
+            board[(seq + count) & mask] &= ~LOST
             count += 1
         f.lost -= count
         f.hint = seq + count
@@ -279,7 +289,8 @@ def _probe(s: State, i: int, t: float) -> None:
 @compiled
 def _give_up(s: State, i: int, t: float) -> None:
     """The retransmission timeout: all that is in flight counts as lost."""
-    f = s.flows[i]
+    f, board = s.flows[i], s.board[i]
+    mask = len(board) - 1
     if f.state == OPEN or f.congestion == BBR:
         f.saved = max(f.cwnd, f.saved) if f.congestion == BBR else f.saved
         if f.congestion != BBR:
@@ -288,8 +299,8 @@ def _give_up(s: State, i: int, t: float) -> None:
         cubic.begin(f, t)
     f.state, f.high = LOSS, f.next
     for seq in range(f.una, f.next):
-        if not s.board[i, seq % WINDOW] & (SACKED | LOST):
-            s.board[i, seq % WINDOW] |= LOST
+        if not board[seq & mask] & (SACKED | LOST):
+            board[seq & mask] |= LOST
             f.lost += 1
             f.losses += 1
     f.hint = f.una

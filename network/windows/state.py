@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 HOPS = 12  # links on the way of a flow there and back, at most
-WINDOW = 4096  # segments from the first unacknowledged one on, at most; a power of 2
-RING = 1024  # transmissions that nobody has judged yet, at most; a power of 2
+RING = 256  # transmissions that nobody has judged yet, at most; a power of 2
 ROUNDS = 10  # of which BBR takes the largest bandwidth
 
 RENO, CUBIC, BBR = 0, 1, 2
@@ -131,18 +130,18 @@ FLOW = np.dtype([("alive", "i8"), *_SEND, *_WAY, *_RECEIVE, *_CUBIC, *_BBR])
 
 SENT = np.dtype(
     [
-        ("seq", "i8"),
+        ("seq", "i4"),
         ("count", "i4"),
         ("got", "i4"),  # the first so many were not dropped
-        ("stage", "i4"),
-        ("again", "i4"),  # not for the first time
+        ("delivered", "i4"),  # segments, when it was sent
+        ("stage", "u1"),
+        ("again", "u1"),  # not for the first time
+        ("limited", "u1"),  # by what there was to send
         ("at", "f8"),  # when it was sent
         ("time", "f8"),  # when it reaches its stage
         ("arrives", "f8"),  # at the receiver
-        ("first_sent", "f8"),
-        ("delivered_at", "f8"),
-        ("delivered", "i8"),
-        ("limited", "i8"),  # by what there was to send
+        ("first_sent", "f8"),  # when the segment was sent that was acknowledged last
+        ("delivered_at", "f8"),  # when that was
     ]
 )
 
@@ -167,7 +166,7 @@ class State(NamedTuple):
 
     flows: Rows  # (flows,) FLOW
     sent: Rows  # (flows, RING) SENT
-    board: npt.NDArray[np.uint8]  # (flows, WINDOW) bits of segments
+    board: npt.NDArray[np.uint8]  # (flows, a power of 2) bits of the segments of a window
     links: Rows  # (links,) LINK
     edges: Floats  # of all traces, one after the other, each with its period
     rates: Floats
@@ -175,15 +174,16 @@ class State(NamedTuple):
     first: Floats  # (2 * places,) a tree of minima: when something happens to each flow
 
 
-def empty(flows: int) -> State:
-    """Room for so many flows, a power of 2, and no link yet."""
+def empty(flows: int, window: int, links: int) -> State:
+    """Room for so many flows with windows of so many segments, both powers of 2, and for links."""
+    nothing = np.zeros(0)
     return State(
         np.zeros(flows, FLOW),
         np.zeros((flows, RING), SENT),
-        np.zeros((flows, WINDOW), np.uint8),
-        np.zeros(0, LINK),
-        np.zeros(0),
-        np.zeros(0),
-        np.zeros(0),
+        np.zeros((flows, window), np.uint8),
+        np.zeros(links, LINK),
+        nothing,
+        nothing,
+        nothing,
         np.full(2 * flows, np.inf),
     )
