@@ -216,7 +216,7 @@ def _send(s: State, i: int, most: int, t: float) -> int:
         count = min(most, f.total - f.next, f.una + f.limit - f.next)
         if count <= 0:
             return 0
-        f.next += count
+        _fresh(s, i, count)
     f.prr_out += count
     idle = f.pipe == 0 and f.timer == math.inf
     depart(s, i, seq, count, again, t)
@@ -225,6 +225,15 @@ def _send(s: State, i: int, most: int, t: float) -> int:
     if idle:
         arm(f, t)
     return int(count)
+
+
+@compiled
+def _fresh(s: State, i: int, count: int) -> None:
+    """The next segments, of which nothing is known yet: a copy that was gone back to may know of another future."""
+    f, board = s.flows[i], s.board[i]
+    for seq in range(f.next, f.next + count):
+        board[seq & (len(board) - 1)] = 0
+    f.next += count
 
 
 @compiled
@@ -280,7 +289,7 @@ def _overdue(s: State, i: int, t: float) -> int:
 def _probe(s: State, i: int, t: float) -> None:
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
-        f.next += 1
+        _fresh(s, i, 1)
         depart(s, i, f.next - 1, 1, 0, t)
     elif f.next > f.una:
         depart(s, i, f.next - 1, 1, 1, t)

@@ -1,0 +1,222 @@
+"""Flows that share full links, from now to the next end: the compiled state, and a copy of it to go back to."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from network.links.rate import Constant, Rate, mean
+from network.links.tcp import Sender, Sending
+from network.links.trace import Steps, Trace
+from network.windows import kernel
+from network.windows.state import BBR, CUBIC, HOPS, RENO, State, empty
+
+CONGESTION = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
+FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
+DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
+SHORTEST = 1e-3  # s: no path through two kernels is shorter
+AHEAD = (0.2, 60.0)  # s to look ahead, at least and at most
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A shared link in one direction, with its number among the links."""
+
+    number: int
+    capacity: Rate
+    buffer: float  # bytes
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """A flow: bytes on the wire, the shared links there (from the sender on) and back, and the device's own link."""
+
+    name: Hashable
+    nbytes: float
+    sending: Sending
+    forth: tuple[Queue, ...]
+    back: tuple[Queue, ...]
+    own: Rate
+    up: bool
+
+
+class Crowd:
+    """Flows on queues.  The caller says what time it is, in s, and must not go back."""
+
+    def __init__(self, queues: Sequence[Queue]) -> None:
+        self._queues = queues
+        self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
+        self._traces: dict[int, tuple[Steps, int]] = {}  # by id, and where it begins among the edges
+        for queue in queues:
+            self._describe(queue.number, queue.capacity, queue.buffer, shared=True)
+        self._places: dict[Hashable, int] = {}
+        self._names: dict[int, Hashable] = {}
+        self._sizes: dict[int, float] = {}  # bytes on the wire, by place
+        self._now = 0.0
+        self._due: float | None = None  # up to which the state was run ahead; None: it is as of now
+        self._ending = -1  # the place of the flow that ends then
+        self._depth = AHEAD[0]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._places
+
+    def due(self) -> float:
+        """When a flow ends, or to look again, s; inf where there is none."""
+        if not self._places:
+            return math.inf
+        if self._due is None:
+            kernel.copy(self._state, self._saved)
+            horizon = self._now + self._depth
+            self._ending = kernel.run(self._state, horizon)
+            self._due = float(self._state.flows[self._ending]["finish"]) if self._ending >= 0 else horizon
+        return self._due
+
+    def move(self, t: float) -> None:
+        """To `t`, before which nothing is due."""
+        if self._due is not None and t < self._due:
+            kernel.copy(self._saved, self._state)
+            self._depth = max(AHEAD[0], min(self._depth, 2 * (t - self._now)))
+            kernel.run(self._state, t)
+        self._now, self._due = t, None
+
+    def end(self) -> tuple[Hashable, Sender] | None:
+        """Carries out what is due now: the flow that has ended, if one has, and what its sender is left with."""
+        assert self._due is not None
+        self._now, self._due, place = self._due, None, self._ending
+        if place < 0:
+            self._depth = min(2 * self._depth, AHEAD[1])
+            return None
+        flow = self._state.flows[place]
+        left = Sender(float(flow["cwnd"]), self._now, float(flow["ssthresh"]))
+        return self._remove(place), left
+
+    def open(self, t: float, new: Newcomer, since: float | None = None, grown: Sender | None = None) -> None:
+        """Starts a flow; with `grown` one that was alone until now, and has that window in flight."""
+        self.move(t)
+        place = self._room(new.sending)
+        self._places[new.name], self._names[place], self._sizes[place] = place, new.name, new.nbytes
+        self._describe_flow(place, new, grown)
+        if grown is None:
+            kernel.start(self._state, place, t)
+        else:
+            kernel.go_on(self._state, place, t, int(grown.threshold < math.inf))
+
+    def carried(self, t: float, name: Hashable) -> float:
+        """Bytes on the wire that have arrived by `t`, which must be before what is due."""
+        self.move(t)
+        place = self._places[name]
+        return min(kernel.arrived(self._state, place, t), self._sizes[place])
+
+    def close(self, t: float, name: Hashable) -> None:
+        self.move(t)
+        self._remove(self._places[name])
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def _remove(self, place: int) -> Hashable:
+        kernel.stop(self._state, place)
+        name = self._names.pop(place)
+        del self._places[name], self._sizes[place]
+        return name
+
+    def _room(self, sending: Sending) -> int:
+        """A free place; there are twice as many if there was none."""
+        flows, window = self._state.board.shape
+        while window <= sending.limit:
+            window *= 2
+        more = 2 * flows if len(self._places) == flows else flows
+        if (more, window) != (flows, window) or window != self._state.board.shape[1]:
+            self._grow(more, window)
+        return next(place for place in range(more) if place not in self._names)
+
+    def _grow(self, flows: int, window: int) -> None:
+        old, links = self._state, len(self._queues) + flows
+        self._state, self._saved = (_grown(old, flows, window, links) for _ in range(2))
+
+    def _describe_flow(self, place: int, new: Newcomer, grown: Sender | None) -> None:
+        tcp, way, sender = new.sending.tcp, new.sending.way, grown or new.sending.sender
+        total = max(1, math.ceil(new.nbytes / tcp.segment))
+        own = len(self._queues) + place
+        rtt = max(way.rtt, SHORTEST)
+        self._describe(own, new.own, max(LEAST_BUFFER, DEEP * mean(new.own) * rtt), shared=False)
+        forth = [queue.number for queue in new.forth]
+        forth = [own, *forth] if new.up else [*forth, own]
+        path = [*forth, *(queue.number for queue in new.back)]
+        if len(path) > HOPS:
+            raise ValueError(f"flow {new.name!r} passes {len(path)} links there and back; at most {HOPS} can be")
+        self._state.flows[place] = np.zeros((), self._state.flows.dtype)
+        row = self._state.flows[place]
+        slowest = min(mean(rate) for rate in (new.own, *(queue.capacity for queue in new.forth)))
+        values: Mapping[str, Any] = {
+            "total": total,
+            "segment": tcp.segment,
+            "last": new.nbytes - (total - 1) * tcp.segment,
+            "rtt": rtt,
+            "trips": 0 if grown else new.sending.trips,
+            "congestion": CONGESTION[tcp.congestion],
+            "loss": way.loss,
+            "dice": _seed(new.name),
+            "limit": min(new.sending.limit, self._state.board.shape[1] - 1),
+            "cwnd": sender.window,
+            "ssthresh": sender.threshold,
+            "forth": len(forth),
+            "back": len(new.back),
+            "beyond": rtt if new.up else 0.0,
+            "home": 0.0 if new.up else rtt,
+            "jitter": tcp.segment / slowest if 0 < slowest < math.inf else 0.0,
+        }
+        for key, value in values.items():
+            row[key] = value
+        row["path"][: len(path)] = path
+
+    def _describe(self, number: int, capacity: Rate, buffer: float, shared: bool) -> None:
+        link = self._state.links[number]
+        link["buffer"], link["shared"], link["free"] = buffer, shared, 0.0
+        link["rate"], link["pieces"] = math.nan, 0
+        if isinstance(capacity, Trace):
+            link["first"], link["pieces"] = self._edges(capacity._steps), len(capacity._steps.arrays[1])
+            link["offset"] = capacity.offset
+        else:
+            assert isinstance(capacity, Constant)
+            link["rate"] = capacity.peak
+
+    def _edges(self, steps: Steps) -> int:
+        """Where the edges of a trace begin among all; they are added once."""
+        if id(steps) not in self._traces:
+            self._traces[id(steps)] = steps, len(self._state.edges)
+            edges = np.append(self._state.edges, np.asarray(steps.edges))
+            rates = np.append(self._state.rates, np.append(steps.arrays[1], 0.0))
+            prefix = np.append(self._state.prefix, np.asarray(steps.prefix))
+            self._state, self._saved = (
+                each._replace(edges=edges, rates=rates, prefix=prefix) for each in (self._state, self._saved)
+            )
+        return self._traces[id(steps)][1]
+
+
+def _grown(old: State, flows: int, window: int, links: int) -> State:
+    """The same with more room.  A segment keeps its number, and so gets another place where the window is wider."""
+    new = empty(flows, window, links)._replace(edges=old.edges, rates=old.rates, prefix=old.prefix)
+    count, narrow = old.board.shape
+    new.flows[:count], new.sent[:count] = old.flows, old.sent
+    new.links[: len(old.links)] = old.links
+    new.first[flows : flows + count] = old.first[count:]
+    for place in range(flows - 1, 0, -1):
+        new.first[place] = min(new.first[2 * place], new.first[2 * place + 1])
+    for place in range(count):
+        segments = np.arange(old.flows[place]["una"], old.flows[place]["una"] + narrow)
+        new.board[place, segments % window] = old.board[place, segments % narrow]
+    return new
+
+
+def _seed(name: Hashable) -> int:
+    """Where a flow's chance begins; the same for the same name, in each run and on each machine."""
+    digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") | 1

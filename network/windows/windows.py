@@ -1,0 +1,233 @@
+"""Shared links as TCP meets them: flows that crowd a link step from acknowledgement to acknowledgement.
+
+Flows that no shared link on their way is too slow for are bounded by their own device's link alone, and carried in
+closed form by the fluid model.  When a link becomes full, those on it join the crowd, with the windows that they have
+by then, and stay there until they end.  BBR's flows, and those with losses, are there from the start: their windows
+have no closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from network.links.ramp import Ramp
+from network.links.rate import Constant, Rate
+from network.links.tcp import Sender, Sending
+from network.sharing.flow import Shared, as_rate
+from network.sharing.fluid import Back, Fluid
+from network.windows.crowd import Crowd, Newcomer, Queue
+
+
+@dataclass(eq=False)
+class Meeting:
+    """A shared link in one direction, and who is on it: the most that each could carry, bytes/s."""
+
+    queue: Queue
+    loads: dict[Hashable, float] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        """Whether its flows could carry more than it; of a capacity that varies, nothing is sure."""
+        capacity = self.queue.capacity
+        return not isinstance(capacity, Constant) or math.fsum(self.loads.values()) > capacity.peak
+
+
+@dataclass(frozen=True)
+class Lone:
+    """A flow that the fluid model carries."""
+
+    new: Newcomer
+    cap: Rate
+    begin: float  # s
+
+
+class Windows:
+    """Shared links in both directions: what a Fluid of `down` is, with `up` as its way back.
+
+    `down` and `up` are each the root's capacity and the shared links below it, with their buffers.  Airtime is not for
+    windows: raises ValueError for it.
+    """
+
+    def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0)) -> None:
+        """`buffers` are those before the root, bytes, down and up."""
+        self._fluids = {False: Fluid(*down), True: Fluid(*up)}
+        self._meetings: dict[bool, dict[str | None, Meeting]] = {}
+        self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
+        queues: list[Queue] = []
+        for back, (root, shared), buffer in ((False, down, buffers[0]), (True, up, buffers[1])):
+            self._meetings[back] = _meetings({None: Shared(root, buffer=buffer), **shared}, queues)
+            self._routes[back] = {via: self._route(back, shared, via) for via in (None, *shared)}
+        self._crowd = Crowd(queues)
+        self._lone: dict[Hashable, Lone] = {}
+        self._ways: dict[Hashable, tuple[Meeting, ...]] = {}
+        self._left: dict[Hashable, Sender] = {}
+        self._now = 0.0
+
+    @property
+    def now(self) -> float:
+        """The time of the last call, in s."""
+        return self._now
+
+    def open(
+        self,
+        t: float,
+        flow: Hashable,
+        nbytes: float,
+        cap: float | Rate,
+        weight: float = 1.0,
+        via: str | None = None,
+        radio: float | Rate | None = None,
+        back: bool = False,
+        sending: Sending | None = None,
+    ) -> None:
+        """Starts a flow as Fluid.open does; `radio` is its device's own link without TCP's bounds."""
+        self._reach(t)
+        assert sending is not None
+        way = self._routes[back][via]
+        own = as_rate(cap if radio is None else radio)
+        new = self._newcomer(flow, nbytes, sending, way, own, via, back)
+        self._ways[flow] = way
+        for meeting in way:
+            meeting.loads[flow] = as_rate(cap).peak
+        if sending.tcp.congestion == "bbr" or sending.way.loss > 0:
+            self._crowd.open(t, new)
+        elif not any(meeting.full for meeting in way):
+            self._lone[flow] = Lone(new, as_rate(cap), t)
+            self._fluids[back].open(t, flow, nbytes, cap, weight, via)
+        else:
+            self._crowd.open(t, new)
+        self._gather(t, way)
+
+    def close(self, t: float, flow: Hashable) -> float:
+        """Removes a flow, and returns the bytes that it has carried by `t`."""
+        carried = self.carried(t, flow)
+        if flow in self._lone:
+            self._fluids[self._lone.pop(flow).new.up].close(t, flow)
+        else:
+            self._crowd.close(t, flow)
+        self._leave(flow)
+        return carried
+
+    def carried(self, t: float, flow: Hashable) -> float:
+        """How many bytes the flow has carried by `t`."""
+        self._reach(t)
+        if flow in self._lone:
+            return self._fluids[self._lone[flow].new.up].carried(t, flow)
+        return self._crowd.carried(t, flow)
+
+    def next_finish(self) -> float:
+        """When to call `advance` if nothing else happens, in s; `advance` then reports who has ended, if anyone."""
+        return max(self._now, min(self._due()))
+
+    def advance(self, t: float) -> list[Hashable]:
+        """Lets time pass until `t`; returns the flows that have ended by then, in order of time."""
+        ended: list[Hashable] = []
+        while min(dues := self._due()) <= t:
+            which = dues.index(min(dues))
+            if which == 2:
+                ended += self._end_in_crowd()
+            else:
+                ended += self._end_alone(which == 1, dues[which])
+        self._reach(t)
+        return ended
+
+    def left_with(self, flow: Hashable) -> Sender | None:
+        """What the sender of a flow that has ended is left with; None if it was alone.  Asked once."""
+        return self._left.pop(flow, None)
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def _due(self) -> tuple[float, float, float]:
+        return self._fluids[False].next_finish(), self._fluids[True].next_finish(), self._crowd.due()
+
+    def _reach(self, t: float) -> None:
+        if t < self._now:
+            raise ValueError(f"t is {t} s and the last call was at {self._now} s; time must not go back")
+        if t > self._now:
+            self._now = t
+            self._crowd.move(t)
+
+    def _end_in_crowd(self) -> list[Hashable]:
+        self._now = max(self._now, self._crowd.due())
+        found = self._crowd.end()
+        if found is None:
+            return []
+        flow, self._left[flow] = found[0], found[1]
+        self._leave(flow)
+        return [flow]
+
+    def _end_alone(self, back: bool, t: float) -> list[Hashable]:
+        self._now = max(self._now, t)
+        ended = self._fluids[back].advance(self._now)
+        for flow in ended:
+            del self._lone[flow]
+            self._leave(flow)
+        return ended
+
+    # --- who meets whom -------------------------------------------------------------------------------------
+
+    def _gather(self, t: float, way: tuple[Meeting, ...]) -> None:
+        """Those who were alone on a link that is full now join the crowd."""
+        for meeting in way:
+            if meeting.full:
+                for flow in [each for each in meeting.loads if each in self._lone]:
+                    self._join(t, flow)
+
+    def _join(self, t: float, flow: Hashable) -> None:
+        lone = self._lone.pop(flow)
+        new, fluid = lone.new, self._fluids[lone.new.up]
+        carried = fluid.close(t, flow)
+        rest = Newcomer(flow, new.nbytes - carried, new.sending, new.forth, new.back, new.own, new.up)
+        if carried == 0:
+            self._crowd.open(t, new)
+        else:
+            self._crowd.open(t, rest, grown=_grown(lone, t))
+
+    def _leave(self, flow: Hashable) -> None:
+        for meeting in self._ways.pop(flow):
+            del meeting.loads[flow]
+
+    def _newcomer(
+        self,
+        flow: Hashable,
+        nbytes: float,
+        sending: Sending,
+        way: tuple[Meeting, ...],
+        own: Rate,
+        via: str | None,
+        back: bool,
+    ) -> Newcomer:
+        forth = tuple(meeting.queue for meeting in (way if back else reversed(way)))
+        homeward = self._routes[not back].get(via, ())
+        acks = tuple(meeting.queue for meeting in (reversed(homeward) if back else homeward))
+        return Newcomer(flow, nbytes, sending, forth, acks, own, back)
+
+    def _route(self, back: bool, shared: Mapping[str, Shared], via: str | None) -> tuple[Meeting, ...]:
+        """The links from a device to the server that could be full."""
+        names = []
+        while via is not None:
+            names.append(via)
+            via = shared[via].parent
+        return tuple(self._meetings[back][name] for name in (*names, None) if name in self._meetings[back])
+
+
+def _meetings(links: Mapping[str | None, Shared], queues: list[Queue]) -> dict[str | None, Meeting]:
+    found = {}
+    for name, link in links.items():
+        if link.airtime:
+            raise ValueError(f"{name} has airtime, which windows do not share; use the fluid model")
+        capacity = as_rate(link.capacity)
+        if capacity.peak < math.inf:
+            queues.append(Queue(len(queues), capacity, link.buffer))
+            found[name] = Meeting(queues[-1])
+    return found
+
+
+def _grown(lone: Lone, t: float) -> Sender:
+    """The window of a flow that was alone: what slow start has reached, or else what its link holds."""
+    sending, tcp = lone.new.sending, lone.new.sending.tcp
+    held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, 1e-3) / tcp.segment)
+    climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end
+    return Sender(held, t, math.inf if climbing else held)
