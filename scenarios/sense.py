@@ -21,6 +21,7 @@ def faults(scenario: Scenario) -> list[Fault]:
         *_targets(scenario),
         *_expected(scenario),
         *_topology(scenario),
+        *_windows(scenario),
         *_behind(scenario),
         *_presence(scenario),
     ]
@@ -98,6 +99,20 @@ def _topology(scenario: Scenario) -> Iterator[Fault]:
                 yield Fault(("topology", name, "behind"), f"{above} shares airtime, so only devices can be behind it")
             seen.append(above)
             above = shared[above].behind
+
+
+def _windows(scenario: Scenario) -> Iterator[Fault]:
+    """What has no windows beside those that have."""
+    if scenario.network.model != "windows":
+        return
+    for name, link in scenario.topology.items():
+        if link.airtime:
+            message = "airtime is shared without windows and queues; say `network: {model: tcp}`, or auto"
+            yield Fault(("topology", name, "airtime"), message)
+    for number, group in enumerate(scenario.fleet):
+        if group.link.model not in (None, "tcp"):
+            message = f"links of the model {group.link.model} have no windows; say `network: {{model: tcp}}`, or auto"
+            yield Fault(("fleet", number, "link", "model"), message)
 
 
 def _behind(scenario: Scenario) -> Iterator[Fault]:

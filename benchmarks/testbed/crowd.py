@@ -18,9 +18,12 @@ from benchmarks.testbed.ends import EACH
 from network.links.rate import Constant, Rate
 from network.links.tcp import Congestion, Direction, Tcp, Way, passage
 from network.sharing.fluid import Fluid
+from network.windows.windows import Windows
 
 LIST = Path(__file__).parent / "shared_links.yaml"
 KB, MBIT = 1_000, 1e6 / 8
+DRAWS = 15
+OWN = Constant(1e12)  # bytes/s: the device's own link bounds nobody
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,31 @@ def links(setting: Setting) -> dict[Direction, Rate]:
 
 
 def predict(setting: Setting) -> list[float]:
+    """When each transfer ends, s, by windows: of DRAWS runs with other chances that whose makespan is the median.
+
+    Chance is when acknowledgements arrive within the time of a segment, and which segments get lost.
+    """
+    return sorted((_draw(setting, draw) for draw in range(DRAWS)), key=setting.makespan)[DRAWS // 2]
+
+
+def _draw(setting: Setting, draw: int) -> list[float]:
+    tcp, there = Tcp(congestion=setting.congestion, tls=0), links(setting)
+    windows = Windows((there["down"], {}), (there["up"], {}), (setting.queue, setting.queue_up))
+    ends: dict[Hashable, float] = {}
+    opening = []
+    for number, (flow, rtt) in enumerate(zip(setting.flows, setting.rtts, strict=True)):
+        way: Direction = "up" if flow.up else "down"
+        flight = passage(tcp, Way(rtt, 0.0 if flow.up else setting.loss), OWN, way, flow.nbytes, flow.start)
+        opening.append((flow.start + flight.delay, number, flow.up, flight))
+    for t, number, up, flight in sorted(opening, key=lambda each: each[:2]):
+        _play(windows, t, ends)
+        flow = (draw, number), flight.wire, flight.cap(t), flight.weight, None, OWN, up, flight.sending
+        windows.open(t, *flow)
+    _play(windows, math.inf, ends)
+    return [ends[draw, number] for number in range(len(setting.flows))]
+
+
+def predict_fairly(setting: Setting) -> list[float]:
     """When each transfer ends, s, by the fluid model: fair shares at once."""
     tcp = Tcp(congestion=setting.congestion, tls=0)
     there = links(setting)
@@ -145,7 +173,7 @@ def predict(setting: Setting) -> list[float]:
     return [ends[number] for number in range(len(setting.flows))]
 
 
-def _play(fluid: Fluid, until: float, ends: dict[Hashable, float]) -> None:
+def _play(fluid: Fluid | Windows, until: float, ends: dict[Hashable, float]) -> None:
     while (t := fluid.next_finish()) < until:
         ends.update(dict.fromkeys(fluid.advance(t), t))
 

@@ -17,17 +17,18 @@ from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Signal, World
 from network.links.link import Link
 from network.links.rate import Rate
-from network.links.tcp import Connection, Passage
+from network.links.tcp import Connection, Passage, Sender
 from network.links.trace import Direction, scaled
 from network.sharing.flow import Shared
 from network.sharing.fluid import Back, Fluid
 from network.sharing.route import routes
+from network.windows.windows import Windows
 
 
 class Lane:
     """All shared links in one direction (in both, where both share airtime): the fluid model, driven by the clock."""
 
-    def __init__(self, world: World, fluid: Fluid, back: Direction | None = None) -> None:
+    def __init__(self, world: World, fluid: Fluid | Windows, back: Direction | None = None) -> None:
         self.world = world
         self.fluid = fluid
         self.back = back  # which direction goes back in the fluid, where it has both
@@ -41,7 +42,12 @@ class Lane:
             now = self.advance()  # a real clock has gone on since
         self.flights[flight.number] = flight
         cap, back = passage.cap(now), flight.direction == self.back
-        self.fluid.open(now, flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back)
+        flow = flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back
+        if isinstance(self.fluid, Windows):
+            assert passage.sending is not None
+            self.fluid.open(now, *flow, passage.sending)
+        else:
+            self.fluid.open(now, *flow)
         # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
         self._wake_at(now)
 
@@ -64,7 +70,8 @@ class Lane:
         """Advances the fluid model to the present time, which it returns, and lands what has arrived."""
         now = self.world.now()
         for number in self.fluid.advance(now):
-            self.flights.pop(number).land()  # type: ignore[call-overload]
+            left = self.fluid.left_with(number) if isinstance(self.fluid, Windows) else None
+            self.flights.pop(number).land(left)  # type: ignore[call-overload]
         return now
 
     def _ring(self, time: float) -> None:
@@ -128,9 +135,10 @@ class Flight:
             return math.floor(wire)
         return math.floor(wire * self.left / self.passage.wire)
 
-    def land(self) -> None:
+    def land(self, left: Sender | None = None) -> None:
+        """Its last byte has arrived; `left` is what its sender is left with, where that is known."""
         self.landed = self.over = True
-        self.leave(self, self.passage.after(self.lane.world.now()))
+        self.leave(self, self.passage.after(self.lane.world.now(), left))
         self.record.end(self.direction, self.call)
         self.signal.set()
 
@@ -254,9 +262,14 @@ class Traffic:
             self._send(flight)
 
     def _lanes(self) -> dict[Direction, Lane]:
-        """One each way; one for both ways where they meet on air, as that is half duplex."""
-        down = self._shared(self.placed.server.up, self.placed.topology.get("down", {}))
-        up = self._shared(self.placed.server.down, self.placed.topology.get("up", {}))
+        """One each way; one for both ways where they meet: on air, as that is half duplex, or in queues, where
+        acknowledgements wait behind data."""
+        server = self.placed.server
+        down = self._shared(server.up, self.placed.topology.get("down", {}))
+        up = self._shared(server.down, self.placed.topology.get("up", {}))
+        if server.tcp.windows:
+            both = Lane(self.world, Windows(down, up, (server.buffer, server.buffer)), back="up")
+            return {"down": both, "up": both}
         if any(each.airtime and name in up[1] for name, each in down[1].items()):
             both = Lane(self.world, Fluid(*down, back=up), back="up")
             return {"down": both, "up": both}

@@ -104,7 +104,7 @@ def _figures(
     groups = groups_of(study, seed, span)
     return Forecast(
         name=scenario.name,
-        network=scenario.network.model,
+        network=scenario.network_model,
         seed=seed,
         seeds=len(scenario.seeds),
         rounds=rules.max,

@@ -80,7 +80,7 @@ class Batch:
     @property
     def network(self) -> str:
         """The model by which transfers take their seconds."""
-        return (self.source.fleet or self.scenario).network.model
+        return (self.source.fleet or self.scenario).network_model
 
     @property
     def notes(self) -> list[str]:

@@ -84,7 +84,7 @@ def _unmetered(results: Sequence[Results]) -> list[str]:
 
 
 def _networks(results: Sequence[Results]) -> str:
-    return ", ".join(dict.fromkeys(one.scenario.network.model for one in results))
+    return ", ".join(dict.fromkeys(one.scenario.network_model for one in results))
 
 
 def _names(results: Sequence[Results]) -> list[str]:

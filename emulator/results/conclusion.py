@@ -27,7 +27,7 @@ def summed_up(
         **found.summary,
         "failures": failures,
         "digest": digest(found.folder),
-        "sentence": f"{reserved}{sentence(found.summary, found.runs)} {under(found.scenario.network.model)}.",
+        "sentence": f"{reserved}{sentence(found.summary, found.runs)} {under(found.scenario.network_model)}.",
         "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
         "interrupted": interrupted,
         "links": links,

@@ -90,7 +90,7 @@ def _summary(
     known = dict.fromkeys(begun, classes(split))
     made = with_intervals(summarise(begun, targets(scenario), momentum(scenario), known), begun)
     made["published"] = beside(scenario.published, begun)
-    made["network"] = scenario.network.model
+    made["network"] = scenario.network_model
     made["unmetered"] = _unmetered(scenario, made)
     kept = ("digest", "sentence", "expect", "interrupted", "failures", "links")
     return {**made, **{key: said[key] for key in kept if key in said}}
@@ -117,7 +117,7 @@ def facts(scenario: Scenario) -> str:
         f"at most {counted(scenario.rounds.max, 'round')}",
         f"{scenario.data.set}, {scenario.data.split.kind} split",
         scenario.model,
-        f"network model {scenario.network.model}",
+        f"network model {scenario.network_model}",
     ]
     return " · ".join(parts)
 

@@ -28,7 +28,8 @@ BATCH = 64  # examples in its steps, at most: with more, arithmetic takes most o
 
 
 def resolved(scenario: Scenario, data: Dataset) -> Scenario:
-    """The scenario with numbers in place of `auto`, and 1 for a model that cannot be stacked."""
+    """The scenario without `auto`: stacks are numbers, 1 for a model that cannot be stacked, and the network model
+    is the one that is used."""
 
     def number(training: rounds.Training) -> int:
         return size(scenario.model, data, training.batch, training.stack)
@@ -41,7 +42,9 @@ def resolved(scenario: Scenario, data: Dataset) -> Scenario:
         return entry.model_copy(update={"options": {**entry.options, "training": training}})
 
     training = scenario.training.model_copy(update={"stack": number(scenario.training)})
-    return scenario.model_copy(update={"training": training, "algorithms": tuple(map(own, scenario.algorithms))})
+    network = scenario.network.model_copy(update={"model": scenario.network_model})
+    algorithms = tuple(map(own, scenario.algorithms))
+    return scenario.model_copy(update={"training": training, "network": network, "algorithms": algorithms})
 
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:

@@ -76,6 +76,7 @@ class Tcp:
     keep_alive: bool = True  # the connection stays open between request and reply, and between rounds
     idle_reset: bool = True  # a sender that was silent for longer than the RTO starts slow start anew
     ethernet: bool = False  # the link's rate counts Ethernet's headers too
+    windows: bool = False  # full links are network/windows', with queues and drops; else they are shared fairly at once
 
     def __post_init__(self) -> None:
         for name, kinds in (("model", Model), ("congestion", Congestion)):
@@ -234,7 +235,8 @@ class Passage(NamedTuple):
     def after(self, landed: float, left: Sender | None = None) -> Connection | None:
         """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
 
-        `left` is what is known of its sender, where that is more than slow start says.  A flight that is cut leaves none: a device that goes offline loses its connection.
+        `left` is what is known of its sender, where that is more than slow start says.  A flight that is cut leaves
+        none: a device that goes offline loses its connection.
         """
         if self.opened is None:
             return None

@@ -45,9 +45,10 @@ KEPT = _usable(HERE)
 
 def compiled(function: Compiled) -> Compiled:
     """The function as machine code; the same bits on each machine, as nothing is fused or reordered."""
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(HERE)
+    settings: Any = numba.config  # where to keep it is read as the function is looked at
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(HERE)
     try:
         made: Compiled = numba.njit(function, cache=KEPT, error_model="numpy")
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
     return made

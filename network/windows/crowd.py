@@ -98,7 +98,7 @@ class Crowd:
         left = Sender(float(flow["cwnd"]), self._now, float(flow["ssthresh"]))
         return self._remove(place), left
 
-    def open(self, t: float, new: Newcomer, since: float | None = None, grown: Sender | None = None) -> None:
+    def open(self, t: float, new: Newcomer, grown: Sender | None = None) -> None:
         """Starts a flow; with `grown` one that was alone until now, and has that window in flight."""
         self.move(t)
         place = self._room(new.sending)

@@ -7,8 +7,8 @@ import math
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import travel
-from network.windows.sender import acknowledged, arm, expired, has_room, send
-from network.windows.state import BBR, DEAD, HOPS, RECEIVED, RING, State
+from network.windows.sender import acknowledged, arm, expired, may_send, send
+from network.windows.state import BBR, DEAD, RECEIVED, RING, State
 
 
 @compiled
@@ -133,9 +133,8 @@ def look(s: State, i: int) -> None:
     """Notes when something happens to the flow next."""
     f = s.flows[i]
     t = min(f.finish, f.timer)
-    if f.congestion == BBR and f.sent > 0 and int(f.cwnd) > f.pipe and has_room(f):
-        if f.lost > 0 or (f.next < f.total and f.next - f.una < f.limit):
-            t = min(t, f.pace)
+    if f.congestion == BBR and f.sent > 0 and may_send(f):
+        t = min(t, f.pace)
     for stage in range(1, f.forth + f.back + 2):
         t = min(t, _due(s, i, stage))
     _note(s, i, t)

@@ -1,4 +1,4 @@
-"""A sender: what acknowledgements tell it, what it takes for lost, and what it sends next (Linux; RFC 5681, 6937, 8985)."""
+"""A sender: what it learns from acknowledgements, and what it sends (Linux; RFC 5681, 6937, 8985)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def acknowledged(s: State, i: int, number: int, t: float) -> None:
         _time(f, t - x.at)
     if f.una > una or acked > 0:
         f.backoff = 0
-    _change_state(f, acked, lost, t)
+    _change_state(f, lost)
     if f.congestion == BBR:
         bbr.heard(f, x, acked, lost, before, t)
     else:
@@ -125,7 +125,8 @@ def _time(f: Any, delay: float) -> None:
 
 
 @compiled
-def _change_state(f: Any, acked: int, lost: int, t: float) -> None:
+def _change_state(f: Any, lost: int) -> None:
+    """Into a recovery when something was lost, out of it when all that was in flight then is acknowledged."""
     if f.state != OPEN and f.una >= f.high:
         if f.congestion != BBR:
             f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
@@ -186,6 +187,13 @@ def send(s: State, i: int, t: float) -> None:
             return
         if f.congestion == BBR:
             f.pace = max(f.pace, t) + count / f.rate
+
+
+@compiled
+def may_send(f: Any) -> bool:
+    """Whether there is something to send, and the windows admit it."""
+    fresh = f.next < f.total and f.next - f.una < f.limit
+    return bool(int(f.cwnd) > f.pipe and (f.lost > 0 or fresh) and has_room(f))
 
 
 @compiled
@@ -253,11 +261,11 @@ def expired(s: State, i: int, t: float) -> None:
     """The timer has run out."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
-        lost = _overdue(s, i, t)
+        lost = _overdue(s, i)
         if lost > 0:
             f.losses += lost
             before = f.state
-            _change_state(f, 0, lost, t)
+            _change_state(f, lost)
             if f.congestion == BBR:
                 bbr.heard(f, s.sent[i, (f.heard - 1) % RING], 0, lost, before, t)
             else:
@@ -274,7 +282,7 @@ def expired(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def _overdue(s: State, i: int, t: float) -> int:
+def _overdue(s: State, i: int) -> int:
     """What was overtaken, if by less than DUPLICATES segments."""
     f = s.flows[i]
     count = 0

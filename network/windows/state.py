@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-HOPS = 12  # links on the way of a flow there and back, at most
+HOPS = 16  # links on the way of a flow there and back, at most
 RING = 256  # transmissions that nobody has judged yet, at most; a power of 2
 ROUNDS = 10  # of which BBR takes the largest bandwidth
 

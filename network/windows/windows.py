@@ -13,11 +13,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from network.links.ramp import Ramp
-from network.links.rate import Constant, Rate
+from network.links.rate import Constant, Rate, mean
 from network.links.tcp import Sender, Sending
 from network.sharing.flow import Shared, as_rate
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
+
+# What fits into a queue of which nothing is known: the bytes of 100 ms, a common round trip (Villamizar and Song,
+# "High performance TCP in ANSNET", 1994: a bandwidth-delay product), and some packets at least.
+BUFFER, LEAST_BUFFER = 0.1, 64e3  # s; bytes
 
 
 @dataclass(eq=False)
@@ -57,7 +61,8 @@ class Windows:
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
         queues: list[Queue] = []
         for back, (root, shared), buffer in ((False, down, buffers[0]), (True, up, buffers[1])):
-            self._meetings[back] = _meetings({None: Shared(root, buffer=buffer), **shared}, queues)
+            links: dict[str | None, Shared] = {None: Shared(root, buffer=buffer)}
+            self._meetings[back] = _meetings(links | dict(shared.items()), queues)
             self._routes[back] = {via: self._route(back, shared, via) for via in (None, *shared)}
         self._crowd = Crowd(queues)
         self._lone: dict[Hashable, Lone] = {}
@@ -220,7 +225,8 @@ def _meetings(links: Mapping[str | None, Shared], queues: list[Queue]) -> dict[s
             raise ValueError(f"{name} has airtime, which windows do not share; use the fluid model")
         capacity = as_rate(link.capacity)
         if capacity.peak < math.inf:
-            queues.append(Queue(len(queues), capacity, link.buffer))
+            buffer = link.buffer or max(LEAST_BUFFER, BUFFER * mean(capacity))
+            queues.append(Queue(len(queues), capacity, buffer))
             found[name] = Meeting(queues[-1])
     return found
 

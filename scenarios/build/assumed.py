@@ -10,6 +10,7 @@ from scenarios.schema import links
 from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario
 
+TCP = {"tcp", "windows"}  # the models that know TCP's settings
 Said = links.Links | links.Shared | links.Link
 
 
@@ -42,12 +43,12 @@ def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
     ]
 
 
-def _models(scenario: Scenario) -> set[links.Model]:
+def _models(scenario: Scenario) -> set[links.NetworkModel]:
     return {_model(group, scenario) for group in scenario.fleet}
 
 
-def _model(group: Group, scenario: Scenario) -> links.Model:
-    return group.link.model or scenario.network.model
+def _model(group: Group, scenario: Scenario) -> links.NetworkModel:
+    return group.link.model or scenario.network_model
 
 
 def _radios(said: Sequence[Said]) -> Iterator[str]:
@@ -75,11 +76,11 @@ def _unused(scenario: Scenario) -> Iterator[str]:
     """What says how TCP sends, where nothing is sent by TCP."""
     for group in scenario.fleet:
         model = _model(group, scenario)
-        if group.link.loss and model != "tcp":
+        if group.link.loss and model not in TCP:
             yield f"{group.name or group.profile}: loss is not used, as links of the model {model} lose nothing"
     keys = _changed(scenario.network)
-    if keys and "tcp" not in _models(scenario):
-        yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp"
+    if keys and not TCP & _models(scenario):
+        yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp or windows"
 
 
 def _changed(network: links.Transport) -> list[str]:
@@ -90,10 +91,10 @@ def _changed(network: links.Transport) -> list[str]:
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
     """Those that are not used, as nobody shares by round-trip times."""
-    tcp = "tcp" in _models(scenario)
-    if tcp and scenario.network.congestion != "bbr":
+    models = _models(scenario)
+    if "windows" in models or ("tcp" in models and scenario.network.congestion != "bbr"):
         return
-    why = "flows of bbr share equally" if tcp else "no link is of the model tcp"
+    why = "flows of bbr share equally" if "tcp" in models else "no link is of the model tcp or windows"
     for called, said in _links(scenario):
         if not isinstance(said, links.Links) and said.buffer_kb:
             yield f"{called}: buffer_kb is not used, as {why}"

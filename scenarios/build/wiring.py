@@ -27,7 +27,7 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
     """The link of one device, the `number`-th of the fleet.  Raises BadScenario for recordings that cannot be used."""
-    tcp = transport(scenario.network, said.model)
+    tcp = transport(scenario.network, said.model or scenario.network_model)
     stations = links.listed(said.via)
     via = stations[number % len(stations)] if stations else None
     if said.trace and via and scenario.topology[via].trace:
@@ -63,9 +63,10 @@ def _rates(
 
 
 @lru_cache(maxsize=64)
-def transport(said: links.Transport, model: links.Model | None = None) -> Tcp:
-    """The TCP settings of a link."""
-    settings = {**said.model_dump(exclude={"window_mb"}), "model": model or said.model}
+def transport(said: links.Transport, model: links.NetworkModel) -> Tcp:
+    """The TCP settings of a link of this model, which is not `auto`."""
+    windows = model == "windows"
+    settings = {**said.model_dump(exclude={"window_mb"}), "model": "tcp" if windows else model, "windows": windows}
     return Tcp(window=round(said.window_mb * 1e6), **settings)
 
 
@@ -90,12 +91,15 @@ def server(scenario: Scenario) -> Link:
     """The server's link; how bytes travel on it depends on the devices' links.  Raises BadScenario."""
     said = scenario.server.link
     down, up = _rates("server", said, scenario.fleet_seed, "server.link")
-    tcp, latency = transport(scenario.network), said.latency_ms / 1e3
-    return Link(up, down, latency, tcp=tcp, buffer=_bytes(said.buffer_kb)).at(latency)
+    tcp, latency = transport(scenario.network, scenario.network_model), said.latency_ms / 1e3
+    return Link(up, down, latency, tcp=tcp, buffer=_buffer(said, scenario)).at(latency)
 
 
-def _bytes(kb: float | None) -> float:
-    return (kb or 0.0) * 1e3
+def _buffer(said: links.Link | links.Shared, scenario: Scenario) -> float:
+    """Bytes that may wait, as the scenario or the kind of link says; 0: nothing is said."""
+    if said.buffer_kb is None and said.kind and scenario.network_model == "windows":
+        return links.BUFFERS_KB[said.kind] * 1e3
+    return (said.buffer_kb or 0.0) * 1e3
 
 
 def topology(scenario: Scenario) -> Topology:
@@ -104,5 +108,5 @@ def topology(scenario: Scenario) -> Topology:
     for name, said in scenario.topology.items():
         rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")
         for way, rate in zip(WAYS, rates, strict=True):
-            made[way][name] = Shared(rate, said.behind, said.airtime, buffer=_bytes(said.buffer_kb))
+            made[way][name] = Shared(rate, said.behind, said.airtime, buffer=_buffer(said, scenario))
     return made

@@ -11,6 +11,8 @@ from scenarios.schema.draws import DrawnAmount, DrawnRate
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Rate, says
 
 Model = Literal["ideal", "tcp", "lv08"]
+NetworkModel = Literal["auto", "windows", "tcp", "ideal", "lv08"]
+Kind = Literal["dsl", "cable", "lte", "wifi"]
 
 
 def _kind(value: Any) -> str:
@@ -33,11 +35,13 @@ def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
 class Transport(Part):
     """How bytes travel on all links: by TCP, or by a simpler model."""
 
-    model: Model = says(
-        "Network model. tcp: round trips, slow start, windows, losses and headers. ideal: latency, then size "
-        "divided by rate. lv08: SimGrid's default model.",
+    model: NetworkModel = says(
+        "Network model. windows: TCP's round trips, congestion windows, queues, drops and headers. tcp: the same but "
+        "for queues and drops, with links that are full shared fairly at once. ideal: latency, then size divided by "
+        "rate. lv08: SimGrid's default model. auto: windows, or tcp where devices share airtime or where links have "
+        "models of their own.",
         "ideal",
-        default=Tcp.model,
+        default="auto",
     )
     congestion: Congestion = says("Congestion control of all TCP senders.", "bbr", default=Tcp.congestion)
     tls: Literal[0, 1, 2] = says(
@@ -111,9 +115,16 @@ class Traces(Recorded):
 
 RADIO = "Kind of radio whose generated rates {}; `fedlapse trace synth` lists them."
 BUFFER = (
-    "Size in kB of the queue in front of the link, in each direction. A full queue adds its delay to the round trips "
-    "by which flows of cubic and reno share the link. By default nothing queues."
+    "Size in kB of the queue in front of the link, in each direction: what waits in it delays, and what finds it full "
+    "is dropped. By default that of the link's `kind`, or else what the link carries in 100 ms. With `model: tcp` it "
+    "only adds its delay to the round trips by which flows of cubic and reno share the link, by default none."
 )
+KIND = "Kind of link, which decides how large its queue is where `buffer_kb` is not given: {}."
+# kB.  Netalyzr (Kreibich et al., IMC 2010) found uplinks with queues of 64 to 256 kB, on DSL and on cable.  Of LTE,
+# Huang et al. (SIGCOMM 2013) report hundreds of kB for each phone, and no size is the rule: 500 is an assumption.  A
+# Wi-Fi driver of Linux without fair queues holds 1,000 packets (Hoiland-Jorgensen et al., USENIX ATC 2017).
+BUFFERS_KB = {"dsl": 128.0, "cable": 256.0, "lte": 500.0, "wifi": 1500.0}
+KINDS = ", ".join(f"{kind} {size:,.0f} kB" for kind, size in BUFFERS_KB.items())
 
 
 class Link(Part):
@@ -127,6 +138,7 @@ class Link(Part):
     )
     radio: str | None = says(RADIO.format("the server's link has"), "satellite-leo", default=None)
     buffer_kb: Positive | None = says(BUFFER, 250, default=None)
+    kind: Kind | None = says(KIND.format(KINDS), "cable", default=None)
 
     @model_validator(mode="after")
     def _rates_come_from_somewhere(self) -> Self:
@@ -211,6 +223,7 @@ class Shared(Part):
         "Next shared link on the way to the server. By default the server's own link.", "backhaul", default=None
     )
     buffer_kb: Positive | None = says(BUFFER, 250, default=None)
+    kind: Kind | None = says(KIND.format(KINDS), "dsl", default=None)
 
     @model_validator(mode="after")
     def _rates_or_airtime(self) -> Self:
@@ -220,6 +233,6 @@ class Shared(Part):
             raise ValueError("a link with `airtime: true` has no rate of its own; remove trace and radio")
         elif self.up_mbit_s is not None or self.down_mbit_s is not None:
             raise ValueError("a link with `airtime: true` has no rate of its own; remove up_mbit_s and down_mbit_s")
-        elif self.buffer_kb is not None:
-            raise ValueError("a link with `airtime: true` has no queue of its own; remove buffer_kb")
+        elif self.buffer_kb is not None or self.kind is not None:
+            raise ValueError("a link with `airtime: true` has no queue of its own; remove buffer_kb and kind")
         return self

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Server
 from scenarios.schema.keys import BelowOne, Count, Name, Part, Positive, Seconds, Seed, Share, says
-from scenarios.schema.links import Shared, Transport
+from scenarios.schema.links import NetworkModel, Shared, Transport
 from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
 from scenarios.text.source import Source
 
@@ -219,6 +219,15 @@ class Scenario(Part):
     def source(self) -> Source | None:
         """The text of the scenario, with the place of each value; None if it was built from plain values."""
         return None
+
+    @property
+    def network_model(self) -> NetworkModel:
+        """The network model, which `auto` chooses from what is shared: windows wherever they can share it."""
+        if self.network.model != "auto":
+            return self.network.model
+        air = any(link.airtime for link in self.topology.values())
+        own = any(group.link.model not in (None, "tcp") for group in self.fleet)
+        return "tcp" if air or own else "windows"
 
     @property
     def devices(self) -> int:
