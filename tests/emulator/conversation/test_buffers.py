@@ -124,7 +124,7 @@ def test_a_scenario_says_what_may_wait(tmp_path: Path, server: Any, cell: Any, x
     scenario = build(
         {
             "name": "buffers",
-            "network": {"tls": 0, "initial_window": 1000, "window_mb": 100},
+            "network": {"model": "tcp", "tls": 0, "initial_window": 1000, "window_mb": 100},
             "server": {"link": {**rates, **server}},
             "topology": {"cell": {**rates, **cell}},
             "fleet": [

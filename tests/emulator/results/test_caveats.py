@@ -92,7 +92,7 @@ def test_what_only_tcp_reads_is_told_where_nothing_is_sent_by_tcp(said):
     (line,) = said({**lossy, "model": "lv08"}, network={"model": "lv08"})
     assert line == "g0: loss is not used, as links of the model lv08 lose nothing"
     (line,) = said(RATES, network={"model": "ideal", "tls": 2, "congestion": "bbr"})
-    assert line == "network: congestion, tls is not used, as no link is of the model tcp"
+    assert line == "network: congestion, tls is not used, as no link is of the model tcp or windows"
     assert said(lossy, network={"tls": 2}) == []
 
 
@@ -101,12 +101,12 @@ def test_a_buffer_is_told_where_nobody_shares_by_round_trip_times(said):
     behind, topology = {**RATES, "via": "cell"}, {"cell": cell}
     server = {"link": {**RATES, "buffer_kb": 9}}
     assert said(behind, topology=topology, server=server) == []
-    assert said(behind, topology=topology, server=server, network={"congestion": "bbr"}) == [
+    assert said(behind, topology=topology, server=server, network={"model": "tcp", "congestion": "bbr"}) == [
         "topology.cell: buffer_kb is not used, as flows of bbr share equally",
         "server.link: buffer_kb is not used, as flows of bbr share equally",
     ]
     (line,) = said(behind, topology=topology, network={"model": "ideal"})
-    assert line == "topology.cell: buffer_kb is not used, as no link is of the model tcp"
+    assert line == "topology.cell: buffer_kb is not used, as no link is of the model tcp or windows"
 
 
 def replayed(period: float, offset: float, name: str) -> Trace:

@@ -26,7 +26,7 @@ PAIRS = {
         {"seed"},
     ),
     "diurnal": (hardware.Diurnal, sessions.Diurnal, {}, set(), {"seed", "local"}),
-    "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth"}),
+    "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth", "windows"}),
     "rounds": (
         rounds.Rounds,
         RoundRules,
@@ -40,7 +40,9 @@ PAIRS = {
         {"needed"},
     ),
 }
-IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"}
+IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"} | {
+    "model": lambda word: "tcp" if word == "auto" else word  # which it is when a scenario is built
+}
 
 
 def init_fields(leaf: type) -> dict[str, Field]:
