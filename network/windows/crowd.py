@@ -20,7 +20,7 @@ CONGESTION = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 SHORTEST = 1e-3  # s: no path through two kernels is shorter
-AHEAD = (0.2, 60.0)  # s to look ahead, at least and at most
+AHEAD = (0.01, 60.0)  # s to look ahead, at least and at most
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Crowd:
         self._now = 0.0
         self._due: float | None = None  # up to which the state was run ahead; None: it is as of now
         self._ending = -1  # the place of the flow that ends then
-        self._depth = AHEAD[0]
+        self._depth = 20 * AHEAD[0]
 
     def __len__(self) -> int:
         return len(self._places)
@@ -73,7 +73,7 @@ class Crowd:
         if not self._places:
             return math.inf
         if self._due is None:
-            kernel.copy(self._state, self._saved)
+            kernel.copy(self._state, self._saved, self._state)
             horizon = self._now + self._depth
             self._ending = kernel.run(self._state, horizon)
             self._due = float(self._state.flows[self._ending]["finish"]) if self._ending >= 0 else horizon
@@ -82,7 +82,7 @@ class Crowd:
     def move(self, t: float) -> None:
         """To `t`, before which nothing is due."""
         if self._due is not None and t < self._due:
-            kernel.copy(self._saved, self._state)
+            kernel.copy(self._saved, self._state, self._state)
             self._depth = max(AHEAD[0], min(self._depth, 2 * (t - self._now)))
             kernel.run(self._state, t)
         self._now, self._due = t, None
@@ -207,6 +207,8 @@ def _grown(old: State, flows: int, window: int, links: int) -> State:
     count, narrow = old.board.shape
     new.flows[:count], new.sent[:count] = old.flows, old.sent
     new.links[: len(old.links)] = old.links
+    for place in range(count):
+        kernel.touch(new, place)
     new.first[flows : flows + count] = old.first[count:]
     for place in range(flows - 1, 0, -1):
         new.first[place] = min(new.first[2 * place], new.first[2 * place + 1])

@@ -8,7 +8,7 @@ from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import travel
 from network.windows.sender import acknowledged, arm, expired, may_send, send
-from network.windows.state import BBR, DEAD, RECEIVED, RING, State
+from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, State
 
 
 @compiled
@@ -28,6 +28,7 @@ def run(s: State, until: float) -> int:
 @compiled
 def start(s: State, i: int, t: float) -> None:
     """A flow's first segments may go at `t`; its row says what it is."""
+    touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
     f.ssthresh = f.timer = math.inf
@@ -88,6 +89,7 @@ def queueing(s: State, i: int, t: float) -> float:
 @compiled
 def stop(s: State, i: int) -> None:
     """The flow is over; what it has in queues goes on taking their time."""
+    touch(s, i)
     s.flows[i].alive = 0
     _note(s, i, math.inf)
 
@@ -99,7 +101,7 @@ def arrived(s: State, i: int, t: float) -> float:
     late = 0
     number = max(0, f.sent - RING, min(f.heard, f.judged))
     while number < f.sent:
-        x = s.sent[i, number % RING]
+        x = s.sent[i, number & LAST]
         if x.stage > f.forth and x.stage != DEAD and x.arrives > t:
             late += x.got
         number += 1
@@ -145,7 +147,7 @@ def _due(s: State, i: int, stage: int) -> float:
     """When the next transmission arrives at a stage; inf if none is on its way from the stage before."""
     f = s.flows[i]
     while f.arriving[stage] < f.sent:
-        x = s.sent[i, f.arriving[stage] % RING]
+        x = s.sent[i, f.arriving[stage] & LAST]
         if x.stage == stage:
             return float(x.time)
         if x.stage < stage:
@@ -156,6 +158,7 @@ def _due(s: State, i: int, stage: int) -> float:
 
 @compiled
 def _step(s: State, i: int, t: float) -> None:
+    touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
     for stage in range(1, sender + 1):
@@ -176,21 +179,33 @@ def _step(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def copy(s: State, to: State) -> None:
-    """All that `run` may change, of what is alive."""
+def touch(s: State, i: int) -> None:
+    """The flow's rows are about to change."""
+    if not s.is_touched[i]:
+        s.is_touched[i] = True
+        s.touched[0] += 1
+        s.touched[s.touched[0]] = i
+
+
+@compiled
+def copy(s: State, to: State, changed: State) -> None:
+    """All that was touched in `changed` since the last copy; both are alike then."""
     to.links[:] = s.links
     to.first[:] = s.first
-    for i in range(len(s.flows)):
-        to.flows[i].alive = s.flows[i].alive
-        if s.flows[i].alive:
-            _copy(s, to, i)
+    for place in range(1, changed.touched[0] + 1):
+        i = changed.touched[place]
+        changed.is_touched[i] = False
+        _copy(s, to, i)
+    changed.touched[0] = 0
 
 
 @compiled
 def _copy(s: State, to: State, i: int) -> None:
     to.flows[i] = s.flows[i]
+    if not s.flows[i].alive:
+        return
     f, mask = s.flows[i], s.board.shape[1] - 1
     for number in range(max(0, f.sent - RING), f.sent):
-        to.sent[i, number % RING] = s.sent[i, number % RING]
+        to.sent[i, number & LAST] = s.sent[i, number & LAST]
     for seq in range(f.una, f.next):
         to.board[i, seq & mask] = s.board[i, seq & mask]

@@ -9,7 +9,7 @@ import numpy as np
 
 from network.windows.compiled import compiled
 from network.windows.queue import ACK, admitted, passed
-from network.windows.state import DEAD, MERGED, RECEIVED, RING, State
+from network.windows.state import DEAD, LAST, MERGED, RECEIVED, State
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
 DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
@@ -19,7 +19,7 @@ DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second o
 def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None:
     """Sends segments, one after the other, as one transmission."""
     f = s.flows[i]
-    x = s.sent[i, f.sent % RING]
+    x = s.sent[i, f.sent & LAST]
     if f.sent == f.judged and f.pipe == 0:
         f.first_sent = f.delivered_at = t
     x.seq, x.count, x.got, x.stage, x.again = seq, count, count, 0, again
@@ -36,7 +36,7 @@ def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None
 def travel(s: State, i: int, number: int, t: float) -> None:
     """From the stage that a transmission has reached at `t` to the next one where it meets other flows."""
     f = s.flows[i]
-    x = s.sent[i, number % RING]
+    x = s.sent[i, number & LAST]
     while x.stage < f.forth:
         link = s.links[f.path[x.stage]]
         nbytes = _bytes(f, x)
@@ -95,7 +95,7 @@ def drawn(f: Any) -> float:
 def _receive(s: State, i: int, number: int, t: float) -> float:
     """Takes a transmission in; when it is acknowledged."""
     f = s.flows[i]
-    x = s.sent[i, number % RING]
+    x = s.sent[i, number & LAST]
     board = s.board[i]
     mask = len(board) - 1
     x.arrives = t
@@ -114,9 +114,9 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
 @compiled
 def _acknowledged(s: State, i: int, number: int, t: float) -> float:
     f = s.flows[i]
-    x = s.sent[i, number % RING]
+    x = s.sent[i, number & LAST]
     if f.held >= 0:
-        held = s.sent[i, f.held % RING]
+        held = s.sent[i, f.held & LAST]
         if held.stage == f.forth + 1 and held.arrives + DELAYED > t:
             held.stage = MERGED
             f.back_at = 0.0

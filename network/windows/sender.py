@@ -8,7 +8,7 @@ from typing import Any
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import depart
-from network.windows.state import BBR, CUBIC, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
+from network.windows.state import BBR, CUBIC, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
 
 DUPLICATES = 3  # segments that overtake another until it is taken for lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
@@ -19,7 +19,7 @@ PARTS = 32  # a large window is sent in about so many transmissions
 def acknowledged(s: State, i: int, number: int, t: float) -> None:
     """The acknowledgement of a transmission is back, and with it those of all before."""
     f = s.flows[i]
-    x = s.sent[i, number % RING]
+    x = s.sent[i, number & LAST]
     before, una = f.state, f.una
     acked = _delivered(s, i, number)
     lost = _judge(s, i, number, t)
@@ -50,7 +50,7 @@ def _delivered(s: State, i: int, number: int) -> int:
     mask = len(board) - 1
     count = 0
     while f.heard <= number:
-        x = s.sent[i, f.heard % RING]
+        x = s.sent[i, f.heard & LAST]
         if f.heard >= f.void:
             f.pipe -= x.got
         for seq in range(x.seq, x.seq + x.got):
@@ -69,10 +69,10 @@ def _delivered(s: State, i: int, number: int) -> int:
 def _judge(s: State, i: int, number: int, t: float) -> int:
     """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
     f = s.flows[i]
-    last = s.sent[i, number % RING]
+    last = s.sent[i, number & LAST]
     count = 0
     while f.judged < number:
-        x = s.sent[i, f.judged % RING]
+        x = s.sent[i, f.judged & LAST]
         if x.got < x.count:
             sure = f.state != OPEN or f.sacked >= DUPLICATES or last.at - x.at > f.least / 4
             if not sure:
@@ -88,7 +88,7 @@ def _lose(s: State, i: int, number: int) -> int:
     """Marks what of a transmission did not arrive."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
-    x = s.sent[i, number % RING]
+    x = s.sent[i, number & LAST]
     if number >= f.void:
         f.pipe -= x.count - x.got
     count = 0
@@ -229,7 +229,7 @@ def _send(s: State, i: int, most: int, t: float) -> int:
     idle = f.pipe == 0 and f.timer == math.inf
     depart(s, i, seq, count, again, t)
     if f.next == f.total and f.lost == 0:
-        s.sent[i, (f.sent - 1) % RING].limited = 1
+        s.sent[i, (f.sent - 1) & LAST].limited = 1
     if idle:
         arm(f, t)
     return int(count)
@@ -267,7 +267,7 @@ def expired(s: State, i: int, t: float) -> None:
             before = f.state
             _change_state(f, lost)
             if f.congestion == BBR:
-                bbr.heard(f, s.sent[i, (f.heard - 1) % RING], 0, lost, before, t)
+                bbr.heard(f, s.sent[i, (f.heard - 1) & LAST], 0, lost, before, t)
             else:
                 _reduce(f, 0, lost, False)
             send(s, i, t)
@@ -287,7 +287,7 @@ def _overdue(s: State, i: int) -> int:
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:
-        if s.sent[i, f.judged % RING].got < s.sent[i, f.judged % RING].count:
+        if s.sent[i, f.judged & LAST].got < s.sent[i, f.judged & LAST].count:
             count += _lose(s, i, f.judged)
         f.judged += 1
     return count

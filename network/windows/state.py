@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 HOPS = 16  # links on the way of a flow there and back, at most
 RING = 256  # transmissions that nobody has judged yet, at most; a power of 2
+LAST = RING - 1
 ROUNDS = 10  # of which BBR takes the largest bandwidth
 
 RENO, CUBIC, BBR = 0, 1, 2
@@ -130,20 +131,20 @@ FLOW = np.dtype([("alive", "i8"), *_SEND, *_WAY, *_RECEIVE, *_CUBIC, *_BBR])
 
 SENT = np.dtype(
     [
-        ("seq", "i4"),
-        ("count", "i4"),
-        ("got", "i4"),  # the first so many were not dropped
-        ("delivered", "i4"),  # segments, when it was sent
-        ("stage", "u1"),
-        ("again", "u1"),  # not for the first time
-        ("limited", "u1"),  # by what there was to send
         ("at", "f8"),  # when it was sent
         ("time", "f8"),  # when it reaches its stage
         ("arrives", "f8"),  # at the receiver
         ("first_sent", "f8"),  # when the segment was sent that was acknowledged last
         ("delivered_at", "f8"),  # when that was
+        ("seq", "i4"),
+        ("count", "i4"),
+        ("got", "i4"),  # the first so many were not dropped
+        ("delivered", "i4"),  # segments, when it was sent
+        ("stage", "i4"),
+        ("again", "i2"),  # not for the first time
+        ("limited", "i2"),  # by what there was to send
     ]
-)
+)  # 64 bytes, a line of a processor's cache
 
 LINK = np.dtype(
     [
@@ -171,7 +172,9 @@ class State(NamedTuple):
     edges: Floats  # of all traces, one after the other, each with its period
     rates: Floats
     prefix: Floats  # bytes carried by each edge
-    first: Floats  # (2 * places,) a tree of minima: when something happens to each flow
+    first: Floats  # (2 * flows,) a tree of minima: when something happens to each flow
+    touched: npt.NDArray[np.int64]  # (flows + 1,) how many rows have changed since the last copy, and which
+    is_touched: npt.NDArray[np.bool_]  # (flows,)
 
 
 def empty(flows: int, window: int, links: int) -> State:
@@ -186,4 +189,6 @@ def empty(flows: int, window: int, links: int) -> State:
         nothing,
         nothing,
         np.full(2 * flows, np.inf),
+        np.zeros(flows + 1, np.int64),
+        np.zeros(flows, np.bool_),
     )
