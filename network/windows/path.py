@@ -9,7 +9,7 @@ import numpy as np
 
 from network.windows.compiled import compiled
 from network.windows.queue import ACK, admitted, passed
-from network.windows.state import DEAD, LAST, MERGED, RECEIVED, State
+from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, State
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
 DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
@@ -124,7 +124,10 @@ def _acknowledged(s: State, i: int, number: int, t: float) -> float:
             f.pending = 0
         f.held = -1
     f.pending += x.got
-    if f.quick > 0 or f.pending >= 2 or f.received < f.highest or f.got == f.total:
+    # Linux's receivers acknowledge each segment of a slow start, and of what follows each second one: so count the
+    # segments and acknowledgements of transfers at 8 to 100 Mbit/s and 20 to 60 ms, with cubic, reno and bbr.
+    climbing = f.mode == STARTUP if f.congestion == BBR else f.cwnd < f.ssthresh
+    if climbing or f.quick > 0 or f.pending >= 2 or f.received < f.highest or f.got == f.total:
         f.pending = 0
         f.quick -= 1
         return t
