@@ -1,8 +1,9 @@
-"""Predicted against measured seconds of a round: real devices, each behind a shaped wire with a share of a core.
+"""Predicted against measured seconds of a round: real devices with a share of a core, behind links that they share.
 
-Speeds and links are calibrated on FedAvg's rounds alone; the seconds per round of the other algorithms are then
-predicted.  A shared host is not always equally fast, so each repetition is predicted from its own FedAvg.  Needs root.
-The table goes to docs/fidelity.md.
+Devices' speeds are calibrated on FedAvg's rounds alone; the seconds per round of the other algorithms are then
+predicted.  A shared host is not always equally fast, so each repetition is predicted from its own FedAvg.  Links are
+not calibrated: they are as the kernel shapes them.  Needs root, but for --stored, which judges another model by what
+was measured before.  The table goes to docs/fidelity.md.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.testbed import namespaces, quota
+from benchmarks.testbed.diary import Diary, Runs, read
 from benchmarks.testbed.page import host, write
-from benchmarks.testbed.star import Played, star
+from benchmarks.testbed.players import Played, players
 from benchmarks.verdict import judge
 from devices.device import SPEEDS, Device, Profile
 from emulator.commands import calibrate
@@ -34,21 +36,19 @@ from emulator.pricing.costs import Costs
 from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.study.build import study_of
-from emulator.study.jobs import message_sizes
 from emulator.study.study import Study
 from emulator.worlds.executors import Inline
-from network.links.link import IDEAL, Link
 from scenarios.load import load
 
 SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
-SHARES = (0.2, 0.15, 0.25, 0.3)  # of a core, by device
+KEPT = SCENARIO.with_suffix(".json")
+SHARES = (0.2, 0.15, 0.25, 0.2, 0.25, 0.15)  # of a core, by device
 CALIBRATED = "fedavg"
-REPETITIONS = 8
+REPETITIONS = 6
 MEDIAN, WORST = 0.05, 0.15
 HOST_SECONDS = 10.0
 PIECES = ("down", "compute", "up", "server")
 Pieces = Mapping[str, float]  # seconds of the mean device in the mean round after the first
-Runs = Mapping[str, Sequence[Sequence[Played]]]  # by algorithm, repetition and round
 
 
 @dataclass(frozen=True)
@@ -92,23 +92,15 @@ def slowed(profile: Profile, name: str, times: float) -> Profile:
 
 
 def calibrated(study: Study, here: Profile, rounds: Sequence[Played]) -> Study:
-    """The study with speeds and links as FedAvg's rounds had them; the server is this host."""
-    run = Run(CALIBRATED, min(study.splits))
+    """The study with speeds as FedAvg's rounds had them; the server is this host, and links stay as they are."""
     as_host = replace(study, fleet={name: Device(name, here) for name in study.fleet}, server=Device("server", here))
-    costs, (down, up) = Costs(as_host, run.label, run.seed), message_sizes(study, run)
-    fleet, links = {}, {}
+    costs = Costs(as_host, CALIBRATED, min(study.splits))
+    fleet = {}
     for name in study.fleet:
-        each = [played.devices[name] for played in rounds]
-        bill = costs.device(name, 0, ["weights"], []).total_seconds
-        times = statistics.fmean(at.trained - at.came for at in each) / bill
+        took = statistics.fmean(at.trained - at.came for at in (played.devices[name] for played in rounds))
+        times = took / costs.device(name, 0, ["weights"], []).total_seconds
         fleet[name] = Device(name, slowed(here, f"{here.name}-{name}", times))
-        links[name] = Link(
-            up / statistics.fmean(at.arrived - at.trained for at in each),
-            down / statistics.fmean(at.came - at.sent for at in each),
-            0.0,
-            tcp=IDEAL,  # goodput that was measured has headers and slow start in it
-        )
-    return replace(as_host, fleet=fleet, links=links)
+    return replace(as_host, fleet=fleet)
 
 
 def predict(study: Study, label: str, rounds: int) -> tuple[float, Pieces]:
@@ -136,25 +128,28 @@ def _predicted(events: Sequence[Mapping[str, Any]], rounds: int) -> Pieces:
 
 
 def _measured(runs: Sequence[Sequence[Played]]) -> Pieces:
+    """A download begins when all are asked: a device's poll may still be on its way then, as in the virtual world."""
     rounds = [each for rounds in runs for each in rounds[1:]]
-    moments = [at for each in rounds for at in each.devices.values()]
+    moments = [(each.asked, at) for each in rounds for at in each.devices.values()]
     return {
-        "down": statistics.fmean(at.came - at.sent for at in moments),
-        "compute": statistics.fmean(at.trained - at.came for at in moments),
-        "up": statistics.fmean(at.arrived - at.trained for at in moments),
+        "down": statistics.fmean(at.came - asked for asked, at in moments),
+        "compute": statistics.fmean(at.trained - at.came for _, at in moments),
+        "up": statistics.fmean(at.arrived - at.trained for _, at in moments),
         "server": statistics.fmean(each.asked - each.began + each.combined - each.heard for each in rounds),
     }
 
 
-def measure(study: Study, rounds: int, repetitions: int) -> dict[str, list[list[Played]]]:
+def measure(study: Study, rounds: int, repetitions: int) -> Diary:
     """Every algorithm in turns, so that a busy minute hits all of them."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    here = calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
     played: dict[str, list[list[Played]]] = {label: [] for label in study.algorithms}
     shares = dict(zip(study.fleet, SHARES, strict=True))
-    with star(SCENARIO, study, shares) as fleet:
+    with namespaces.ended_politely(), players(SCENARIO, study, shares) as fleet:
         for _ in range(repetitions):
             for label, runs in played.items():
                 runs.append(fleet.play(label, min(study.splits), rounds))
-    return played
+    return Diary(host(), here, played)
 
 
 def findings(study: Study, here: Profile, played: Runs) -> list[Finding]:
@@ -209,59 +204,69 @@ def _span(values: Sequence[float], form: str) -> str:
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-TEXT = """{devices} device processes, each in a namespace of its own behind a veth that htb shapes both ways (burst
-3 kB), with {shares} of a core (cpu quota, period 10 ms), and a server process. They exchange messages over HTTP,
-which fedlapse does not slow down here, and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all
-devices in each.
-Made by
+TEXT = """{devices} device processes with {shares} of a core (cpu quota, period 10 ms) and a
+server process, each in a network namespace of its own: three devices behind each of two access points, and a round trip
+of 60 ms to the server. They exchange messages over HTTP, which fedlapse does not slow down here, and train for real:
+`benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in each. Made by
 
 ```
 sudo .venv/bin/python -m benchmarks.fidelity_rounds
 ```
 
-on {host}; {repetitions} repetitions, the algorithms in turns. The host is measured as
-`fedlapse calibrate` does; each device's slowness and the goodput of its links each way come from the rounds of FedAvg
-in the same repetition (the host is not always equally fast), and from nothing else. Numbers are medians (lowest to
-highest) over the repetitions; an error is the median of their errors. The last four columns are means over all of them:
-seconds of the mean device in the mean round after the first, predicted / measured. The bars to meet: a median
-error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single repetitions may be further off,
-where the host's speed changes within one), and no two algorithms predicted in the opposite order to the one that all
-repetitions show.
+on {host}; {repetitions} repetitions, the algorithms in turns. `--stored --model NAME` judges another network model
+by the same measurement, which is kept in `benchmarks/testbed/rounds.json`.
+
+- *Links.* The access points' links carry 8 Mbit/s down and 4 up, and 24 and 12; the server's 20 and 10. They are
+  shaped by htb (burst 3 kB) between two routers, behind droptail queues of 60, 180 and 150 kB in each direction. The
+  slow access point's link and the server's fill up, and drop, while the devices of a round download at once. The
+  latency is that of a relay in user space, which carries everything and only delays. Senders use cubic.
+- *Predictions* (here by `network: {{model: {model}}}`) take rates, buffers and latency from the scenario as they were
+  built, so nothing about the links is calibrated. The host is measured as `fedlapse calibrate` does; each device's
+  slowness comes from its training in the rounds of FedAvg in the same repetition (the host is not always equally
+  fast), and from nothing else.
+- *Numbers* are medians (lowest to highest) over the repetitions; an error is the median of their errors. The last
+  four columns are means over all of them: seconds of the mean device in the mean round after the first, predicted /
+  measured.
+- *The bars to meet:* a median error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single
+  repetitions may be further off, where the host's speed changes within one), and no two algorithms predicted in the
+  opposite order to the one that all repetitions show.
 
 {table}
 
 Where it is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move,
 but a small network's are also bound by the operators that they start, of which only the network's own are counted. So
 the training of FedCL and FedCurv is predicted too cheap here.
-Three runs of this on 2026-11-22 had medians of 1.7%, 3.6% and 4.7%, and no algorithm further off than 5.2%.
 """
 
 
-def part(found: Sequence[Finding], rounds: int, repetitions: int) -> str:
+def part(found: Sequence[Finding], diary: Diary, model: str) -> str:
     """Of docs/fidelity.md."""
+    runs = diary.runs[CALIBRATED]
+    said = {"host": diary.host, "median": MEDIAN, "worst": WORST, "table": table(found), "model": model}
     shares = ", ".join(f"{share:.0%}" for share in SHARES)
-    said = {"host": host(), "median": MEDIAN, "worst": WORST, "table": table(found)}
-    return TEXT.format(devices=len(SHARES), shares=shares, rounds=rounds, repetitions=repetitions, **said)
+    return TEXT.format(devices=len(SHARES), shares=shares, rounds=len(runs[0]), repetitions=len(runs), **said)
 
 
 def main(
     quick: Annotated[bool, typer.Option(help="A few rounds, once; nothing is judged or written.")] = False,
     rounds: Annotated[int, typer.Option(min=2, help="Of each run.")] = 4,
     repetitions: Annotated[int, typer.Option(min=1, help="How often each algorithm is run.")] = REPETITIONS,
+    model: Annotated[str, typer.Option(help="Of the network, that predicts.")] = "tcp",
+    stored: Annotated[bool, typer.Option(help="Measures nothing: judges by what was measured before.")] = False,
 ) -> None:
     """Plays rounds with real processes, and says how far the prediction was off."""
-    if fault := namespaces.missing() or quota.missing():
-        typer.echo(f"fidelity_rounds {fault}", err=True)
+    fault = None if stored else namespaces.missing() or quota.missing()
+    if fault:
+        typer.echo(f"fidelity_rounds {fault}; --stored judges by what was measured before", err=True)
         raise typer.Exit(2)
-    study = study_of(load(str(SCENARIO)))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    here = calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
-    with namespaces.ended_politely():
-        played = measure(study, 3 if quick else rounds, 1 if quick else repetitions)
-    found = findings(study, here, played)
+    study = study_of(load(str(SCENARIO), [f"network.model={model}"]))
+    diary = read(KEPT) if stored else measure(study, 3 if quick else rounds, 1 if quick else repetitions)
+    if not (quick or stored):
+        diary.write(KEPT)
+    found = findings(study, diary.here, diary.runs)
     typer.echo(table(found))
     if not quick:
-        write(rounds=part(found, rounds, repetitions))
+        write(rounds=part(found, diary, model))
     judge([] if quick else missed(found))
 
 

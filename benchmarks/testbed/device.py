@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import sys
 import time
 
@@ -30,6 +31,8 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
     home, store = Home(), Memory()
     told: list[dict[str, float]] = []
     connection = http.client.HTTPConnection(host, PORT)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, study.links[name].tcp.congestion.encode())
     while True:
         connection.request("POST", f"/next?device={name}&resting=1")
         response = connection.getresponse()
