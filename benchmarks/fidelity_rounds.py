@@ -8,10 +8,9 @@ was measured before.  The table goes to docs/fidelity.md.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
-import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -29,15 +28,13 @@ from devices.device import SPEEDS, Device, Profile
 from emulator.commands import calibrate
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast import calibration
+from emulator.forecast.rehearsal import rehearse
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
-from emulator.play.run import run_virtual
 from emulator.pricing.costs import Costs
-from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.study.build import study_of
 from emulator.study.study import Study
-from emulator.worlds.executors import Inline
 from scenarios.load import load
 
 SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
@@ -57,13 +54,21 @@ class Finding:
 
     label: str
     predicted: Sequence[float]  # by repetition
+    linked: Sequence[float]  # the same, were training as it was: what links alone have said
     measured: Sequence[float]
     predicted_pieces: Pieces
     measured_pieces: Pieces
 
     @property
     def errors(self) -> list[float]:
-        return [said / took - 1 for said, took in zip(self.predicted, self.measured, strict=True)]
+        return self._off(self.predicted)
+
+    @property
+    def link_errors(self) -> list[float]:
+        return self._off(self.linked)
+
+    def _off(self, seconds: Sequence[float]) -> list[float]:
+        return [said / took - 1 for said, took in zip(seconds, self.measured, strict=True)]
 
     @property
     def error(self) -> float:
@@ -103,28 +108,50 @@ def calibrated(study: Study, here: Profile, rounds: Sequence[Played]) -> Study:
     return replace(as_host, fleet=fleet)
 
 
-def predict(study: Study, label: str, rounds: int) -> tuple[float, Pieces]:
-    """Seconds per round in the virtual world, and where they go."""
+def as_trained(known: Study, label: str, rounds: Sequence[Played]) -> Study:
+    """The study with speeds as the algorithm's own rounds had them: what is wrong then is wrong with the links."""
+    spans = predict(known, label, len(rounds)).spans
+    fleet = {}
+    for name, device in known.fleet.items():
+        said = sum(seconds for (what, _, where), seconds in spans.items() if (what, where) == ("compute", name))
+        took = sum(at.trained - at.came for at in (played.devices[name] for played in rounds))
+        fleet[name] = Device(name, slowed(device.profile, device.profile.name, took / said))
+    return replace(known, fleet=fleet)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Seconds per round in the virtual world, and those of each thing done, by what, round and device."""
+
+    seconds: float
+    spans: Mapping[tuple[str, int, str | None], float]
+
+    @property
+    def pieces(self) -> Pieces:
+        """A mean device's, and of the server its sum in a mean round."""
+        took: dict[str, list[float]] = {what: [] for what in PIECES}
+        for (what, number, _), seconds in self.spans.items():
+            if number > 0:
+                took[what].append(seconds)
+        rounds = max(number for _, number, _ in self.spans)
+        told = {what: statistics.fmean(seconds) if seconds else 0.0 for what, seconds in took.items()}
+        return told | {"server": sum(took["server"]) / rounds}
+
+
+def predict(study: Study, label: str, rounds: int) -> Predicted:
+    """In the virtual world, where nothing needs to be trained for it."""
     conduct = Conduct(RoundRules(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
-    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
-        run = Run(label, min(study.splits))
-        outcome = asyncio.run(run_virtual(study, run, conduct, Inline(study), Path(folder)))
-        events = list(read_lines(Path(folder) / "events.jsonl"))
-    return float(outcome.rows[-1]["time_s"]) / len(outcome.rows), _predicted(events, rounds)
-
-
-def _predicted(events: Sequence[Mapping[str, Any]], rounds: int) -> Pieces:
+    played = rehearse(study, Run(label, min(study.splits)), conduct, rounds)
     began: dict[tuple[Any, ...], float] = {}
-    took: dict[str, list[float]] = {what: [] for what in PIECES}
-    for event in events:
+    spans: dict[tuple[str, int, str | None], float] = defaultdict(float)
+    for event in (each.plain for each in played.events):
         what, _, moment = event["event"].partition(".")
-        key = (what, event["round"], event.get("device"), event.get("what"))
+        key = (what, event["round"], event.get("device"))
         if moment == "start":
-            began[key] = event["t"]
-        elif moment == "end" and event["round"] > 0:
-            took[what].append(event["t"] - began[key])
-    told = {what: statistics.fmean(seconds) if seconds else 0.0 for what, seconds in took.items()}
-    return told | {"server": sum(took["server"]) / (rounds - 1)}
+            began[*key, event.get("what")] = event["t"]
+        elif moment == "end" and what in PIECES:
+            spans[key] += event["t"] - began[*key, event.get("what")]
+    return Predicted(float(played.rows[-1]["time_s"]) / len(played.rows), spans)
 
 
 def _measured(runs: Sequence[Sequence[Played]]) -> Pieces:
@@ -158,9 +185,13 @@ def findings(study: Study, here: Profile, played: Runs) -> list[Finding]:
     found = []
     for label, runs in played.items():
         said = [predict(each, label, len(rounds)) for each, rounds in zip(known, runs, strict=True)]
-        pieces = {what: statistics.fmean(each[what] for _, each in said) for what in PIECES}
+        pieces = {what: statistics.fmean(each.pieces[what] for each in said) for what in PIECES}
+        linked = [
+            predict(as_trained(each, label, rounds), label, len(rounds)).seconds
+            for each, rounds in zip(known, runs, strict=True)
+        ]
         took = [mean_seconds(rounds) for rounds in runs]
-        found.append(Finding(label, [seconds for seconds, _ in said], took, pieces, _measured(runs)))
+        found.append(Finding(label, [each.seconds for each in said], linked, took, pieces, _measured(runs)))
     return found
 
 
@@ -188,14 +219,15 @@ def table(found: Sequence[Finding]) -> str:
     """A line for each algorithm, and where its seconds go."""
     pieces = ("download", "training", "upload", "server")
     lines = [
-        f"| algorithm | predicted s per round | measured s per round | error | {' | '.join(pieces)} |",
-        "|---" * (4 + len(pieces)) + "|",
+        f"| algorithm | predicted s per round | measured s per round | error | links alone | {' | '.join(pieces)} |",
+        "|---" * (5 + len(pieces)) + "|",
     ]
     for finding in found:
         name = f"{finding.label} (calibrated on)" if finding.label == CALIBRATED else finding.label
         parts = [f"{finding.predicted_pieces[what]:.2f} / {finding.measured_pieces[what]:.2f}" for what in PIECES]
         spans = _span(finding.predicted, ".2f"), _span(finding.measured, ".2f"), _span(finding.errors, "+.1%")
-        lines.append(f"| {' | '.join((name, *spans, *parts))} |")
+        alone = f"{statistics.median(finding.link_errors):+.1%}"
+        lines.append(f"| {' | '.join((name, *spans, alone, *parts))} |")
     return "\n".join(lines)
 
 
@@ -224,8 +256,9 @@ by the same measurement, which is kept in `benchmarks/testbed/rounds.json`.
   built, so nothing about the links is calibrated. The host is measured as `fedlapse calibrate` does; each device's
   slowness comes from its training in the rounds of FedAvg in the same repetition (the host is not always equally
   fast), and from nothing else.
-- *Numbers* are medians (lowest to highest) over the repetitions; an error is the median of their errors. The last
-  four columns are means over all of them: seconds of the mean device in the mean round after the first, predicted /
+- *Numbers* are medians (lowest to highest) over the repetitions; an error is the median of their errors. *Links
+  alone* is the error that is left when each device trains as long as it did with that very algorithm. The last four
+  columns are means over all repetitions: seconds of the mean device in the mean round after the first, predicted /
   measured.
 - *The bars to meet:* a median error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single
   repetitions may be further off, where the host's speed changes within one), and no two algorithms predicted in the

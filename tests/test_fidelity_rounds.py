@@ -30,7 +30,7 @@ NO_PIECES = dict.fromkeys(fidelity_rounds.PIECES, 0.0)
 
 
 def _finding(label: str, predicted: float, *measured: float) -> Finding:
-    return Finding(label, [predicted] * len(measured), measured, NO_PIECES, NO_PIECES)
+    return Finding(label, [predicted] * len(measured), measured, measured, NO_PIECES, NO_PIECES)
 
 
 def test_half_as_fast_takes_twice_as_long() -> None:
@@ -91,9 +91,10 @@ def test_each_bar_that_is_missed_is_named() -> None:
 
 def test_each_repetition_is_held_against_its_own_prediction() -> None:
     """A host that is half as fast in one of three is so in both."""
-    found = Finding("fedprox", [1.0, 2.0, 1.0], [1.0, 2.0, 1.25], NO_PIECES, NO_PIECES)
+    found = Finding("fedprox", [1.0, 2.0, 1.0], [1.1, 2.2, 1.25], [1.0, 2.0, 1.25], NO_PIECES, NO_PIECES)
     assert found.errors == pytest.approx([0.0, 0.0, -0.2])
     assert found.error == 0.0
+    assert found.link_errors == pytest.approx([0.1, 0.1, 0.0])
 
 
 def test_a_pair_in_the_wrong_order_is_missed_unless_it_comes_now_so_now_so() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from benchmarks.testbed.device import PORT, warm
+from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
 from emulator.ledger.stores import Memory
 from emulator.study import jobs
@@ -111,6 +113,7 @@ async def serve(study: Study) -> None:
 
 
 def main(scenario: str) -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
     quiet_torch()
     study = study_of(load(scenario))
     warm(study, min(study.fleet))
