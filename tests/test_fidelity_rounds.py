@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from algorithms.step import Step
 from benchmarks import fidelity_rounds
-from benchmarks.fidelity_rounds import Finding, calibrated, mean_seconds, missed, slowed
+from benchmarks.fidelity_rounds import Finding, as_trained, calibrated, mean_seconds, missed, predict, slowed, training
 from benchmarks.testbed import namespaces, page, quota
 from benchmarks.testbed.diary import Diary, read
 from benchmarks.testbed.ends import PORTS, transfer
 from benchmarks.testbed.players import Moments, Played
 from benchmarks.testbed.tree import Tree, branch, ends, rtt, tree
-from devices.device import Device, profiles
+from devices.device import Device, Profile, profiles
 from emulator.pricing.costs import Costs
 from emulator.study.build import study_of
 from scenarios.load import load
@@ -57,6 +57,25 @@ def test_training_is_calibrated_on_fedavgs_rounds_and_links_on_nothing() -> None
     for name in study.fleet:
         assert costs.device(name, 0, ["weights"], []).total_seconds == pytest.approx(5.0)
     assert (known.links, known.topology, known.server_link) == (study.links, study.topology, study.server_link)
+
+
+@pytest.mark.slow
+def test_with_training_as_it_was_only_links_are_left_to_be_wrong() -> None:
+    study = study_of(load(str(fidelity_rounds.SCENARIO)))
+    moments = dict.fromkeys(study.fleet, Moments(came=11.0, trained=16.0, arrived=20.0))
+    rounds = [Played(10.0, 10.0, 20.0, 20.0, moments)] * 2
+    known = as_trained(
+        calibrated(study, Profile("host", 1e10, 1e10, 1e-4, 10**9, "assumed"), rounds), "fedprox", rounds
+    )
+    said = predict(known, "fedprox", 2)
+    assert said.pieces["compute"] == pytest.approx(5.0)
+    assert said.seconds > 5.0 + said.pieces["down"] + said.pieces["up"]  # the last device is later than the mean
+
+
+def test_how_far_training_is_off_is_said_of_all_but_fedavg() -> None:
+    pieces = ({**NO_PIECES, "compute": 0.9}, {**NO_PIECES, "compute": 1.0})
+    found = [Finding(label, [1.0], [1.0], [1.0], *pieces) for label in ("fedavg", "fedcl", "fedcurv")]
+    assert training(found) == "-10% (fedcl), -10% (fedcurv)"
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
