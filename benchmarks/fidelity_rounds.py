@@ -274,7 +274,7 @@ caches that are cold after each pause of the quota. So training beyond FedAvg's 
 {training}. In another run, at normal priority beside other work (2026-11-24), FedProx's was off by 9 %, FedCL's by
 15 % and FedCurv's by 20 %.
 
-By links alone the fluid model `tcp` said 2 to 7 % too little in two runs of that day: its flows share a full link
+By links alone the fluid model `tcp` said 3 to 7 % too little in three runs of that day: its flows share a full link
 equally and lose nothing, where of three real ones one lags behind, and the round waits for it.
 """
 
