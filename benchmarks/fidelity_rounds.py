@@ -270,11 +270,12 @@ on {host}; {repetitions} repetitions, the algorithms in turns.
 
 What is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move, but
 a small network's are also bound by the operators that they start, of which only the network's own are counted, and by
-caches that are cold after each pause of the quota. So training beyond FedAvg's is predicted too cheap: here by
-{training}. In another run, at normal priority beside other work (2026-11-24), FedProx's was off by 9 %, FedCL's by
-15 % and FedCurv's by 20 %.
+caches that are cold after each pause of the quota. Training, predicted over measured, less 1, is here off by
+{training}.
+In another run, at normal priority beside other work (2026-11-24), it was off by -9 % (fedprox), -15 % (fedcl) and
+-20 % (fedcurv).
 
-By links alone the fluid model `tcp` said 3 to 7 % too little in three runs of that day: its flows share a full link
+By links alone the fluid model `tcp` said 2 to 7 % too little in three runs of that day: its flows share a full link
 equally and lose nothing, where of three real ones one lags behind, and the round waits for it.
 """
 
