@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import socket
 import sys
 import time
 
+from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
 from emulator.conversation.device import Home
 from emulator.ledger.stores import Memory
@@ -30,6 +33,8 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
     home, store = Home(), Memory()
     told: list[dict[str, float]] = []
     connection = http.client.HTTPConnection(host, PORT)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, study.links[name].tcp.congestion.encode())
     while True:
         connection.request("POST", f"/next?device={name}&resting=1")
         response = connection.getresponse()
@@ -63,6 +68,7 @@ def warm(study: Study, name: str) -> None:
 
 
 def main(scenario: str, name: str, host: str) -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
     quiet_torch()
     study = study_of(load(scenario))
     warm(study, name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 import sys
 import time
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from benchmarks.testbed.device import PORT, warm
+from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
 from emulator.ledger.stores import Memory
 from emulator.study import jobs
@@ -33,7 +36,6 @@ class Desk:
 
     out: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
     back: asyncio.Queue[tuple[bytes, int]] = field(default_factory=asyncio.Queue)
-    sent: float = 0.0
     arrived: float = 0.0
 
 
@@ -45,7 +47,6 @@ def application(desks: dict[str, Desk]) -> web.Application:
         data = await desk.out.get()
         if data is None:
             return web.Response(status=204)
-        desk.sent = time.monotonic()
         return web.Response(body=data)
 
     async def reply(request: web.Request) -> web.Response:
@@ -87,7 +88,7 @@ async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk])
                 "asked": asked,
                 "heard": heard,
                 "combined": time.monotonic(),
-                "devices": {name: {"sent": desk.sent, "arrived": desk.arrived} for name, desk in desks.items()},
+                "arrived": {name: desk.arrived for name, desk in desks.items()},
             }
         )
         counted = number
@@ -101,7 +102,9 @@ async def serve(study: Study) -> None:
     desks = {name: Desk() for name in study.fleet}
     runner = web.AppRunner(application(desks), access_log=None, shutdown_timeout=1)
     await runner.setup()
-    await web.TCPSite(runner, "0.0.0.0", PORT).start()
+    listening = socket.create_server(("", PORT))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, study.server_link.tcp.congestion.encode())
+    await web.SockSite(runner, listening).start()
     say("ready")
     while line := await asyncio.to_thread(sys.stdin.readline):
         label, seed, rounds = line.split()
@@ -110,6 +113,7 @@ async def serve(study: Study) -> None:
 
 
 def main(scenario: str) -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
     quiet_torch()
     study = study_of(load(scenario))
     warm(study, min(study.fleet))

@@ -1,4 +1,4 @@
-"""Real devices around a real server: each in a namespace behind a shaped wire, with a share of a core."""
+"""Real devices and a real server, each a process in a namespace of its own; devices have a share of a core."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from subprocess import Popen
 from typing import Any
 
 from benchmarks.testbed import namespaces, quota
-from benchmarks.testbed.namespaces import End
+from benchmarks.testbed.tree import tree
 from emulator.study.study import Study
-
-BURST = 3_000  # bytes of htb: two packets, as messages of different sizes should meet the same rate
-QUEUE = 200_000  # bytes
 
 
 @dataclass(frozen=True)
 class Moments:
     """One device in one round, s of CLOCK_MONOTONIC."""
 
-    sent: float
     came: float
     trained: float
     arrived: float
@@ -44,7 +40,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Star:
+class Players:
     """Processes that are ready to play."""
 
     host: Popen[str]
@@ -65,32 +61,26 @@ class Star:
 
 def _played(told: Mapping[str, Any], devices: Mapping[str, Mapping[str, float]]) -> Played:
     moments = {
-        name: Moments(at["sent"], devices[name]["came"], devices[name]["trained"], at["arrived"])
-        for name, at in told["devices"].items()
+        name: Moments(devices[name]["came"], devices[name]["trained"], arrived)
+        for name, arrived in told["arrived"].items()
     }
     return Played(told["began"], told["asked"], told["heard"], told["combined"], moments)
 
 
 @contextmanager
-def star(scenario: Path, study: Study, shares: Mapping[str, float]) -> Iterator[Star]:
-    """The fleet of the study behind wires of its links' rates; the server has all of a core that is left."""
-    names = list(study.fleet)
-    with namespaces.spaces(1 + len(names)) as (middle, *leaves), ExitStack() as stack:
-        for number, (name, leaf) in enumerate(zip(names, leaves, strict=True)):
-            link = study.links[name]
-            out = End(middle, f"wire{number}", f"10.78.{number}.1", link.mean("down"))
-            back = End(leaf, "wire", f"10.78.{number}.2", link.mean("up"))
-            namespaces.join((out, back), QUEUE, BURST)
-        host = _started(stack, middle, "benchmarks.testbed.host", str(scenario))
+def players(scenario: Path, study: Study, shares: Mapping[str, float]) -> Iterator[Players]:
+    """The fleet of the study on its network; the server has all of a core that is left."""
+    with tree(study) as places, ExitStack() as stack:
+        host = _started(stack, places.server, "benchmarks.testbed.host", str(scenario))
         devices = {
-            name: _started(stack, leaf, "benchmarks.testbed.device", str(scenario), name, f"10.78.{number}.1")
-            for number, (name, leaf) in enumerate(zip(names, leaves, strict=True))
+            name: _started(stack, leaf, "benchmarks.testbed.device", str(scenario), name, places.address)
+            for name, leaf in places.devices.items()
         }
         for process in (host, *devices.values()):
             namespaces.heard(process)
         for name, device in devices.items():  # not before it is warm
             stack.enter_context(quota.limited(device.pid, shares[name]))
-        yield Star(host, devices)
+        yield Players(host, devices)
 
 
 def _started(stack: ExitStack, namespace: str, module: str, *arguments: str) -> Popen[str]:
