@@ -93,7 +93,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only settings whose group or line has this in it.")] = "",
     repetitions: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = REPETITIONS,
     stored: Annotated[bool, typer.Option(help="Measures nothing: judges by what was measured before.")] = False,
-    held_out: Annotated[bool, typer.Option(help="The third that is held out, instead of the others.")] = False,
+    held_out: Annotated[int, typer.Option(help="The settings held out first (1) or second (2); not the others.")] = 0,
 ) -> None:
     """Sends real bytes through a router, and says how far the prediction was off."""
     fault = None if stored else namespaces.missing()

@@ -42,7 +42,7 @@ class Setting:
     loss: float = 0.0
     congestion: Congestion = "cubic"
     first: int = 0  # how many finishes count; 0: all
-    held_out: bool = False
+    held_out: int = 0  # 0: the model was tuned on it; 1 and 2: looked at once, one after the other
 
     @property
     def label(self) -> str:
@@ -116,7 +116,7 @@ def _setting(group: str, row: Mapping[str, Any]) -> Setting:
         row.get("loss", 0.0),
         row.get("congestion", "cubic"),
         row.get("first", 0),
-        row.get("held_out", False),
+        row.get("held_out", 0),
     )
 
 

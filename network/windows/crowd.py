@@ -80,8 +80,10 @@ class Crowd:
         return self._due
 
     def move(self, t: float) -> None:
-        """To `t`, before which nothing is due."""
-        if self._due is not None and t < self._due:
+        """To `t`, before which no flow ends."""
+        while self._places and t > self._now and self.due() <= t and self._ending < 0:
+            self.end()  # nothing has ended: it was only as far as was looked ahead
+        if self._places and (t > self._now or self._due is not None) and t < self.due():
             kernel.copy(self._saved, self._state, self._state)
             self._depth = max(AHEAD[0], min(self._depth, 2 * (t - self._now)))
             kernel.run(self._state, t)
