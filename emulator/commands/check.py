@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from emulator.commands.compiling import compile_network
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
@@ -58,6 +59,7 @@ def check_scenario(
     from emulator.forecast.plan import forecast_of
     from emulator.worlds import gpus
 
+    compile_network(scenario)
     places = gpus.found(device)
     plan = forecast_of(scenario, workers_of(workers, places), places)
     if format is Format.json:

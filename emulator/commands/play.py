@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
@@ -85,6 +86,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     study = gpus.at(study_of(scenario), places)
     scenario = resolved(scenario, study.data)
     check_deadline(study, scenario)
+    compile_network(scenario)
     assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name)
     with alone(out):

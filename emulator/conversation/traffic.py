@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from devices.device import Device
 from emulator.record.call import Call
@@ -22,11 +23,13 @@ from network.links.trace import Direction, scaled
 from network.sharing.flow import Shared
 from network.sharing.fluid import Back, Fluid
 from network.sharing.route import routes
-from network.windows.windows import Windows
+
+if TYPE_CHECKING:
+    from network.windows.windows import Windows
 
 
 class Lane:
-    """All shared links in one direction (in both, where both share airtime): the fluid model, driven by the clock."""
+    """All shared links in one direction (in both, where both meet): a model of them, driven by the clock."""
 
     def __init__(self, world: World, fluid: Fluid | Windows, back: Direction | None = None) -> None:
         self.world = world
@@ -43,11 +46,10 @@ class Lane:
         self.flights[flight.number] = flight
         cap, back = passage.cap(now), flight.direction == self.back
         flow = flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back
-        if isinstance(self.fluid, Windows):
-            assert passage.sending is not None
-            self.fluid.open(now, *flow, passage.sending)
-        else:
+        if isinstance(self.fluid, Fluid):
             self.fluid.open(now, *flow)
+        else:
+            self.fluid.open(now, *flow, passage.sending)
         # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
         self._wake_at(now)
 
@@ -70,7 +72,7 @@ class Lane:
         """Advances the fluid model to the present time, which it returns, and lands what has arrived."""
         now = self.world.now()
         for number in self.fluid.advance(now):
-            left = self.fluid.left_with(number) if isinstance(self.fluid, Windows) else None
+            left = None if isinstance(self.fluid, Fluid) else self.fluid.left_with(number)
             self.flights.pop(number).land(left)  # type: ignore[call-overload]
         return now
 
@@ -268,6 +270,8 @@ class Traffic:
         down = self._shared(server.up, self.placed.topology.get("down", {}))
         up = self._shared(server.down, self.placed.topology.get("up", {}))
         if server.tcp.windows:
+            from network.windows.windows import Windows  # numba takes half a second to import
+
             both = Lane(self.world, Windows(down, up, (server.buffer, server.buffer)), back="up")
             return {"down": both, "up": both}
         if any(each.airtime and name in up[1] for name, each in down[1].items()):

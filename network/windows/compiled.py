@@ -43,6 +43,11 @@ HERE = folder()
 KEPT = _usable(HERE)
 
 
+def ready() -> bool:
+    """Whether the machine code of these sources is on the disk; it takes about 20 s to make."""
+    return any(HERE.glob("*/*.nbi")) or any(HERE.glob("*.nbi"))
+
+
 def compiled(function: Compiled) -> Compiled:
     """The function as machine code; the same bits on each machine, as nothing is fused or reordered."""
     settings: Any = numba.config  # where to keep it is read as the function is looked at

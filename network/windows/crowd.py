@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from network.links.rate import Constant, Rate, mean
-from network.links.tcp import Sender, Sending
+from network.links.tcp import Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
 from network.windows import kernel
 from network.windows.state import BBR, CUBIC, HOPS, RENO, State, empty
 
-CONGESTION = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
+CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 SHORTEST = 1e-3  # s: no path through two kernels is shorter
@@ -224,3 +224,16 @@ def _seed(name: Hashable) -> int:
     """Where a flow's chance begins; the same for the same name, in each run and on each machine."""
     digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") | 1
+
+
+def compile_all() -> None:
+    """Has numba compile what a crowd needs."""
+    way = Way(0.01, 0.001)
+    crowd = Crowd([Queue(0, Constant(1e6), 1e4)])
+    for name, kind in enumerate(CONGESTION):
+        sending = Sending(Tcp(congestion=kind), way, Sender(10, 0.0), 0)
+        crowd.open(0.0, Newcomer(name, 1e5, sending, (crowd._queues[0],), (), Constant(1e9), up=False))
+    crowd.open(0.01, Newcomer(3, 1e5, sending, (crowd._queues[0],), (), Constant(1e9), up=False), Sender(4, 0.0))
+    crowd.carried(0.011, 3)
+    crowd.close(0.012, 3)
+    crowd.due()

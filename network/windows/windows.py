@@ -88,8 +88,9 @@ class Windows:
         sending: Sending | None = None,
     ) -> None:
         """Starts a flow as Fluid.open does; `radio` is its device's own link without TCP's bounds."""
+        if sending is None:
+            raise ValueError(f"flow {flow!r} is not sent by TCP; windows are TCP's")
         self._reach(t)
-        assert sending is not None
         way = self._routes[back][via]
         own = as_rate(cap if radio is None else radio)
         new = self._newcomer(flow, nbytes, sending, way, own, via, back)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from emulator.commands.compiling import compile_network
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
@@ -221,6 +222,7 @@ def player_of(
     cluster: Cluster | None,
 ) -> Play:
     """What plays the runs of a batch: with --train a Trainer, which imports torch."""
+    compile_network(batch.source.fleet or batch.scenario)
     if batch.source.train:
         from emulator.commands.replay.train import Trainer
 
