@@ -1,14 +1,15 @@
 """Predicted against measured seconds where flows share a link: real TCP through a router.  Needs root.
 
 The settings stand in benchmarks/testbed/shared_links.yaml.  What was measured is kept beside them, in
-shared_links.json, so that a model can be judged again without measuring: --stored.
+shared_links.json, so that a model can be judged again without measuring: --stored.  Without --only the table goes to
+docs/fidelity.md, and a missed bar is exit status 1.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +17,16 @@ from typing import Annotated
 import typer
 
 from benchmarks.testbed import namespaces
-from benchmarks.testbed.crowd import Setting, measure, predict, settings
+from benchmarks.testbed.crowd import Setting, measure, predict, predict_fairly, settings
+from benchmarks.testbed.page import write
+from benchmarks.verdict import judge
 
 KEPT = Path(__file__).parent / "testbed" / "shared_links.json"
 REPETITIONS = 3
+BY_CHANCE = 15  # repetitions where segments are lost by chance, so that three would say little
+SETS = ("on which the model was tuned", "held out, looked at first", "held out, looked at last")
+JUDGED = 2  # the number of the set that the bars are about
+ONE = "one flow of bbr"  # a group of its own
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Finding:
     setting: Setting
     predicted: list[float]
     measured: list[list[float]]
+    fairly: list[float]  # what the fluid model says
 
     @property
     def took(self) -> float:
@@ -41,6 +49,11 @@ class Finding:
         return self.setting.makespan(self.predicted) / self.took - 1
 
     @property
+    def fair_error(self) -> float:
+        """The same of the fluid model."""
+        return self.setting.makespan(self.fairly) / self.took - 1
+
+    @property
     def finish_errors(self) -> list[float]:
         """Of each transfer, against the median of its repetitions."""
         medians = map(statistics.median, zip(*map(self.setting.finishes, self.measured), strict=True))
@@ -48,33 +61,143 @@ class Finding:
         return [guess / seconds - 1 for guess, seconds in zip(said, medians, strict=True)]
 
 
+@dataclass(frozen=True)
+class Bar:
+    """What a figure of some findings may be at most."""
+
+    what: str
+    most: float
+    of: Callable[[Sequence[Finding]], float]
+    about: Callable[[Setting], bool] = lambda setting: setting.held_out == JUDGED
+
+
+def median_error(findings: Sequence[Finding]) -> float:
+    return statistics.median(abs(each.error) for each in findings)
+
+
+def worst_error(findings: Sequence[Finding]) -> float:
+    return max(abs(each.error) for each in findings)
+
+
+def far_off(findings: Sequence[Finding]) -> float:
+    """The share of settings that are off by more than 15 %."""
+    return sum(abs(each.error) > 0.15 for each in findings) / len(findings)
+
+
+def bias(findings: Sequence[Finding]) -> float:
+    return abs(statistics.mean(each.error for each in findings))
+
+
+def finishes(findings: Sequence[Finding]) -> float:
+    """The median error of single transfers."""
+    return statistics.median(abs(error) for each in findings for error in each.finish_errors)
+
+
+def _first(setting: Setting) -> bool:
+    return setting.held_out > 0 and setting.first > 0
+
+
+BARS = (
+    Bar("median error of the makespan", 0.05, median_error),
+    Bar("settings off by more than 15 %", 0.10, far_off),
+    Bar("worst error", 0.30, worst_error),
+    Bar("mean signed error", 0.03, bias),
+    Bar("median error of single finishes", 0.15, finishes),
+    Bar("first K of 10, of both held-out sets: median error", 0.10, median_error, _first),
+    Bar("one flow of bbr: median error", 0.04, median_error, lambda setting: setting.group == ONE),
+    Bar("one flow of bbr: worst error", 0.12, worst_error, lambda setting: setting.group == ONE),
+)
+
+
 def line(finding: Finding) -> str:
     """One setting."""
     spans = sorted(map(finding.setting.makespan, finding.measured))
     said = finding.setting.makespan(finding.predicted)
-    finishes = statistics.median(map(abs, finding.finish_errors))
     took = f"{finding.took:.2f} ({spans[0]:.2f}-{spans[-1]:.2f})"
-    return f"| {finding.setting.label} | {said:.2f} | {took} | {finding.error:+.1%} | {finishes:.1%} |"
+    cells = (
+        *(finding.setting.label, f"{said:.2f}", took, f"{finding.error:+.1%}", f"{finishes([finding]):.1%}"),
+        f"{finding.fair_error:+.1%}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """A line for each setting."""
+    head = "| setting | predicted s | measured s | error | finishes | fluid model |\n|---|---|---|---|---|---|"
+    return "\n".join([head, *map(line, findings)])
 
 
 def summary(findings: Sequence[Finding]) -> str:
     """By group, and of all: errors of the makespans, and of the single transfers."""
     groups = dict.fromkeys(finding.setting.group for finding in findings)
     rows = [
-        "| settings | number | median error | within 15 % | worst | mean, signed | finishes |",
-        "|---|---|---|---|---|---|---|",
+        "| settings | number | median error | within 15 % | worst | mean, signed | finishes | fluid model: median, worst |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for group in [*groups, None]:
         there = [each for each in findings if group in (None, each.setting.group)]
-        errors = [each.error for each in there]
-        finishes = statistics.median([abs(error) for each in there for error in each.finish_errors])
-        within = sum(abs(error) <= 0.15 for error in errors) / len(errors)
+        errors, fair = [each.error for each in there], [each.fair_error for each in there]
         cells = (
-            *(group or "all", str(len(there)), f"{statistics.median(map(abs, errors)):.1%}", f"{within:.0%}"),
-            *(f"{max(errors, key=abs):+.1%}", f"{statistics.mean(errors):+.1%}", f"{finishes:.1%}"),
+            *(group or "all", str(len(there)), f"{median_error(there):.1%}", f"{1 - far_off(there):.0%}"),
+            *(f"{max(errors, key=abs):+.1%}", f"{statistics.mean(errors):+.1%}", f"{finishes(there):.1%}"),
+            f"{statistics.median(map(abs, fair)):.1%}, {max(fair, key=abs):+.1%}",
         )
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def figures(findings: Sequence[Finding]) -> Iterator[tuple[Bar, float | None]]:
+    """What was found for each bar; None if nothing was measured for it."""
+    for bar in BARS:
+        there = [each for each in findings if bar.about(each.setting)]
+        yield bar, bar.of(there) if there else None
+
+
+def missed(findings: Sequence[Finding]) -> list[str]:
+    """The bars that were missed, a sentence each."""
+    return [
+        f"{bar.what}: {'not measured' if found is None else f'{found:.1%}'}; at most {bar.most:.0%} is allowed"
+        for bar, found in figures(findings)
+        if found is None or found > bar.most
+    ]
+
+
+def page(findings: Sequence[Finding]) -> str:
+    """The part of docs/fidelity.md on shared links."""
+    rows = ["| what | found | at most |", "|---|---|---|"]
+    for bar, found in figures(findings):
+        rows.append(f"| {bar.what} | {'not measured' if found is None else f'{found:.1%}'} | {bar.most:.0%} |")
+    parts = [HEAD, "\n".join(rows)]
+    for number, what in enumerate(SETS):
+        there = [each for each in findings if each.setting.held_out == number]
+        far = [each for each in there if abs(each.error) > 0.15]
+        parts += [f"### Settings {what}\n", summary(there), "Off by more than 15 %:\n", table(far) if far else "none"]
+    return "\n\n".join([*parts, "### All settings\n", table(findings)])
+
+
+HEAD = """Flows of the kernel's TCP through a router between the ends, compared with `network: {model: windows}`
+(`network/windows/`) and with the fluid model (`model: tcp`). Made by
+
+```
+sudo .venv/bin/python -m benchmarks.fidelity_shared
+```
+
+which keeps what it measured in `benchmarks/testbed/shared_links.json`; with `--stored` it measures nothing and
+needs no root. 3 repetitions each, 15 where segments are lost by chance. The relay described above stands between the
+ends, so that neither host feels the queue but by drops and acknowledgements. The settings are those of
+`benchmarks/testbed/shared_links.yaml`, chosen before the model was written. A third was held out. When it was looked
+at, 28 of its 32 settings were within 15 %, with a median error of 2.4 %, but two were off by more than 30 %: three flows
+of cubic with round trips of 60, 80 and 120 ms (+55 %), and two at 8 Mbit/s that begin a second apart (+51 %). The cause
+of the latter was a fault of the model: Linux's receivers acknowledge each segment while the sender is in slow start, and
+the model had them acknowledge each second one, so that slow start went on for too long on slow links. That was mended,
+other settings were drawn by lot, and were looked at once. The bars are about those.
+
+*Error* is predicted over measured, less 1, of the makespan (the last finish that counts; medians of the repetitions).
+The prediction is the median of 15 runs of the model with other chances: when acknowledgements arrive within the time of
+a segment, and which segments are lost. *Finishes* are the errors of single transfers, the median of their sizes.
+Where two flows lose segments in one full queue, who loses more is chance, in the kernel as in the model, and the
+makespan depends on it: that is most of what is left.
+"""
 
 
 def kept() -> dict[str, list[list[float]]]:
@@ -91,25 +214,29 @@ def keep(label: str, ends: list[list[float]]) -> None:
 
 def main(
     only: Annotated[str, typer.Option(help="Only settings whose group or line has this in it.")] = "",
-    repetitions: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = REPETITIONS,
+    repetitions: Annotated[int | None, typer.Option(min=1, help="How often each is measured.")] = None,
     stored: Annotated[bool, typer.Option(help="Measures nothing: judges by what was measured before.")] = False,
-    held_out: Annotated[int, typer.Option(help="The settings held out first (1) or second (2); not the others.")] = 0,
 ) -> None:
     """Sends real bytes through a router, and says how far the prediction was off."""
     fault = None if stored else namespaces.missing()
     if fault:
         typer.echo(f"fidelity_shared {fault}; --stored judges by what was measured before", err=True)
         raise typer.Exit(2)
-    chosen = [each for each in settings() if only in f"{each.group}: {each.label}" and each.held_out == held_out]
+    chosen = [each for each in settings() if only in f"{each.group}: {each.label}"]
     findings = []
     with namespaces.ended_politely():
         for setting in chosen:
             if not stored:
-                keep(setting.label, measure(setting, repetitions).ends)
+                often = repetitions or (BY_CHANCE if setting.loss else REPETITIONS)
+                keep(setting.label, measure(setting, often).ends)
             if setting.label in kept():
-                findings.append(Finding(setting, predict(setting), kept()[setting.label]))
+                said = predict(setting), kept()[setting.label], predict_fairly(setting)
+                findings.append(Finding(setting, *said))
                 typer.echo(line(findings[-1]))
     typer.echo(summary(findings) if findings else "nothing was measured of this; without --stored it is measured now")
+    if not only:
+        write(shared=page(findings))
+    judge([] if only else missed(findings))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from benchmarks.testbed.bench import Outcome
 from benchmarks.testbed.cases import BARS, found
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+SHARED = "## Flows that share a link\n"  # which benchmarks/fidelity_shared.py writes
 ROUNDS = "## Rounds, end to end\n"  # the last part, which benchmarks/fidelity_rounds.py writes
 
 HEAD = """# Predicted against measured seconds
 
-Real TCP of the Linux kernel between two network namespaces, compared with what `network/links/tcp.py`,
+The tables of this part are about `network: {{model: tcp}}`; those of `windows`, the default, follow below. Real TCP of
+the Linux kernel between two network namespaces, compared with what `network/links/tcp.py`,
 `network/sharing/fluid.py` and `network/links/trace.py` predict. The prediction uses no result of the measurement.
 Made by
 
@@ -49,13 +51,13 @@ WRONG = """
 
 ## Where the model is known to be wrong
 
-- **Flows that share a link.** The rows above have equal flows that begin together, one round trip for all, and deep
-  queues; only there is the last finish predicted well. With mixed round trips, starts, sizes or shallower queues the
-  predicted finish times are optimistic: by 11 % in the median and up to 65 % in a test through a router. Single
-  finishes are further off: TCP is not fair on short flows, so equal flows that begin together end far apart (the
-  worst of *finishes* above), where the model lets them end together. Rounds that close at the first answers or at a
-  deadline carry that error.
-- **Queues that drop.** The model shares equally, fills the link, and has no losses except those of the scenario. The
+- **Flows that share a link**, under `model: tcp`. The rows above have equal flows that begin together, one round trip
+  for all, and deep queues; only there is the last finish predicted well. With mixed round trips, starts, sizes or
+  shallower queues the predicted finish times are optimistic. Single finishes are further off: TCP is not fair on short
+  flows, so equal flows that begin together end far apart (the worst of *finishes* above), where the model lets them end
+  together. Rounds that close at the first answers or at a deadline carry that error. `model: windows`, the default, has
+  queues and windows: see "Flows that share a link" below.
+- **Queues that drop.** The fluid model shares equally, fills the link, and has no losses except those of the scenario. The
   table above has queues of one and of a quarter of what the link holds in a round trip. A cubic flow that lost much
   is slow to recover when the others have gone: 4 x 5 MB through 50 Mbit/s at 50 ms took 3.7 to 4.4 s, and 3.5
   predicted, with a queue of once or twice what the link holds; with four times, where nothing is dropped, it took
@@ -86,11 +88,15 @@ Not measured here: single uploads, TLS, connections kept alive with latency, mor
 """
 
 
-def write(transfers: str | None = None, rounds: str | None = None) -> None:
-    """Writes the one part of the page that was measured, and leaves the other as it is."""
-    before, _, after = (PAGE.read_text() if PAGE.exists() else "").partition(ROUNDS)
-    parts = (before if transfers is None else transfers).rstrip(), (after if rounds is None else rounds).strip()
-    PAGE.write_text(f"{parts[0]}\n" + (f"\n{ROUNDS}\n{parts[1]}\n" if parts[1] else ""))
+def write(transfers: str | None = None, shared: str | None = None, rounds: str | None = None) -> None:
+    """Writes the one part of the page that was measured, and leaves the others as they are."""
+    before, _, last = (PAGE.read_text() if PAGE.exists() else "").partition(ROUNDS)
+    first, _, middle = before.partition(SHARED)
+    parts = [(first if transfers is None else transfers).rstrip() + "\n"]
+    for heading, old, new in ((SHARED, middle, shared), (ROUNDS, last, rounds)):
+        text = (old if new is None else new).strip()
+        parts += [f"{heading}\n{text}\n"] if text else []
+    PAGE.write_text("\n".join(parts))
 
 
 def host() -> str:
