@@ -169,13 +169,16 @@ class Fluid:
 
     def _move(self, t: float) -> None:
         """Through what is due in (now, t], one after the other, and then to `t`."""
+        done: list[Sharing] = []  # of which nothing else is due by then; who follows at `t` shall cost no solve more
         while True:
-            due, sharing = self._agenda.first()
+            due, sharing = self._agenda.first(done)
             if due > t:
                 break
             self._now = max(due, self._now)
             self._agenda.stir(sharing)
             ended = sharing.step(self._now)
+            if self._now == t and isinstance(sharing, Tree):
+                done.append(sharing)
             for flow in ended:
                 self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
                 del self._flows[flow.name]
@@ -204,7 +207,7 @@ class Fluid:
         self._varying += flow.varies
         fresh = self._filled_by(flow)
         if fresh:
-            self._regroup(_uppermost(flow, fresh))
+            self._fill(_uppermost(flow, fresh), fresh)
         elif flow.varies and self._varying == 1 and self._no_longer_crowded():
             self._regroup(self._root)
         else:
@@ -219,6 +222,18 @@ class Fluid:
             if not link.bound and self._crowded(link):
                 found.append(link)
         return found
+
+    def _fill(self, top: Link, fresh: Sequence[Link]) -> None:
+        """These links may be full from now on; the top is that of them, or above them."""
+        if not isinstance(top.sharing, Tree):
+            self._regroup(top)
+            return
+        for link in fresh:
+            link.bound = True
+        there = {flow.number: flow for link in fresh for flow in link.flows.values() if flow.home is not top.sharing}
+        for number in sorted(there):
+            self._leave(there[number])
+            self._enter(there[number])
 
     def _no_longer_crowded(self) -> bool:
         """Whether the root was bound only because a star of constants always shares its root."""
@@ -282,9 +297,8 @@ class Fluid:
 
     def _engine(self, top: Link) -> Sharing:
         """The one that fits the links which are bound, from this one down."""
-        bound = [link for link in top.below if link.bound]
-        if top.airtime or top.restless or (self._on_air and len(bound) > 1):
-            return Tree(bound, self._now)
+        if top.airtime or top.restless or (self._on_air and sum([link.bound for link in top.below]) > 1):
+            return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
 
     def _look_ahead(self, sharing: Sharing) -> None:
@@ -318,18 +332,22 @@ class Agenda:
         if sharing in self.sharings:
             self._stirred[sharing] = None
 
-    def first(self) -> tuple[float, Sharing]:
-        """When the first of them is due, and which; of several the oldest."""
+    def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
+        """When the first of them is due, and which; of several the oldest.  `but`: those not to ask yet."""
         for sharing in self._stirred:
-            due = sharing.due()
-            if due != self.sharings[sharing]:
+            if sharing in but:
+                self.sharings[sharing] = math.nan
+            elif (due := sharing.due()) != self.sharings[sharing]:
                 self.sharings[sharing] = due
                 heappush(self._heap, (due, self._numbers[sharing], sharing))
         self._stirred.clear()
+        for sharing in but:
+            self.stir(sharing)
         while self.sharings.get(self._heap[0][2]) != self._heap[0][0]:
             heappop(self._heap)
         if len(self._heap) > 2 * len(self.sharings) + 64:
-            self._heap = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
+            known = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
+            self._heap = [each for each in known if each[0] == each[0]]  # no nan
             heapify(self._heap)
         return self._heap[0][0], self._heap[0][2]
 
