@@ -48,12 +48,13 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
     name = str(path)
     logs = table(name, content(Path(name)))
     first = next(iter(logs.values()))
+    # each entry goes as its log comes: of a large file both together are much
     if isinstance(first, dict) and "messages" in first:
-        return tuple(_states(name, phone, entry, needs) for phone, entry in logs.items())
+        return tuple(_states(name, phone, logs.pop(phone), needs) for phone in list(logs))
     if not (isinstance(first, dict) and "active" in first):
         formats = "FedScale's behaviour trace, with `active`, nor FLASH's states, with `messages`"
         raise bad(name, None, f"is neither {formats}")
-    return tuple(_behaviour(name, client, entry) for client, entry in logs.items())
+    return tuple(_behaviour(name, client, logs.pop(client)) for client in list(logs))
 
 
 def _behaviour(name: str, client: str, entry: object) -> Log:
