@@ -94,6 +94,15 @@ def watched(told: Told) -> Iterator[None]:
         _told.reset(token)
 
 
+@contextmanager
+def being_read(name: str) -> Iterator[None]:
+    """Whoever watches hears that it was read as a whole, or as far as it could be."""
+    try:
+        yield
+    finally:
+        tell(name, 1.0)
+
+
 def tell(name: str, share: float) -> None:
     """So much of the file was read."""
     told = _told.get()

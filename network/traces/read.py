@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.files import bad, content, is_pickle, shown, table
+from network.files import bad, being_read, content, is_pickle, shown, table
 from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
 from network.traces.source import WIDEST, Source
@@ -44,12 +44,14 @@ def recognise(path: str | Path) -> str:
     """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadFile if none or several fit."""
     found = Path(path)
     pair = _pair(found)
-    name, data = str(found), content(pair[0] if pair else found)
-    if _is_table(data):
-        return _of_table(name, data)
-    source = Source.of(name, data)
-    del data  # of a large file a copy less
-    return _of_text(source)
+    name = str(found)
+    with being_read(name):
+        data = content(pair[0] if pair else found)
+        if _is_table(data):
+            return _of_table(name, data)
+        source = Source.of(name, data)
+        del data  # of a large file a copy less
+        return _of_text(source)
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
@@ -65,7 +67,8 @@ def read(path: str | Path, format: str | None = None, direction: Direction | Non
     if pair := _pair(found):
         traces = tuple(trace for half in pair for trace in read(half, format))
     else:
-        traces = _one(str(found), content(found), format, direction)
+        with being_read(str(found)):
+            traces = _one(str(found), content(found), format, direction)
     asked = tuple(trace for trace in traces if direction in (None, trace.direction))
     if not asked:
         raise bad(str(found), None, f"holds no trace of the direction {direction}, only {traces[0].direction}")
