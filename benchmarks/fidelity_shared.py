@@ -131,7 +131,8 @@ def summary(findings: Sequence[Finding]) -> str:
     """By group, and of all: errors of the makespans, and of the single transfers."""
     groups = dict.fromkeys(finding.setting.group for finding in findings)
     rows = [
-        "| settings | number | median error | within 15 % | worst | mean, signed | finishes | fluid model: median, worst |",
+        "| settings | number | median error | within 15 % | worst | mean, signed | finishes "
+        "| fluid model: median, worst |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for group in [*groups, None]:
@@ -186,11 +187,11 @@ which keeps what it measured in `benchmarks/testbed/shared_links.json`; with `--
 needs no root. 3 repetitions each, 15 where segments are lost by chance. The relay described above stands between the
 ends, so that neither host feels the queue but by drops and acknowledgements. The settings are those of
 `benchmarks/testbed/shared_links.yaml`, chosen before the model was written. A third was held out. When it was looked
-at, 28 of its 32 settings were within 15 %, with a median error of 2.4 %, but two were off by more than 30 %: three flows
-of cubic with round trips of 60, 80 and 120 ms (+55 %), and two at 8 Mbit/s that begin a second apart (+51 %). The cause
-of the latter was a fault of the model: Linux's receivers acknowledge each segment while the sender is in slow start, and
-the model had them acknowledge each second one, so that slow start went on for too long on slow links. That was mended,
-other settings were drawn by lot, and were looked at once. The bars are about those.
+at, 28 of its 32 settings were within 15 %, with a median error of 2.4 %, but two were off by more than 30 %: three
+flows of cubic with round trips of 60, 80 and 120 ms (+55 %), and two at 8 Mbit/s that begin a second apart (+51 %).
+The cause of the latter was a fault of the model: Linux's receivers acknowledge each segment while the sender is in
+slow start, and the model had them acknowledge each second one, so that slow start went on for too long on slow links.
+That was mended, other settings were drawn by lot, and were looked at once. The bars are about those.
 
 *Error* is predicted over measured, less 1, of the makespan (the last finish that counts; medians of the repetitions).
 The prediction is the median of 15 runs of the model with other chances: when acknowledgements arrive within the time of

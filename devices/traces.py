@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from devices.presence import SHORTEST, Interval, Recorded
-from network.files import bad, content, figure, shown, table
+from network.files import Table, bad, being_read, content, figure, shown, table, tell
 
 NEEDS = ("charging", "locked", "wifi")
 LONGEST = 1e10  # s
@@ -46,14 +46,22 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
     Raises BadFile.
     """
     name = str(path)
-    logs = table(name, content(Path(name)))
-    first = next(iter(logs.values()))
-    if isinstance(first, dict) and "messages" in first:
-        return tuple(_states(name, phone, entry, needs) for phone, entry in logs.items())
-    if not (isinstance(first, dict) and "active" in first):
-        formats = "FedScale's behaviour trace, with `active`, nor FLASH's states, with `messages`"
-        raise bad(name, None, f"is neither {formats}")
-    return tuple(_behaviour(name, client, entry) for client, entry in logs.items())
+    with being_read(name):
+        logs = table(name, content(Path(name)))
+        first = next(iter(logs.values()))
+        if isinstance(first, dict) and "messages" in first:
+            return tuple(_states(name, phone, entry, needs) for phone, entry in _emptied(name, logs))
+        if not (isinstance(first, dict) and "active" in first):
+            formats = "FedScale's behaviour trace, with `active`, nor FLASH's states, with `messages`"
+            raise bad(name, None, f"is neither {formats}")
+        return tuple(_behaviour(name, client, entry) for client, entry in _emptied(name, logs))
+
+
+def _emptied(name: str, logs: Table) -> Iterator[tuple[str, object]]:
+    """The entries, each taken out as it comes: of a large file they and what is made of them are much."""
+    for done, key in enumerate(list(logs)):
+        tell(name, done / (done + len(logs)))
+        yield key, logs.pop(key)
 
 
 def _behaviour(name: str, client: str, entry: object) -> Log:

@@ -8,12 +8,28 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import pickle
 import pickletools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
 LARGEST = 256_000_000  # bytes of a file
+LETTERS = LARGEST // 4  # of a text that is not all ASCII: Python may take four bytes for each of its characters
+PICKLED = LARGEST // 2  # of a pickle, of whose texts the same is true
+VALUES = 800_000_000  # bytes of memory that a table may take, with the file itself
+JSON_COSTS = {b"[": 104, b"{": 120, b",": 60, b":": 200, b'"': 40}  # bytes of memory that go with each, at most
+PICKLE_COSTS = {  # the same of what an instruction makes, without a text's own
+    **dict.fromkeys(("EMPTY_LIST", "LIST"), 112),
+    **dict.fromkeys(("EMPTY_DICT", "DICT"), 220),
+    **dict.fromkeys(("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"), 100),
+    **dict.fromkeys(("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "MARK"), 16),
+}
+VALUE = 90  # any other
 FOREIGN = {  # first bytes: what they tell, and what to do
     b"\x1f\x8b": "is packed by gzip; unpack it first",
     b"PK\x03\x04": "is a zip archive; unpack it first",
@@ -28,6 +44,11 @@ PLAIN = (
     "DICT SETITEM SETITEMS PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET"
 )
 PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+
+OFTEN = 2**16  # lines or instructions between two reports of how much was read
+
+Told = Callable[[str, float], None]  # a file's name, and the share of it that was read, from 0 to 1
+_told: ContextVar[Told | None] = ContextVar("told", default=None)
 
 Table = dict[str, object]
 Lack = Literal["format", "direction", "trace"]
@@ -63,27 +84,63 @@ def shown(cell: object) -> str:
     return repr(cell) if isinstance(cell, float | bool | None) else f"a {type(cell).__name__}"
 
 
+@contextmanager
+def watched(told: Told) -> Iterator[None]:
+    """While it lasts, `told` hears again and again how much of a file was read; it must not take long."""
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+@contextmanager
+def being_read(name: str) -> Iterator[None]:
+    """Whoever watches hears that it was read as a whole, or as far as it could be."""
+    try:
+        yield
+    finally:
+        tell(name, 1.0)
+
+
+def tell(name: str, share: float) -> None:
+    """So much of the file was read."""
+    told = _told.get()
+    if told is not None:
+        told(name, share)
+
+
 def content(path: Path) -> bytes:
     """All bytes of a file.  Raises BadFile if it cannot be read, is empty or is larger than LARGEST."""
+    name = str(path)
     try:
         if not path.is_file():  # a pipe or a device could keep us waiting
-            raise bad(str(path), None, "is not a file" if path.exists() else "there is no such file")
+            raise bad(name, None, "is not a file" if path.exists() else "there is no such file")
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            check_size(name, os.fstat(file.fileno()).st_size, LARGEST)
+            data = file.read()
     except OSError as error:
-        raise bad(str(path), None, f"cannot be read: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise bad(str(path), None, f"is larger than {LARGEST // 1_000_000} MB, the most that is read")
+        raise bad(name, None, f"cannot be read: {error.strerror}") from None
+    check_size(name, len(data), LARGEST)
     if not data or data.isspace():
         raise bad(str(path), None, "is empty")
     return data
 
 
+def check_size(name: str, nbytes: int, most: int, what: str = "") -> None:
+    """Raises BadFile for a file that is larger; `what` it is."""
+    if nbytes > most:
+        size = f"has {nbytes / 1e6:,.1f} MB"
+        raise bad(name, None, f"{size}; at most {most / 1e6:g} MB{what} are read: cut it in parts")
+
+
 def decoded(name: str, data: bytes) -> str:
-    """The text that the bytes are in UTF-8.  Raises BadFile if they are none."""
+    """The text that the bytes are in UTF-8.  Raises BadFile if they are none, or too many to be read safely."""
     for start, reason in FOREIGN.items():
         if data.startswith(start):
             raise bad(name, None, reason)
+    if not data.isascii():
+        check_size(name, len(data), LETTERS, " of a text with other than ASCII letters")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -128,7 +185,15 @@ def figure(name: str, value: object, what: str, largest: float = math.inf) -> fl
     return number
 
 
+def _check_memory(name: str, data: bytes, values: int) -> None:
+    """Raises BadFile if the values, in bytes, and the file could take more memory than they may."""
+    if values + 2 * len(data) > VALUES:
+        reason = f"has {len(data) / 1e6:,.1f} MB, whose values could take more than {VALUES / 1e6:g} MB of memory"
+        raise bad(name, None, f"{reason}, the most that is used: leave clients out, or cut it in parts")
+
+
 def _parsed(name: str, data: bytes) -> object:
+    _check_memory(name, data, sum(data.count(sign) * cost for sign, cost in JSON_COSTS.items()))
     text = decoded(name, data)
     try:
         return json.loads(text, object_pairs_hook=unique, parse_int=_integer)
@@ -165,12 +230,18 @@ def _unpickled(name: str, data: bytes) -> object:
 
 
 def _check_plain(name: str, data: bytes) -> None:
-    """Raises BadFile for a pickle that does more than to list plain values, or that asks for a huge memo."""
-    plain, puts = PLAIN.split(), 0
-    for code, argument, at in pickletools.genops(data):
+    """Raises BadFile for a pickle that does more than to list plain values, or that asks for much memory."""
+    check_size(name, len(data), PICKLED, " of a pickle")
+    plain, puts, values = set(PLAIN.split()), 0, 0
+    for number, (code, argument, at) in enumerate(pickletools.genops(data)):
         if code.name not in plain:
             raise bad(name, None, f"is a pickle with {code.name} at byte {at}; only plain values are read")
         # The memo is an array as long as its largest index: 4 bytes could ask for gigabytes.
         if code.name in PUTS and not (isinstance(argument, int) and 0 <= argument <= puts):
             raise bad(name, None, f"is a damaged pickle: it memorises out of order at byte {at}")
         puts += code.name in PUTS or code.name == "MEMOIZE"
+        values += PICKLE_COSTS.get(code.name, VALUE) + (2 * sys.getsizeof(argument) if isinstance(argument, str) else 0)
+        if number % OFTEN == 0:
+            tell(name, (at or 0) / len(data))
+            _check_memory(name, data, values)
+    _check_memory(name, data, values)

@@ -57,9 +57,9 @@ WRONG = """
   flows, so equal flows that begin together end far apart (the worst of *finishes* above), where the model lets them end
   together. Rounds that close at the first answers or at a deadline carry that error. `model: windows`, the default, has
   queues and windows: see "Flows that share a link" below.
-- **Queues that drop.** The fluid model shares equally, fills the link, and has no losses except those of the scenario. The
-  table above has queues of one and of a quarter of what the link holds in a round trip. A cubic flow that lost much
-  is slow to recover when the others have gone: 4 x 5 MB through 50 Mbit/s at 50 ms took 3.7 to 4.4 s, and 3.5
+- **Queues that drop.** The fluid model shares equally, fills the link, and has no losses except those of the scenario.
+  The table above has queues of one and of a quarter of what the link holds in a round trip. A cubic flow that lost
+  much is slow to recover when the others have gone: 4 x 5 MB through 50 Mbit/s at 50 ms took 3.7 to 4.4 s, and 3.5
   predicted, with a queue of once or twice what the link holds; with four times, where nothing is dropped, it took
   3.51 to 3.58 s.
 - **A payload that just fills the windows of a few round trips** (100 kB are 70 segments, which is 10 + 20 + 40):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.lines import say
+from emulator.commands.reading import told_while_read
 from emulator.ledger.place import FOLDER, default_folder
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def _must_be_usable(folder: Path, named: str) -> None:
         pass
 
 
+@told_while_read()
 def scenario_of(
     what: list[str] | None,
     *,

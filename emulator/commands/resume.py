@@ -22,6 +22,7 @@ from emulator.commands.options import (
     cluster_of,
     ledger_of,
 )
+from emulator.commands.reading import told_while_read
 from emulator.ledger.place import KEEP_STATES
 
 
@@ -52,7 +53,8 @@ def resume(
         if (out / SEAL).exists():
             typer.echo(f"{out} is complete; there is nothing to resume")
             raise typer.Exit(0)
-        scenario = load(str(path), recordings=True)
+        with told_while_read():
+            scenario = load(str(path), recordings=True)
         if found := why_not(out, dump(scenario)):
             raise BadScenario(f"{out} {found}")
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right

@@ -121,7 +121,8 @@ def course(edges: Floats, rates: Floats, left: Floats, rounding: Floats, free: b
     spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))
     np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes
-    np.cumsum(carried, axis=0, out=carried)
+    if len(rates) > 1:  # of one row it would take as long as all the rest
+        np.cumsum(carried, axis=0, out=carried)
     ends = np.full(rates.shape[1], np.inf)
     enough = left - rounding
     column = np.flatnonzero(carried[-1] >= enough)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -21,6 +21,7 @@ from network.links.rate import Constant, Rate
 from network.sharing.alone import Alone
 from network.sharing.flow import NUMBER, WEIGHTS, Flow, Link, Shared, Sharing, as_rate
 from network.sharing.hierarchy import Hierarchy
+from network.sharing.links import Routes, doubled, find_ways, links_of, routes_of
 from network.sharing.tree import Tree
 
 SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
@@ -42,14 +43,14 @@ class Fluid:
     def __init__(
         self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None, back: Back | None = None
     ) -> None:
-        forth = _links(capacity, shared or {})
+        forth = links_of(capacity, shared or {})
         self._root = forth[None]
-        self._routes: dict[bool, Routes] = {False: _routes(forth)}  # of flows, by whether they go back
+        self._routes: dict[bool, Routes] = {False: routes_of(forth)}  # of flows, by whether they go back
         self._links = list(forth.values())
         if back is not None:
-            self._routes[True], others = _doubled(forth, _links(*back))
+            self._routes[True], others = doubled(forth, links_of(*back))
             self._links += others
-        _find_ways(self._links)
+        find_ways(self._links)
         self._star = not shared and isinstance(self._root.capacity, Constant)
         self._now = 0.0
         self._opened = 0
@@ -169,13 +170,16 @@ class Fluid:
 
     def _move(self, t: float) -> None:
         """Through what is due in (now, t], one after the other, and then to `t`."""
+        done: list[Sharing] = []  # of which nothing else is due by then; who follows at `t` shall cost no solve more
         while True:
-            due, sharing = self._agenda.first()
+            due, sharing = self._agenda.first(done)
             if due > t:
                 break
             self._now = max(due, self._now)
             self._agenda.stir(sharing)
             ended = sharing.step(self._now)
+            if self._now == t and isinstance(sharing, Tree):
+                done.append(sharing)
             for flow in ended:
                 self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
                 del self._flows[flow.name]
@@ -204,7 +208,7 @@ class Fluid:
         self._varying += flow.varies
         fresh = self._filled_by(flow)
         if fresh:
-            self._regroup(_uppermost(flow, fresh))
+            self._fill(_uppermost(flow, fresh), fresh)
         elif flow.varies and self._varying == 1 and self._no_longer_crowded():
             self._regroup(self._root)
         else:
@@ -219,6 +223,18 @@ class Fluid:
             if not link.bound and self._crowded(link):
                 found.append(link)
         return found
+
+    def _fill(self, top: Link, fresh: Sequence[Link]) -> None:
+        """These links may be full from now on; the top is that of them, or above them."""
+        if not isinstance(top.sharing, Tree):
+            self._regroup(top)
+            return
+        for link in fresh:
+            link.bound = True
+        there = {flow.number: flow for link in fresh for flow in link.flows.values() if flow.home is not top.sharing}
+        for number in sorted(there):
+            self._leave(there[number])
+            self._enter(there[number])
 
     def _no_longer_crowded(self) -> bool:
         """Whether the root was bound only because a star of constants always shares its root."""
@@ -282,9 +298,8 @@ class Fluid:
 
     def _engine(self, top: Link) -> Sharing:
         """The one that fits the links which are bound, from this one down."""
-        bound = [link for link in top.below if link.bound]
-        if top.airtime or top.restless or (self._on_air and len(bound) > 1):
-            return Tree(bound, self._now)
+        if top.airtime or top.restless or (self._on_air and sum([link.bound for link in top.below]) > 1):
+            return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
 
     def _look_ahead(self, sharing: Sharing) -> None:
@@ -318,18 +333,22 @@ class Agenda:
         if sharing in self.sharings:
             self._stirred[sharing] = None
 
-    def first(self) -> tuple[float, Sharing]:
-        """When the first of them is due, and which; of several the oldest."""
+    def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
+        """When the first of them is due, and which; of several the oldest.  `but`: those not to ask yet."""
         for sharing in self._stirred:
-            due = sharing.due()
-            if due != self.sharings[sharing]:
+            if sharing in but:
+                self.sharings[sharing] = math.nan
+            elif (due := sharing.due()) != self.sharings[sharing]:
                 self.sharings[sharing] = due
                 heappush(self._heap, (due, self._numbers[sharing], sharing))
         self._stirred.clear()
+        for sharing in but:
+            self.stir(sharing)
         while self.sharings.get(self._heap[0][2]) != self._heap[0][0]:
             heappop(self._heap)
         if len(self._heap) > 2 * len(self.sharings) + 64:
-            self._heap = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
+            known = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
+            self._heap = [each for each in known if each[0] == each[0]]  # no nan
             heapify(self._heap)
         return self._heap[0][0], self._heap[0][2]
 
@@ -340,81 +359,3 @@ def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:
         if link.bound or link in fresh:
             return link
     raise LookupError(f"no link of flow {flow.name!r} is bound")
-
-
-Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
-
-
-def _links(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, Link]:
-    """The links of one direction, by name; None is the root."""
-    if isinstance(capacity, NUMBER) and not capacity > 0:
-        raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
-    root = Link(None, as_rate(capacity), None)
-    links: dict[str | None, Link] = {None: root}
-    for name, each in shared.items():
-        if isinstance(each.capacity, NUMBER) and not each.capacity > 0:
-            raise ValueError(f"link {name!r} has a capacity of {each.capacity}; a shared link needs a positive one")
-        links[name] = Link(name, as_rate(each.capacity), None, each.airtime)
-    for name, each in shared.items():
-        if each.parent is not None and each.parent not in shared:
-            raise ValueError(f"link {name!r} has the parent {each.parent!r}; the shared links are {sorted(shared)}")
-        parent = links[each.parent]
-        if parent.airtime:
-            raise ValueError(f"link {name!r} is below {each.parent!r}, whose airtime only devices can share")
-        links[name].parent = parent
-    for name in shared:
-        above, seen = links[name], {name}
-        while above.parent is not None and above.parent is not root:
-            above = above.parent
-            if above.name in seen:
-                raise ValueError(f"link {name!r} is below itself; links must form a tree towards the root")
-            seen.add(str(above.name))
-    return links
-
-
-def _routes(links: Mapping[str | None, Link]) -> Routes:
-    return {name: tuple(_upwards(link)) for name, link in links.items()}
-
-
-def _upwards(link: Link | None) -> Iterator[Link]:
-    while link is not None:
-        yield link
-        link = link.parent
-
-
-def _doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> tuple[Routes, list[Link]]:
-    """Puts each link of `back` above its twin; the routes of flows that go back, and the links that they bring.
-
-    Of airtime there is one link for both.
-    """
-    _check_twins(forth, back)
-    routes = _routes(back)
-    own: list[Link] = []
-    for name, twin in back.items():
-        link = forth[name]
-        if link.airtime:
-            routes[name] = (link, *routes[name][1:])
-            continue
-        link.twin, twin.twin = twin, link
-        link.parent, twin.parent = twin, link.parent
-        own.append(twin)
-    return routes, own
-
-
-def _check_twins(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> None:
-    for name in {**forth, **back}:
-        if name not in forth or name not in back or _place(forth[name]) != _place(back[name]):
-            raise ValueError(f"link {name!r} needs a twin of its parent and airtime in the other direction")
-
-
-def _place(link: Link) -> tuple[str | None, bool]:
-    return (None if link.parent is None else link.parent.name), link.airtime
-
-
-def _find_ways(links: Collection[Link]) -> None:
-    """Tells each link of a tree what is above and below it: looking for it at each change would cost the whole tree."""
-    for link in links:
-        link.above = tuple(_upwards(link))
-    for link in sorted(links, key=lambda link: len(link.above), reverse=True):
-        for above in link.above:
-            above.below.append(link)

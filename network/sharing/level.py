@@ -4,14 +4,14 @@ Links of bytes form one tree for each direction.  One pass from the devices to t
 link is found as if no link above it were full, and above it its flows count as bounded by that level.  The rate of a
 flow is then the smaller of its cap and its weight times the lowest level on its way.
 
-Links of airtime are below all others, and the directions meet there: what flows of one leave of the time, those of the
-other have.  They need more than one pass (see `_on_air`).
+Links of airtime are below all others, and need more than one pass (air.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -21,227 +21,158 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 FEW = 100  # instants times flows that are worked out one by one
-STEPS = 200  # of levels on air; a few are usual
-NEAR = 2.0**-50  # levels that differ by no more, relatively, are one
-IDLE = 2.0  # s of sending in a second: nobody has as much, so that a level of time that is as high bounds nobody
 
 
 @dataclass(frozen=True)
-class Pool:
-    """A shared link: the columns of its flows, and its capacity at each instant.
+class Pools:
+    """Shared links at one place of their ways, no two with a flow in common, and about as many flows on each.
 
     All flows of a link of airtime must have one weight: each gets the same airtime, or less if it needs less.
     """
 
-    flows: Places
-    capacity: Floats  # (instants,) bytes/s, or of airtime s/s
-    airtime: bool = False
+    links: Places  # (links,) their numbers
+    flows: Places  # (links, flows) columns, filled up with column 0, which has no flow
+    airtime: bool
+    place: int
 
 
-def shares(caps: Floats, weights: Floats, radios: Floats, pools: Sequence[Pool]) -> Floats:
-    """The rates of all flows at each instant, (instants, flows), from caps and radios of this shape.
+@dataclass(frozen=True)
+class Layout:
+    """Which flows are on which links, by the columns of flows and the numbers of links.
 
-    Pools are ordered from the devices to the roots, of which there may be several.  A pool of airtime has no pool below
-    it, and a flow is in at most one of them.
+    The place of a link is how many are above it; air comes last, as if all others were above it.  Where nothing is at a
+    place the number is that of no link, one more than the last.
     """
-    air = [pool for pool in pools if pool.airtime]
-    if air:
-        wires = [pool for pool in pools if not pool.airtime]
-        return _on_air(caps, weights, radios, wires, air)
+
+    pools: tuple[Pools, ...]  # from the devices to the roots
+    ways: Places  # (places, columns): the links that a flow uses
+    over: Places  # (links + 1, places): those above a link, also of the other direction
+    links: tuple[Places, ...]  # those at each place
+    places: Places  # (links + 1,): where each is
+
+    @cached_property
+    def numbers(self) -> Places:
+        return np.arange(len(self.places))
+
+    @cached_property
+    def targets(self) -> list[Places]:
+        """Of the links at each place (links, places above, 1 + places above): where linear.py keeps what they change.
+
+        That is, of the row of each link above what is fixed and the entries of the links above; those of links below it
+        are in their columns.
+        """
+        places, found = len(self.ways), list[Places]()
+        for place, links in enumerate(self.links):
+            over = self.over[links, :place] * (1 + 2 * places)
+            row, entry = np.arange(place)[:, None], np.arange(place)
+            square = np.where(entry <= row, over[:, :, None] + 1 + entry, over[:, None] + 1 + places + row)
+            found.append(np.concatenate((over[:, :, None], square), axis=2))
+        return found
+
+    @cached_property
+    def there(self) -> Floats:
+        """(places, columns): 1 where a flow has a link, else 0."""
+        return (self.ways < len(self.places) - 1).astype(float)
+
+
+def layout(
+    columns: Sequence[Sequence[int]], above: Sequence[Sequence[int]], airtime: Sequence[bool], width: int
+) -> Layout:
+    """The layout of `width` columns, of which the first has no flow, from those on each link and the links above it."""
+    none = len(columns)
+    air = 1 + max((len(over) for over, time in zip(above, airtime, strict=True) if not time), default=-1)
+    places = [air if time else len(over) for over, time in zip(above, airtime, strict=True)]
+    ways, over = np.full((air + 1, width), none), np.full((none + 1, air + 1), none)
+    alike: dict[tuple[int, int], list[int]] = {}
+    for i, there in enumerate(columns):
+        ways[places[i], there] = i
+        over[i, [places[j] for j in above[i]]] = above[i]
+        if there:
+            alike.setdefault((places[i], len(there).bit_length()), []).append(i)
+    pools = [_pools(columns, links, place == air, place) for (place, _), links in sorted(alike.items(), reverse=True)]
+    where = np.array([*places, 0])
+    return Layout(tuple(pools), ways, over, tuple(np.flatnonzero(where[:-1] == k) for k in range(air + 1)), where)
+
+
+def _pools(columns: Sequence[Sequence[int]], links: Sequence[int], airtime: bool, place: int) -> Pools:
+    flows = np.zeros((len(links), max(len(columns[i]) for i in links)), dtype=np.intp)
+    for row, i in zip(flows, links, strict=True):
+        row[: len(columns[i])] = columns[i]
+    return Pools(np.array(links), flows, airtime, place)
+
+
+def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: Floats) -> Floats:
+    """The rates of all flows at each instant, (instants, columns), from caps of this shape; none is on air.
+
+    `capacities` of the links are (instants, links), in bytes/s.
+    """
     if caps.size <= FEW:
-        each = weights.tolist()
-        return np.array([_shares_at(i, row, each, pools) for i, row in enumerate(caps.tolist())])
-    return _on_wires(caps, weights, pools)
-
-
-def _on_wires(caps: Floats, weights: Floats, pools: Sequence[Pool]) -> Floats:
-    """Rates without airtime: each link lowers the bounds of its flows to its level."""
+        rows = zip(caps.tolist(), capacities.tolist(), strict=True)
+        return np.array([_shares_at(row, weights.tolist(), pools, room) for row, room in rows])
     bounds = caps.copy()
-    for pool in pools:
-        there = bounds[:, pool.flows]
-        level = fill(there, weights[pool.flows], pool.capacity)
+    for each in pools:
+        there = bounds[:, each.flows]
+        level = fill(there, weights[each.flows], capacities[:, each.links])
         if level is not None:
-            bounds[:, pool.flows] = np.minimum(there, weights[pool.flows] * level[:, None])
+            bounds[:, each.flows] = np.minimum(there, weights[each.flows] * level[:, :, None])
     return bounds
 
 
-def _shares_at(instant: int, bounds: list[float], weights: list[float], pools: Sequence[Pool]) -> list[float]:
+def _shares_at(
+    bounds: list[float], weights: list[float], pools: Sequence[Pools], capacities: list[float]
+) -> list[float]:
     """The same at one instant, in place; on ten numbers a list is ten times as fast as an array."""
-    for pool in pools:
-        columns, room = pool.flows.tolist(), float(pool.capacity[instant])
-        if sum([bounds[i] for i in columns]) > room:
-            columns.sort(key=lambda i: bounds[i] / weights[i])
-            rests = list(accumulate([weights[i] for i in reversed(columns)]))
-            level = 0.0
-            for i, rest in zip(columns, reversed(rests), strict=True):
-                level = room / rest
-                if bounds[i] > weights[i] * level:
-                    break
-                room = max(room - bounds[i], 0.0)
-            for i in columns:
-                bounds[i] = min(bounds[i], weights[i] * level)
+    for each in pools:
+        for link, columns in zip(each.links.tolist(), each.flows.tolist(), strict=True):
+            _lower(bounds, weights, columns, capacities[link])
     return bounds
 
 
-def fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats | None:
-    """The level at which sum(min(bound, weight * level)) is the capacity at each instant; inf where all bounds fit.
+def _lower(bounds: list[float], weights: list[float], columns: list[int], room: float) -> None:
+    """Lowers the bounds in these columns to the level of their link."""
+    if sum([bounds[i] for i in columns]) <= room:
+        return
+    columns.sort(key=lambda i: bounds[i] / weights[i])
+    rests = list(accumulate([weights[i] for i in reversed(columns)]))
+    level = 0.0
+    for i, rest in zip(columns, reversed(rests), strict=True):
+        level = room / rest
+        if bounds[i] > weights[i] * level:
+            break
+        room = max(room - bounds[i], 0.0)
+    for i in columns:
+        bounds[i] = min(bounds[i], weights[i] * level)
 
-    None if all bounds fit at every instant.
+
+def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats | None:
+    """The level at which sum(min(bound, weight * level)) over each link's flows is its capacity, (instants, links).
+
+    inf where all bounds fit; None if they do on all links at every instant.  Bounds are (instants, links, flows),
+    weights (links, flows), all 1 if there are none.
     """
-    full = bounds.sum(axis=1) > capacity
+    full = bounds.sum(axis=2) > capacities
     if not full.any():
         return None
-    level = np.full(len(full), np.inf)
-    level[full] = _fill(bounds[full], weights, capacity[full])
+    level = np.full(full.shape, np.inf)
+    there = None if weights is None else weights[full.nonzero()[1]]
+    level[full] = _fill(bounds[full], there, capacities[full])
     return level
 
 
-def _fill(bounds: Floats, weights: Floats, capacity: Floats) -> Floats:
+def _fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats:
     """The level where not all bounds fit: set by the first flow, by bound/weight, that wants more than its share."""
-    if weights.min() == weights.max():
+    if weights is None or weights.min() == weights.max():
+        each = 1.0 if weights is None else weights[0, 0]
         ordered = np.sort(bounds, axis=1)
-        ratio, rest = ordered / weights[0], weights[0] * np.arange(len(weights), 0, -1)
+        ratio, rest = ordered / each, each * np.arange(bounds.shape[1], 0, -1)
     else:
         order = (bounds / weights).argsort(axis=1, kind="stable")
-        ordered = np.take_along_axis(bounds, order, axis=1)
-        ratio, rest = ordered / weights[order], weights[order][:, ::-1].cumsum(axis=1)[:, ::-1]
+        ordered, sorted_ = np.take_along_axis(bounds, order, axis=1), np.take_along_axis(weights, order, axis=1)
+        ratio, rest = ordered / sorted_, sorted_[:, ::-1].cumsum(axis=1)[:, ::-1]
     before = np.zeros_like(ordered)
     ordered[:, :-1].cumsum(axis=1, out=before[:, 1:])
-    beyond = ratio * rest > capacity[:, None] - before
+    beyond = ratio * rest > capacities[:, None] - before
     beyond[:, -1] = True  # by their sum; here it could be lost in rounding
     first = (np.arange(len(bounds)), beyond.argmax(axis=1))
-    found: Floats = np.maximum(capacity - before[first], 0.0) / np.broadcast_to(rest, ratio.shape)[first]
+    found: Floats = np.maximum(capacities - before[first], 0.0) / np.broadcast_to(rest, ratio.shape)[first]
     return found
-
-
-def _on_air(caps: Floats, weights: Floats, radios: Floats, wires: Sequence[Pool], air: Sequence[Pool]) -> Floats:
-    """Rates with equal airtime on each air, below links of bytes of one direction or both.
-
-    The level of an air is the time that each of its flows may have.  With more of it they take more of the links of
-    bytes; these leave less to flows on other air, or to faster ones on the same, who then need less time, so that
-    levels there rise: none ever falls as another rises.  From levels that are too low, one round after the other so
-    leads up to the right ones, and no link is ever above its capacity.  As all is linear in pieces, a Newton step from
-    the right piece is the last.
-    """
-    bounds = caps.copy()
-    for pool in air:
-        bounds[:, pool.flows] = np.minimum(caps, radios)[:, pool.flows]
-    levels = _times(bounds, radios, air)
-    most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
-    for _ in range(STEPS if (by >= 0).any() else 0):
-        higher = _times(np.minimum(bounds, most), radios, air)
-        if (higher <= levels * (1 + NEAR)).all():
-            break
-        levels = np.fmax(higher, _newton(bounds, most, by, higher, radios, wires, air))
-        most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
-        over = np.any(_times(np.minimum(bounds, most), radios, air) < levels * (1 - NEAR), axis=1)
-        if over.any():  # it was another piece
-            levels[over] = higher[over]
-            most, by = _ceilings(_below(bounds, levels, radios, air), weights, wires)
-    return np.minimum(_below(bounds, levels, radios, air), most)
-
-
-def _ceilings(bounds: Floats, weights: Floats, wires: Sequence[Pool]) -> tuple[Floats, Places]:
-    """The rate that full links of bytes leave to each flow under these bounds, and the number of the limiting link.
-
-    inf and -1 where none is full.
-    """
-    found, by = np.full_like(bounds, np.inf), np.full(bounds.shape, -1)
-    for i, pool in enumerate(wires):
-        there = found[:, pool.flows]
-        level = fill(np.minimum(bounds[:, pool.flows], there), weights[pool.flows], pool.capacity)
-        if level is not None:
-            mine = weights[pool.flows] * level[:, None]
-            by[:, pool.flows] = np.where(mine < there, i, by[:, pool.flows])
-            found[:, pool.flows] = np.minimum(mine, there)
-    return found, by
-
-
-def _times(bounds: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
-    """The level of each link of airtime, (instants, air), that follows from the bounds of its flows."""
-    found = np.full((len(bounds), len(air)), IDLE)
-    for i, pool in enumerate(air):
-        level = fill(_spent(bounds, radios, pool), np.ones(len(pool.flows)), pool.capacity)
-        if level is not None:
-            found[:, i] = np.minimum(level, IDLE)
-    return found
-
-
-def _spent(rates: Floats, radios: Floats, pool: Pool) -> Floats:
-    """What flows use of a pool, bytes/s, or seconds of airtime per second; a radio without a rate uses none."""
-    if not pool.airtime:
-        return rates[:, pool.flows]
-    there = radios[:, pool.flows]
-    return np.divide(rates[:, pool.flows], there, out=np.zeros_like(there), where=there > 0)
-
-
-def _below(bounds: Floats, levels: Floats, radios: Floats, air: Sequence[Pool]) -> Floats:
-    """The bounds of all flows, lowered to what their airtime allows."""
-    found = bounds.copy()
-    for i, pool in enumerate(air):
-        found[:, pool.flows] = np.minimum(bounds[:, pool.flows], levels[:, i, None] * radios[:, pool.flows])
-    return found
-
-
-def _newton(
-    bounds: Floats,
-    most: Floats,
-    by: Places,
-    levels: Floats,
-    radios: Floats,
-    wires: Sequence[Pool],
-    air: Sequence[Pool],
-) -> Floats:
-    """The levels of all airtime if each flow stays bounded as it is now, and each link that bounds one is full.
-
-    The unknowns are by how much the level of each link grows, and with it the share of each link that goes to the flows
-    that it bounds; those of links that bound nobody stay.
-    """
-    rates, below, own = np.minimum(bounds, most), _below(bounds, levels, radios, air), len(air) + len(wires)
-    held = np.where(most < bounds, by + len(air), own)  # the number of the link that bounds a flow, or of none
-    for i, pool in enumerate(air):
-        held[:, pool.flows] = np.where((below < rates)[:, pool.flows], i, held[:, pool.flows])
-    rates = np.minimum(rates, below)
-    rows: list[dict[int, Floats]] = []
-    wanted: list[Floats] = []
-    for i, pool in enumerate([*air, *wires]):
-        parts = _parts(rates, held, radios, pool, own + 1)
-        bounding = parts[:, i] > 0
-        there = np.flatnonzero(parts[:, :own].any(axis=0)).tolist()
-        row = {j: np.where(bounding, parts[:, j], 0.0) for j in there}
-        rows.append(row | {i: np.where(bounding, parts[:, i], 1.0)})
-        wanted.append(np.where(bounding, 1 - parts[:, own], 1.0))
-    with np.errstate(over="ignore", invalid="ignore"):  # no more than a guess, which will be looked at
-        growth = np.stack(_solved(rows, wanted)[: len(air)], axis=1)
-        return np.minimum(levels * growth, IDLE)
-
-
-def _parts(rates: Floats, held: Places, radios: Floats, pool: Pool, count: int) -> Floats:
-    """Share of this link that is used by the flows which each of `count` links bounds, (instants, count)."""
-    keys = held[:, pool.flows] + count * np.arange(len(rates))[:, None]
-    used = np.bincount(keys.ravel(), _spent(rates, radios, pool).ravel(), len(rates) * count)
-    used = used.reshape(len(rates), count)
-    return np.divide(used, pool.capacity[:, None], out=np.zeros_like(used), where=pool.capacity[:, None] > 0)
-
-
-def _solved(rows: list[dict[int, Floats]], wanted: list[Floats]) -> list[Floats]:
-    """Gauss's elimination, at each instant; rows have few entries, those of air the fewest.
-
-    In plain steps, as LAPACK's results would depend on the machine, and with them when flows end.
-    """
-    for i, row in enumerate(rows):
-        for k in range(i + 1, len(rows)):
-            if i in rows[k]:
-                factor = _ratio(rows[k].pop(i), row[i])
-                wanted[k] = wanted[k] - factor * wanted[i]
-                for j in row.keys() - {i}:
-                    rows[k][j] = rows[k].get(j, 0.0) - factor * row[j]
-    for i in reversed(range(len(rows))):
-        for j in rows[i].keys() - {i}:
-            wanted[i] = wanted[i] - rows[i][j] * wanted[j]
-        wanted[i] = _ratio(wanted[i], rows[i][i])
-    return wanted
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(below), where=below != 0)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from network.links.rate import Constant, Rate
+from network.sharing.air import on_air
 from network.sharing.course import Ahead, Course, course, edges_of, spread
 from network.sharing.flow import MOST, ROUNDING, Flow, Link
-from network.sharing.level import Floats, Places, Pool, shares
+from network.sharing.level import Floats, Layout, layout, on_wires
 
 FEW = 8  # instants to work out at once, at least where there are so many
 CELLS = 2**18  # instants times flows to work out at once, at most
@@ -24,7 +25,8 @@ ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
 class Tree:
     """A link that may be saturated and those below it; both directions where they share airtime.
 
-    Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way.
+    Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way;
+    the first never has one.
     """
 
     restless = False
@@ -38,13 +40,15 @@ class Tree:
         for link in links:
             self._capacities = _with(self._capacities, self._widening, len(self._capacities), link.capacity, t)
         self._inside: dict[Link, list[int]] = {link: [] for link in links}  # columns
-        self._places: dict[Link, Places] = {}  # the same
+        self._layout: Layout | None = None  # the same
         self._free: dict[tuple[Link, ...], list[int]] = {}  # by the route of a flow
         self._column: dict[Flow, int] = {}
         self._flow: dict[int, Flow] = {}
-        self._left, self._nbytes, self._weights = np.zeros(0), np.zeros(0), np.zeros(0)
-        self._caps, self._moving = np.zeros(0), dict[int, Ahead]()  # now, and of those that vary
-        self._radios, self._tuning = np.zeros(0), dict[int, Ahead]()  # the same; nan is as the cap
+        self._left, self._nbytes, self._weights = np.array([math.inf]), np.zeros(1), np.ones(1)
+        self._caps, self._moving = np.zeros(1), dict[int, Ahead]()  # now, and of those that vary
+        self._radios, self._tuning = np.zeros(1), dict[int, Ahead]()  # the same; nan is as the cap
+        self._unfair: dict[Link, None] = {}  # air of which the flows have come or gone
+        self._levels: Floats | None = None  # of the air, when it was last looked at
         self._course: Course | None = None
         self._depth = FEW
 
@@ -56,6 +60,7 @@ class Tree:
         self._column[flow], self._flow[column] = column, flow
         self._left[column], self._nbytes[column] = flow.left, flow.nbytes
         self._weights[column] = flow.weight
+        self._unfair.update(dict.fromkeys(link for link in flow.route if link.airtime))
         self._caps = _with(self._caps, self._moving, column, flow.cap, t)
         self._radios[column] = math.nan
         if flow.radio is not None:
@@ -100,7 +105,7 @@ class Tree:
         self._left, self._nbytes, self._weights, self._caps, self._radios = (
             np.append(each, 0.0) for each in (self._left, self._nbytes, self._weights, self._caps, self._radios)
         )
-        self._places.clear()
+        self._layout = None
         return column
 
     def _forget(self, flow: Flow, left: float) -> None:
@@ -113,6 +118,7 @@ class Tree:
         self._moving.pop(column, None)
         self._tuning.pop(column, None)
         self._free[flow.route].append(column)
+        self._unfair.update(dict.fromkeys(link for link in flow.route if link.airtime))
 
     def _part(self, t: float) -> None:
         """Before a flow goes: what is known ahead stays so as long as nobody waits for what it had."""
@@ -147,30 +153,33 @@ class Tree:
         capacities = spread(self._capacities, loaded, edges[:-1])
         for row, some in ((self._caps, self._moving), (self._radios, self._tuning)):
             _keep(row, some)
-        pools = self._pools(capacities)
-        rates = shares(bounds, self._fair(), radios, pools)
+        laid = self._laid()
+        if self._on_air:
+            self._be_fair()
+            rates, self._levels = on_air(bounds, self._weights, radios, laid, capacities, self._levels)
+        else:
+            rates = on_wires(bounds, self._weights, laid.pools, capacities)
         return course(edges, rates, self._left, self._nbytes * ROUNDING, free=bool((rates == bounds).all()))
 
-    def _fair(self) -> Floats:
-        """Their weights; on one air all have their mean, on links above too, which Pool needs.
+    def _be_fair(self) -> None:
+        """Flows on one air have their mean weight, on links above too, which Pools needs.
 
         A radio's scheduler knows no round trips.  Those of devices at one access point are much alike,
         as they share all of the way but its air; together they weigh what they would.
         """
-        if not self._on_air:
-            return self._weights
-        weights = self._weights.copy()
-        for link in self._links:
-            if link.airtime and link.flows:
-                weights[self._places[link]] = math.fsum(flow.weight for flow in link.flows.values()) / len(link.flows)
-        return weights
+        for link in self._unfair:
+            if link in self._inside and link.flows:
+                mean = math.fsum(flow.weight for flow in link.flows.values()) / len(link.flows)
+                self._weights[self._inside[link]] = mean
+        self._unfair.clear()
 
-    def _pools(self, capacities: Floats) -> list[Pool]:
-        if not self._places:
-            self._places = {link: np.array(columns, dtype=np.intp) for link, columns in self._inside.items()}
-        return [
-            Pool(self._places[link], capacities[:, i], link.airtime) for i, link in enumerate(self._links) if link.flows
-        ]
+    def _laid(self) -> Layout:
+        if self._layout is None:
+            number = {link: i for i, link in enumerate(self._links)}
+            above = [[number[over] for over in link.above[1:] if over in number] for link in self._links]
+            airtime = [link.airtime for link in self._links]
+            self._layout = layout(list(self._inside.values()), above, airtime, len(self._left))
+        return self._layout
 
 
 def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: float) -> Floats:

@@ -25,9 +25,8 @@ def read(source: Source) -> tuple[Trace, ...]:
     one way, `loss` a fraction of packets.  A line `# kind: achieved` above the header says that the rates are goodput;
     without it they are a capacity.  Raises BadFile.
     """
-    rows = source.rows()
     kind: Kind = "capacity"
-    for line, row in rows:
+    for line, row in source.rows():
         if not row.startswith("#"):
             break
         kind = _kind(source, line, row, kind)
@@ -73,14 +72,15 @@ def _header(source: Source, line: int, row: str) -> list[str]:
 
 def _body(source: Source, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
     """Edges from 0 and the columns, as many values as there are pieces.  Raises BadFile."""
-    source.check_length()
+    source.check_length(len(names))
     table = source.table(first, ",", len(names))
     if not _valid(table, [LONGEST, *(TOPS[name] for name in names[1:])]):
         table = table[:0]
     times, *values = (array("d", column.tobytes()) for column in table.T)
     columns = dict(zip(names[1:], values, strict=True))
+    del table, values  # of large files two copies are much
     ended = False
-    for line, row in source.rows(first + len(table)):
+    for line, row in source.rows(first + len(times)):
         cells = [cell.strip() for cell in row.split(",")]
         if ended:
             raise source.bad(line, "follows a row without values, which ends the trace")

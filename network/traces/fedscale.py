@@ -52,8 +52,9 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
 
 def _columns(source: Source) -> tuple[Capacity, ...]:
     """`,1,2,...` and then rows `computation,...` and `communication,...`; further rows are not ours."""
-    rows = {row.split(",")[0]: (line, row.split(",")[1:]) for line, row in source.rows()}
-    found = [rows.get(name) for name in ("", "computation", "communication")]
+    names = "", "computation", "communication"
+    rows = {head: (line, row) for line, row in source.rows() if (head := row.partition(",")[0]) in names}
+    found = [(rows[name][0], rows[name][1].split(",")[1:]) if name in rows else None for name in names]
     if found[0] is None or found[1] is None or found[2] is None:
         raise source.bad(None, "does not have the rows clients, computation and communication")
     (first, clients), (second, computation), (third, communication) = found[0], found[1], found[2]

@@ -7,9 +7,11 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
-from network.files import LARGEST, shown
-from network.links.trace import Direction, Trace
-from network.traces.source import DIGITS, LONGEST, PACKET, PIECES, Source
+from network.files import LARGEST, OFTEN, shown
+from network.links.trace import Direction, Floats, Trace
+from network.traces.source import DIGITS, LONGEST, PACKET, PIECES, SPARE, Source
+
+Ints = npt.NDArray[np.int64]
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
 SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
@@ -22,39 +24,72 @@ def read(source: Source, direction: Direction) -> Trace:
     ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
     Raises BadFile.  Source: docs/design/network.md §4.
     """
-    stamps = _stamps(source)
-    first = np.flatnonzero(np.append(True, stamps[1:] != stamps[:-1]))  # of its stamp
-    if len(first) > PIECES:
-        raise source.bad(None, f"has {len(first)} different stamps; at most {PIECES} are replayed: cut it in parts")
-    at, lines = stamps[first], np.diff(first, append=len(stamps))
+    at, lines = _counted(source)
     if at[0] == 0:
         at, lines[-1], lines = at[1:], lines[-1] + lines[0], lines[1:]
+    moments = len(at) + int(np.count_nonzero(np.diff(at, prepend=0) > 1))  # pauses are some, too
+    if moments > PIECES:
+        raise source.bad(None, f"has {moments} different moments; at most {PIECES} are replayed: cut it in parts")
     points = np.unique(np.concatenate([[0], at - 1, at]))
     rates = np.zeros(len(points) - 1)
     rates[np.searchsorted(points, at - 1)] = lines * (PACKET * 1000.0)
     return source.trace(points / 1000.0, rates, direction, "capacity")
 
 
-def _stamps(source: Source) -> npt.NDArray[np.int64]:
-    """Raises BadFile unless they are whole, sorted, and the last is positive."""
-    table = source.table(1, "", 1, DIGITS)[:, 0]
-    if not ((table <= LONGEST * 1000).all() and (table[1:] >= table[:-1]).all()):
-        table = table[:0]
-    known, others = table.astype(np.int64), array("q")
-    last = int(known[-1]) if len(known) else 0
-    for line, row in source.rows(1 + len(known)):
-        if not (row.isascii() and row.isdigit() and len(row) <= 18):
-            raise source.bad(line, f"the stamp is {shown(row)}; it must be a whole number of ms, one a line")
-        stamp = int(row)
-        if stamp < last:
-            raise source.bad(line, f"the stamp is {stamp} ms after {last}; stamps must not go back")
-        if stamp > LONGEST * 1000:
-            raise source.bad(line, f"the stamp is {stamp} ms; it must be {LONGEST * 1000:g} at most")
-        others.append(stamp)
-        last = stamp
-    if not last:
+def _counted(source: Source) -> tuple[Ints, Ints]:
+    """The different stamps, and how many lines each has.
+
+    Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as they are far too many.
+    """
+    stamps, counts = array("q"), array("q")  # of neighbours that are equal, all but some are one
+    seen = 0
+    for block in source.blocks(1, "", 1, DIGITS):
+        some = block[:, 0]
+        if not _rising(some, _last(stamps)):
+            break
+        first = np.flatnonzero(np.append(True, some[1:] != some[:-1]))
+        stamps.frombytes(some[first].astype(np.int64).tobytes())
+        counts.frombytes(np.diff(first, append=len(some)).astype(np.int64).tobytes())
+        seen += len(some)
+        _check_count(source, stamps)
+    for line, row in source.rows(1 + seen):
+        stamp = _stamp(source, line, row, _last(stamps))
+        if stamps and stamp == stamps[-1]:
+            counts[-1] += 1
+        else:
+            stamps.append(stamp)
+            counts.append(1)
+            if line % OFTEN == 0:
+                _check_count(source, stamps)
+    if not _last(stamps):
         raise source.bad(None, "its last stamp is the period and must be above 0 ms")
-    return np.append(known, np.frombuffer(others, dtype=np.int64))
+    found, numbers = np.array(stamps), np.array(counts)
+    first = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
+    return found[first], np.add.reduceat(numbers, first)
+
+
+def _rising(some: Floats, last: int) -> bool:
+    return bool(some[0] >= last and some[-1] <= LONGEST * 1000 and (some[1:] >= some[:-1]).all())
+
+
+def _last(stamps: array[int]) -> int:
+    return stamps[-1] if stamps else 0
+
+
+def _check_count(source: Source, stamps: array[int]) -> None:
+    if len(stamps) > PIECES + SPARE:
+        raise source.bad(None, f"has more than {PIECES} different stamps, the most that are replayed: cut it in parts")
+
+
+def _stamp(source: Source, line: int, row: str, last: int) -> int:
+    if not (row.isascii() and row.isdigit() and len(row) <= 18):
+        raise source.bad(line, f"the stamp is {shown(row)}; it must be a whole number of ms, one a line")
+    stamp = int(row)
+    if stamp < last:
+        raise source.bad(line, f"the stamp is {stamp} ms after {last}; stamps must not go back")
+    if stamp > LONGEST * 1000:
+        raise source.bad(line, f"the stamp is {stamp} ms; it must be {LONGEST * 1000:g} at most")
+    return stamp
 
 
 def written(trace: Trace) -> str:

@@ -51,8 +51,9 @@ def rows_of(source: Source, second: float, rate: float) -> Pairs:
     if not ((table >= 0).all() and (table <= tops).all() and (np.diff(table[:, 0]) >= 0).all()):
         table = table[:0]
     times, rates = (array("d", column.tobytes()) for column in table.T)
+    del table  # of large files two copies are much
     last = times[-1] if times else -1.0
-    for line, row in source.rows(1 + len(table)):
+    for line, row in source.rows(1 + len(times)):
         cells = row.split()
         if len(cells) != 2:
             raise source.bad(line, f"has {len(cells)} columns; a time and a rate are expected")
@@ -62,7 +63,7 @@ def rows_of(source: Source, second: float, rate: float) -> Pairs:
         times.append(time)
         rates.append(source.number(line, cells[1], "rate", tops[1]))
         last = time
-    return Pairs(np.array(times), np.array(rates))
+    return Pairs(np.frombuffer(times), np.frombuffer(rates))
 
 
 def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.files import bad, content, is_pickle, shown, table
+from network.files import bad, being_read, content, is_pickle, shown, table
 from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
-from network.traces.source import Source
+from network.traces.source import WIDEST, Source
 
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 
@@ -44,7 +44,14 @@ def recognise(path: str | Path) -> str:
     """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadFile if none or several fit."""
     found = Path(path)
     pair = _pair(found)
-    return _format(str(found), content(pair[0] if pair else found))
+    name = str(found)
+    with being_read(name):
+        data = content(pair[0] if pair else found)
+        if _is_table(data):
+            return _of_table(name, data)
+        source = Source.of(name, data)
+        del data  # of a large file a copy less
+        return _of_text(source)
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
@@ -60,7 +67,8 @@ def read(path: str | Path, format: str | None = None, direction: Direction | Non
     if pair := _pair(found):
         traces = tuple(trace for half in pair for trace in read(half, format))
     else:
-        traces = _one(str(found), content(found), format, direction)
+        with being_read(str(found)):
+            traces = _one(str(found), content(found), format, direction)
     asked = tuple(trace for trace in traces if direction in (None, trace.direction))
     if not asked:
         raise bad(str(found), None, f"holds no trace of the direction {direction}, only {traces[0].direction}")
@@ -68,16 +76,19 @@ def read(path: str | Path, format: str | None = None, direction: Direction | Non
 
 
 def _one(name: str, data: bytes, format: str | None, direction: Direction | None) -> tuple[Trace, ...]:
-    format = _format(name, data) if format is None else format
+    if format is None and _is_table(data):
+        format = _of_table(name, data)
+    if format not in (None, *FORMATS, *DEVICES):
+        raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
+    if format not in DEVICES:
+        source = Source.of(name, data)
+        del data  # of a large file a copy less
+        format = format or _of_text(source)
     if format in DEVICES:
         raise bad(name, None, f"is {format}, which describes devices, not a link; {DEVICES[format]}")
-    if format not in FORMATS:
-        raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
     known = FORMATS[format]
     if known.down_only and direction == "up":
         raise bad(name, None, f"is {format}, a log of downloads: it says nothing about an uplink")
-    source = Source.of(name, data)
-    del data  # of a large file a copy less
     if known.read is None:
         return (mahimahi.read(source, _way(name, direction)),)
     traces = known.read(source)
@@ -111,10 +122,11 @@ def _way(name: str, direction: Direction | None) -> Direction:
     return "down" if suffix == "down" else "up"
 
 
-def _format(name: str, data: bytes) -> str:
-    if is_pickle(data) or data.lstrip().startswith(b"{"):
-        return _of_table(name, data)
-    source = Source.of(name, data)
+def _is_table(data: bytes) -> bool:
+    return is_pickle(data) or data[:WIDEST].lstrip().startswith(b"{")
+
+
+def _of_text(source: Source) -> str:
     line, row = next(((line, row) for line, row in source.rows() if not row.startswith("#")), (1, ""))
     if row.partition(",")[0].strip() == "time_s":
         return "csv"

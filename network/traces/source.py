@@ -8,22 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.files import BadFile, Lack, bad, decoded, shown
+from network.files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
 from network.links.trace import Direction, Floats, Kind, Trace
 
-PIECES = 5_000_000  # of a trace: a second of computing and half a GB each million, roughly
+PIECES = 5_000_000  # of a trace with a time and a rate; fewer where there are more columns
 SPARE = 1_000  # lines beyond that: headers, comments, blanks
 LONGEST = 1e10  # s, three centuries
 FASTEST = 1e9 * 1e6 / 8  # bytes/s: 1e9 Mbit/s
 PACKET = 1500  # bytes of one of Mahimahi's opportunities
-BLOCK = 2**22  # characters of a text that are read at once
+WIDEST = 10_000_000  # characters of a line
+BLOCK = 2**20  # characters of a text that are read at once
 DIGITS = dict.fromkeys(map(ord, "0123456789"))  # to take out of a text: what is left are separators
 NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
-    """A text, and its name in errors."""
+    """A text, and its name in errors; once its trace is made the text is gone."""
 
     name: str
     text: str
@@ -36,33 +37,42 @@ class Source:
     def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
         """Lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is 1.
 
-        They are made one by one: a file may have millions.
+        They are made one by one: a file may have millions.  Raises BadFile for one of more than WIDEST characters.
         """
         number, start, text = first - 1, self._begin(first), self.text
         while start < len(text):
             end = text.find("\n", start)
             end = len(text) if end < 0 else end
             number += 1
+            if end - start > WIDEST:
+                raise self.bad(number, f"has {end - start} characters; a line has {WIDEST} at most")
             if line := text[start:end].strip():
                 yield number, line
+            if number % OFTEN == 0:
+                tell(self.name, end / len(text))
             start = end + 1
 
-    def table(self, first: int, separator: str, columns: int, numbers: Mapping[int, None] = NUMBERS) -> Floats:
-        """The numbers of the lines from `first` on to the last but one, (lines, columns).
+    def blocks(
+        self, first: int, separator: str, columns: int, numbers: Mapping[int, None] = NUMBERS
+    ) -> Iterator[Floats]:
+        """The numbers of the lines from `first` on, some hundred thousand at a time, (lines, columns).
 
-        None of them, (0, columns), if anything else stands there, be it a blank or an empty cell: `rows` finds out
-        what it is.  This takes a fifth of the time.
+        They end with the last line but one, or before the block in which anything else stands, be it a blank or an
+        empty cell: `rows` finds out what it is.  This takes a fifth of the time.
         """
-        blocks, none = [], np.empty((0, columns))
         start, stop = self._begin(first), self.text.rstrip("\n").rfind("\n") + 1
         while start < stop:
             end = self.text.rfind("\n", start, min(start + BLOCK, stop)) + 1
             block = _numbers(self.text[start : end - 1], separator, columns, numbers) if end else None
             if block is None:
-                return none
-            blocks.append(block)
+                return
+            yield block
+            tell(self.name, end / len(self.text))
             start = end
-        return np.concatenate(blocks) if blocks else none
+
+    def table(self, first: int, separator: str, columns: int) -> Floats:
+        """All blocks in one."""
+        return np.concatenate([np.empty((0, columns)), *self.blocks(first, separator, columns)])
 
     def _begin(self, line: int) -> int:
         """The character with which a line begins."""
@@ -71,10 +81,16 @@ class Source:
             at = self.text.find("\n", at) + 1
         return at
 
-    def check_length(self) -> None:
-        """Raises BadFile if it has far more lines than a trace may have moments: to read them takes a minute."""
-        if (lines := self.text.count("\n")) > PIECES + SPARE:
-            raise self.bad(None, f"has {lines} lines; at most {PIECES} moments are replayed: cut it in parts")
+    def check_length(self, columns: int = 2) -> None:
+        """Raises BadFile if it has far more lines of so many columns than are replayed, which would take much memory.
+
+        The time is a column, too.
+        """
+        lines, most = self.text.count("\n"), 2 * PIECES // columns
+        if lines > most + SPARE:
+            of = f" of {columns} columns" if columns > 2 else ""
+            cut = "cut it in parts" + (", or leave columns out" if columns > 2 else "")
+            raise self.bad(None, f"has {lines} lines{of}; at most {most} moments are replayed: {cut}")
 
     def bad(self, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
         return bad(self.name, line, reason, lacks)
@@ -92,6 +108,7 @@ class Source:
         """What the file holds (see Trace).  Raises BadFile, also for more than PIECES rates."""
         if len(rates) > PIECES:
             raise self.bad(None, f"has {len(rates)} different moments; at most {PIECES} are replayed: cut it in parts")
+        self.text = ""  # of a large file it is much of the memory, and all was read
         try:
             return Trace(edges, rates, direction, kind, self.name, latency, loss, remark=remark)
         except ValueError as error:

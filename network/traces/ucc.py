@@ -15,6 +15,7 @@ from network.traces.source import FASTEST, Source
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
 AROUND = (-1, 5)  # rows around a ping in which the download ends and begins anew (docs/traces.md)
+COLUMNS = 3  # that are kept: the time, the rate and the latency
 PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
 
 
@@ -26,6 +27,7 @@ def read(source: Source) -> Trace:
     PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
     PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadFile.
     """
+    source.check_length(COLUMNS)
     rows = source.rows()
     line, header = next(rows, (1, ""))
     names = header.split(",")
@@ -65,8 +67,9 @@ def _second(source: Source, line: int, cell: str, before: array[float]) -> float
 def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
     """That the logger ends its download to ping, and begins it anew: what it cost."""
     near = np.zeros(len(rates), dtype=bool)
-    for row in pinged.tolist():
-        near[max(0, row + AROUND[0]) : row + AROUND[1]] = True
+    for away in range(*AROUND):
+        rows = pinged + away
+        near[rows[(rows >= 0) & (rows < len(near))]] = True
     if not near.any() or near.all() or not rates[~near].mean() > 0:
         return ""
     part = rates[near].mean() / rates[~near].mean()

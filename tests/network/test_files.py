@@ -2,23 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from devices import traces as devices_traces
 from network import files
-from network.files import BadFile, content, decoded, table
-from network.traces.read import recognise
+from network.files import BadFile, content, decoded, table, watched
+from network.traces.read import read, recognise
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(files, "LARGEST", 1_000_000)
     (tmp_path / "x").write_bytes(b"1\n" * 500_001)
-    with pytest.raises(BadFile, match="is larger than 1 MB"):
+    with pytest.raises(BadFile, match="has 1.0 MB; at most 1 MB are read: cut it in parts"):
         content(tmp_path / "x")
+
+
+def test_a_text_whose_characters_take_four_bytes_is_refused_sooner(monkeypatch) -> None:
+    monkeypatch.setattr(files, "LETTERS", 100)
+    assert decoded("x", b"1" * 101) == "1" * 101
+    with pytest.raises(BadFile, match="at most 0.0001 MB of a text with other than ASCII letters are read"):
+        decoded("x", b"1" * 97 + "🙂".encode())
+
+
+TABLES = {  # of n entries: what fills memory most, each in its way
+    "lists": lambda n: {"1": [[] for _ in range(n)]},
+    "lists of one": lambda n: {"1": [[1] for _ in range(n)]},
+    "mappings": lambda n: {"1": [{} for _ in range(n)]},
+    "mappings of one": lambda n: {"1": [{"a": 1000 + i} for i in range(n)]},
+    "clients": lambda n: {str(i): {"active": [i], "inactive": [i + 1], "finish_time": 1e6} for i in range(n)},
+    "keys": lambda n: {str(i): 1 for i in range(n)},
+    "whole numbers": lambda n: {"1": [1000 + i for i in range(n)]},
+    "numbers": lambda n: {"1": [i + 0.5 for i in range(n)]},
+    "texts": lambda n: {"1": [f"a{i}" for i in range(n)]},
+    "a text": lambda n: {"1": {"messages": "2020-01-01 00:00:00\tscreen_on\n" * n}},
+}
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, lambda made: json.dumps(made, separators=(",", ":")).encode()])
+@pytest.mark.parametrize("kind", TABLES)
+def test_no_table_takes_more_memory_than_it_is_taken_to(monkeypatch, write, kind) -> None:
+    data = write(TABLES[kind](20_000))
+    tracemalloc.start()
+    table("x", data)
+    peak = tracemalloc.get_traced_memory()[1] + len(data)
+    tracemalloc.stop()
+
+    monkeypatch.setattr(files, "VALUES", peak)
+    with pytest.raises(BadFile, match="whose values could take more than .* MB of memory"):
+        table("x", data)
+
+
+def test_who_watches_hears_how_much_was_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("network.traces.source.BLOCK", 100)
+    (tmp_path / "x.csv").write_text("time_s,down_mbit_s\n" + "".join(f"{i},1\n" for i in range(100)) + "100,\n")
+    heard: list[tuple[str, float]] = []
+
+    with watched(lambda name, share: heard.append((name, share))):
+        read(tmp_path / "x.csv")
+    read(tmp_path / "x.csv")
+
+    assert {name for name, _ in heard} == {str(tmp_path / "x.csv")}
+    shares = [share for _, share in heard]
+    assert shares == sorted(shares)
+    assert len(shares) == 5 + 1  # 490 characters of numbers in blocks of at most 100; and the end
+    assert 0.9 < shares[-2] < shares[-1] == 1
 
 
 class Evil:

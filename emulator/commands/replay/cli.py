@@ -29,6 +29,7 @@ from emulator.commands.options import (
     cluster_of,
     ledger_of,
 )
+from emulator.commands.reading import told_while_read
 from emulator.ledger.place import KEEP_STATES
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def replay(
         from emulator.replay.batch import Batch
 
         passed: list[str] = []
-        rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
+        with told_while_read():
+            rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
         conditions = _conditions(rates, latency, server_rate)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
         cluster = cluster_of(executor, ray_address)
@@ -200,6 +202,7 @@ def _played(batch: Batch, layout: Layout, play: Play, passed: Sequence[str], for
     return played
 
 
+@told_while_read()
 def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm: Sequence[str] | None) -> Source:
     """What is replayed.  The algorithms of the scenario of --fleet do not matter, so they are not looked at."""
     from emulator.replay.batch import Source

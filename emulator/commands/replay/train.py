@@ -15,6 +15,7 @@ from emulator.commands.errors import FAILED
 from emulator.commands.lines import say
 from emulator.commands.options import crew_of
 from emulator.commands.play import pool_of, why_ended
+from emulator.commands.reading import told_while_read
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
 from emulator.play.conduct import Conduct
@@ -60,7 +61,8 @@ class Trainer:
         self.batch, self.ledger, self.keep_states, self.quiet = batch, ledger, keep_states, quiet
         places = gpus.found(device)
         self.workers = crew_of(workers, places, cluster)
-        self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
+        with told_while_read():
+            self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
             self.study = gpus.at(study_of(self.scenario), places)
         self.conduct = Conduct.of(self.scenario)

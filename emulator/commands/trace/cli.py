@@ -16,6 +16,7 @@ from emulator.commands.trace.files import (
     STDOUT,
     check_picture,
     fitting,
+    format_of,
     lost,
     save,
     target,
@@ -101,12 +102,11 @@ def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple
     """What could be read, and a line for each file that could not."""
     from emulator.commands.trace.facts import facts
     from network.files import BadFile
-    from network.traces.read import recognise
 
     found, faults = [], []
     for path in files:
         try:
-            known = format or recognise(path)
+            known = format or format_of(path)
             found += [facts(path, known, one) for one in traces_of(path, known, direction)]
         except BadFile as error:
             faults.append(one_line(error))
@@ -131,10 +131,8 @@ def convert(
     fedlapse trace convert 5g_trace_4_walking walk --to mahimahi
     """
     with told_in_one_line(ValueError):
-        from network.traces.read import recognise
-
         written_as = target(out, to)
-        known = from_ or recognise(in_)
+        known = from_ or format_of(in_)
         traces = traces_of(in_, known, direction)
         save(fitting(traces, written_as), out, written_as, force)
         for loss in lost(traces, known, written_as) or ["nothing: rates, direction, kind, latency and loss are kept"]:

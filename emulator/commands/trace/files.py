@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from emulator.commands.reading import told_while_read
+
 if TYPE_CHECKING:
     from network.links.trace import Direction, Trace
 
@@ -27,6 +29,15 @@ def check_picture(path: Path | None) -> None:
         raise ValueError(f"--plot {path}: a picture's name ends in {' or '.join(PICTURES)}")
 
 
+@told_while_read()
+def format_of(path: Path) -> str:
+    """Raises BadFile."""
+    from network.traces.read import recognise
+
+    return recognise(path)
+
+
+@told_while_read()
 def traces_of(path: Path, format: str | None, way: str | None) -> tuple[Trace, ...]:
     """Raises BadFile."""
     from network.traces.read import read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from network.links.ramp import Ramp
 from network.links.rate import Rate
 from network.sharing.flow import Shared, as_rate
 from network.sharing.fluid import Back, Fluid
+from network.sharing.tree import Tree
 from tests.network.sharing.naive_cases import few, is_max_min, of_rates, play
 from tests.network.sharing.naive_sharing import Opening, Steps
 
@@ -106,6 +108,46 @@ def test_a_server_that_is_full_shares_bytes_though_the_air_is_shared_by_time() -
         fluid.open(0.0, name, 10.0, cap, via=via)
 
     assert fluid.rates(0.0) == {name: pytest.approx(2.0) for name in ("slow", "fast", "wire")}
+
+
+HOMES = {f"line {k}": Shared(3.0 + k % 4) for k in range(6)}
+HOMES |= {f"home {k}": Shared(0.5 + k % 2 / 2, f"line {k}" if k < 6 else None, airtime=True) for k in range(30)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("both", [False, True])
+def test_flows_in_thirty_homes_that_come_and_go_are_max_min_fair_after_each_event(seed: int, both: bool) -> None:
+    """Behind a server that is full; some homes have a line that may be full, too."""
+    draws = np.random.default_rng(seed)
+    back = (40.0, HOMES) if both else None
+    fluid, openings = Fluid(40.0, HOMES, back), list[Opening]()
+    for number in range(200):
+        via = f"home {draws.integers(30)}"
+        nbytes, cap, radio = draws.uniform((1.0, 0.2, 1.0), (20.0, 5.0, 9.0)).tolist()
+        turned = both and bool(draws.integers(2))
+        openings.append(Opening(fluid.now, nbytes, cap, float(draws.choice([1.0, 3.0])), via, radio, turned))
+        fluid.open(fluid.now, number, *openings[-1][1:])
+        if number > 100:
+            fluid.advance(fluid.next_finish())
+            is_max_min(fluid.rates(fluid.now), openings, 40.0, HOMES, back)
+
+
+def test_a_second_device_in_a_home_moves_nobody_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is full; 4 and 6 bytes/s on radios of 8 fill no air for long, and in a home of one none."""
+    shared = {f"home {k}": Shared(1.0, airtime=True) for k in range(20)}
+    fluid = Fluid(20.0, shared)
+    for home in range(20):
+        for device in range(1 if home == 7 else 2):
+            fluid.open(0.0, (home, device), 100.0, 4.0, via=f"home {home}", radio=8.0)
+    fluid.next_finish()
+    moved: list[object] = []
+    enter = Tree.enter
+    monkeypatch.setattr(Tree, "enter", lambda tree, flow, t: (moved.append(flow.name), enter(tree, flow, t)))
+
+    fluid.open(1.0, (7, 1), 100.0, 6.0, via="home 7", radio=8.0)
+
+    assert moved == [(7, 1)]
+    assert set(fluid.rates(1.0).values()) == {0.5}
 
 
 On_air = tuple[list[Opening], float | Rate, dict[str, Shared], Back | None]

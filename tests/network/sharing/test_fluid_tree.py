@@ -15,7 +15,7 @@ from network.sharing.bottleneck import Bottleneck
 from network.sharing.course import Course
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
-from network.sharing.level import Pool, shares
+from network.sharing.level import layout, on_wires
 from network.sharing.tree import Tree
 from tests.network.sharing.naive_cases import play
 from tests.network.sharing.naive_sharing import Floats, Opening, Steps
@@ -293,6 +293,21 @@ def test_an_event_looks_only_at_the_part_of_the_tree_that_it_changes(monkeypatch
     assert rates[8, "fast"] == rates[8, "slow"] == 2.0
 
 
+def test_a_cell_that_becomes_full_below_a_link_whose_rates_change_often_is_full() -> None:
+    """A cell of 10 bytes/s carries one flow of 6; after a second of changes each millisecond a second one comes."""
+    root = Trace(np.arange(2001) / 1000, np.where(np.arange(2000) % 2, 20.0, 25.0), "down", "capacity")
+    fluid = Fluid(root, {"cell": Shared(10.0)})
+    fluid.open(0.0, "wire", 1000.0, 50.0)
+    fluid.open(0.0, "first", 1000.0, 6.0, via="cell")
+    while fluid.next_finish() < 1:
+        fluid.advance(fluid.next_finish())
+
+    fluid.open(1.0, "second", 1000.0, 6.0, via="cell")
+
+    rates = fluid.rates(1.0)
+    assert rates["first"] == rates["second"] == 5.0
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_hundred_flows_that_come_and_go_have_the_rates_of_a_solver_that_looks_at_all(seed: int) -> None:
     """Three levels of links, of which some are full: network/sharing/level.py finds the same levels from nothing."""
@@ -316,16 +331,15 @@ def test_a_hundred_flows_that_come_and_go_have_the_rates_of_a_solver_that_looks_
 def rates_of(
     flows: Mapping[int, tuple[str | None, float, float]], shared: Mapping[str, Shared], capacity: float
 ) -> list[float]:
-    def under(via: str | None, name: str) -> bool:
-        return via is not None and (via == name or under(shared[via].parent, name))
+    def under(via: str | None, name: str | None) -> bool:
+        return via == name or (via is not None and under(shared[via].parent, name))
 
-    columns = list(flows.values())
-    pools = [
-        Pool(np.array(there, dtype=np.intp), np.array([shared[name].capacity]))
-        for name in sorted(shared, reverse=True)  # cells first
-        if (there := [i for i, (via, _, _) in enumerate(columns) if under(via, name)])
-    ]
-    pools.append(Pool(np.arange(len(columns)), np.array([capacity])))
+    names = [None, *shared]
+    columns = [(None, 0.0, 1.0), *flows.values()]
+    there = [[i for i, (via, _, _) in enumerate(columns) if i and under(via, name)] for name in names]
+    above = [[j for j, over in enumerate(names) if over != name and under(name, over)] for name in names]
     caps, weights = np.array([[cap for _, cap, _ in columns]]), np.array([weight for _, _, weight in columns])
-    found: list[float] = shares(caps, weights, caps, pools)[0].tolist()
+    capacities = np.array([[capacity, *(each.capacity for each in shared.values())]])
+    pools = layout(there, above, [False] * len(names), len(columns)).pools
+    found: list[float] = on_wires(caps, weights, pools, capacities)[0, 1:].tolist()
     return found

@@ -7,15 +7,17 @@ import os
 import pickle
 import re
 import timeit
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from network.files import BadFile
+from network.files import LARGEST, BadFile, content
 from network.links.trace import Trace
 from network.traces import fedscale, flash
 from network.traces.read import read, recognise
+from network.traces.source import PIECES
 
 
 def samples() -> Path:
@@ -284,8 +286,76 @@ def test_a_file_of_far_more_lines_than_moments_is_refused_before_it_is_read(file
     monkeypatch.setattr("network.traces.source.PIECES", 20)
     monkeypatch.setattr("network.traces.source.SPARE", 10)
     monkeypatch.setattr("network.traces.source.Source.number", lambda *_: pytest.fail("a number was read"))
-    with pytest.raises(BadFile, match=r"lines; at most 20 moments are replayed: cut it in parts"):
+    several = "lines of 3 columns; at most 13 moments are replayed: cut it in parts, or leave columns out"
+    said = several if header else "lines; at most 20 moments are replayed: cut it in parts"
+    with pytest.raises(BadFile, match=said):
         read(file(header + "\n".join(lines) + "\n", name), format=format)
+
+
+def test_mahimahi_with_too_many_stamps_is_refused_as_soon_as_they_are_there(file, monkeypatch) -> None:
+    monkeypatch.setattr("network.traces.source.BLOCK", 10)
+    monkeypatch.setattr("network.traces.mahimahi.PIECES", 20)
+    monkeypatch.setattr("network.traces.mahimahi.SPARE", 0)
+    with pytest.raises(BadFile, match="has more than 20 different stamps, the most that are replayed"):
+        read(file("\n".join(map(str, range(1, 40))) + "\nwrong\n\n", "x.up"))
+
+
+def test_pauses_between_stamps_are_moments_too(file, monkeypatch) -> None:
+    """1, 3 and 5 ms with two pauses between are five; 1, 2 and 3 ms are three."""
+    monkeypatch.setattr("network.traces.mahimahi.PIECES", 4)
+    assert len(read(file("1\n2\n3\n", "x.up"))[0].rates) == 3
+    with pytest.raises(BadFile, match="has 5 different moments; at most 4 are replayed"):
+        read(file("1\n3\n5\n", "y.up"))
+
+
+@pytest.mark.parametrize("odd", ["", " "], ids=["fast", "line by line"])
+def test_equal_stamps_are_counted_wherever_the_text_is_cut(file, monkeypatch, odd) -> None:
+    """10, 5 and 1 packets of 1500 bytes in the milliseconds 1, 3 and 4."""
+    monkeypatch.setattr("network.traces.source.BLOCK", 7)
+    (trace,) = read(file(odd + "1\n" * 10 + "3\n" * 5 + "4\n", "x.up"))
+    assert trace.rates.tolist() == [15e6, 0, 7.5e6, 1.5e6]
+
+
+def test_a_line_as_long_as_a_file_is_refused(file, monkeypatch) -> None:
+    monkeypatch.setattr("network.traces.source.WIDEST", 100)
+    with pytest.raises(BadFile, match="line 2: has 101 characters; a line has 100 at most"):
+        read(file("time_s,up_mbit_s\n" + "," * 101 + "\n"))
+
+
+MEMORY = 1e9  # bytes that no trace file may take; of them are 100 MB for Python, numpy and the command
+LARGE = {  # header, and a line by its number
+    "time_s,down_mbit_s\n": lambda i: f"{i},{i % 97}.5\n",
+    "time_s,down_mbit_s,up_mbit_s\n": lambda i: f"{i},{i % 97}.5,{i % 89}.25\n",
+    "time_s,up_mbit_s,latency_ms\n": lambda i: f"{i}, {i % 97}.5,{i % 89}.25\n",
+    "time_s,down_mbit_s,up_mbit_s,latency_ms,loss\n": lambda i: f"{i},{i % 97}.5,{i % 89}.25,{i % 83},0.{i % 10}\n",
+    "0 1\n": lambda i: f"{i + 1}.5 {i % 97}.5\n",
+    "1\n": lambda i: f"{2 * i + 2}\n",
+    "2\n": lambda i: f" {2 * i + 4}\n",
+    "Timestamp,DL_bitrate,State,PINGAVG\n": lambda i: (
+        f"2020.01.{i // 3600 // 24 + 1:02}_{i // 3600 % 24:02}.{i // 60 % 60:02}.{i % 60:02},{i % 89},D,{i % 50}\n"
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("header", LARGE)
+def test_the_largest_file_of_each_format_stays_within_its_memory(file, monkeypatch, header) -> None:
+    """A small one's bytes for each line, times the lines of the largest, beside the longest text."""
+    lines, columns = 20_000, max(2, header.count(",") + 1)
+    path = file(header + "".join(map(LARGE[header], range(lines))), "trace.down" if " " not in header else "trace")
+    monkeypatch.setattr("network.traces.source.BLOCK", 2**12)
+    monkeypatch.setattr("network.links.trace.MANY", 10)  # as of a large one
+    data = content(path)
+    read(path)  # what is imported and remembered only once
+    tracemalloc.start()
+    traces = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert len(traces[0].rates) >= lines / 2
+    pieces = len(traces[0].rates) / lines  # of Mahimahi's, which have pauses, twice as many
+    most = min(2 * PIECES // (3 if header.startswith("Time") else columns), PIECES / pieces)
+    assert 1e8 + LARGEST + (peak - len(data)) / lines * most < MEMORY
 
 
 def test_a_trace_of_more_pieces_than_can_be_replayed_is_refused(file, monkeypatch) -> None:

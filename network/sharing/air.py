@@ -1,0 +1,147 @@
+"""Rates with equal airtime on each air, below links of bytes of one direction or both, for many instants at once.
+
+The level of an air is the time that each of its flows may have, that of a link of bytes their rate per weight.  If one
+knew which link holds each flow, if any does, all levels would follow from linear equations.  From the levels before the
+last event one mostly does, and whether it was right is seen from the rates.
+
+Else: with more time on air flows take more of the links of bytes; these leave less to flows on other air, or to faster
+ones on the same, who then need less time, so that levels there rise: none ever falls as another rises.  From levels of
+air that are too low, one round after the other so leads up to the right ones, and no link is ever above its capacity.
+As all is linear in pieces, the equations from the right piece are the last step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from network.sharing.flow import MOST
+from network.sharing.level import Floats, Layout, Places, Pools, fill
+from network.sharing.linear import Bools, solved, totals
+
+BOLD = 8  # steps from levels of another instant
+STEPS = 200  # from levels that are too low; a few are usual
+NEAR = 2.0**-42  # levels, or what is used and what there is, that differ by no more, relatively, are one
+
+
+def on_air(
+    caps: Floats, weights: Floats, radios: Floats, laid: Layout, capacities: Floats, guess: Floats | None
+) -> tuple[Floats, Floats]:
+    """The rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links + 1).
+
+    `capacities` of the links are (instants, links), in bytes/s, or of airtime s/s.  The guess is the levels at another
+    instant or before a change, of this shape; its last row counts.
+    """
+    cost = np.repeat(laid.there[None], len(caps), axis=0)
+    cost[:, -1] = np.divide(cost[:, -1], radios, out=np.zeros_like(radios), where=radios > 0)
+    air = Air(np.minimum(caps, radios), weights, radios, laid, capacities, cost)
+    if all(each.airtime for each in laid.pools):
+        return air.alone()
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what comes of a wrong guess is looked at
+        found = None if guess is None else air.from_near(np.repeat(guess[-1:], len(caps), axis=0))
+        return found or air.from_below()
+
+
+@dataclass(frozen=True)
+class Air:
+    """The flows at each instant: what they may carry at most, and the links that they share.
+
+    Levels are (instants, links + 1); of links that hold nobody they are MOST.
+    """
+
+    bounds: Floats  # (instants, columns) bytes/s
+    weights: Floats  # (columns,)
+    radios: Floats  # (instants, columns) bytes/s
+    laid: Layout
+    capacities: Floats  # (instants, links)
+    cost: Floats  # (instants, places, columns) of each link on a flow's way for each byte/s; 0 where there is no link
+
+    def held(self, levels: Floats) -> tuple[Floats, Places]:
+        """All rates, and the places of the links that hold flows below their bounds, -1 if none does."""
+        rates, by, last = self.bounds, np.full(self.bounds.shape, -1), len(self.laid.ways) - 1
+        for place, links in enumerate(self.laid.ways):
+            mine = levels[:, links] * (self.radios if place == last else self.weights)
+            by = np.where(mine < rates, place, by)
+            rates = np.minimum(rates, mine)
+        return rates, by
+
+    def alone(self) -> tuple[Floats, Floats]:
+        """The rates and levels without links of bytes."""
+        levels = self.times(self.bounds)
+        return self.held(levels)[0], levels
+
+    # --- from levels that are near --------------------------------------------------------------------------
+
+    def from_near(self, levels: Floats) -> tuple[Floats, Floats] | None:
+        """The rates and levels, from levels that are mostly near; None if they are not found so."""
+        _, by = self.held(levels)
+        for _ in range(BOLD):
+            levels = self.solved(by)
+            rates, by = self.held(levels)
+            used = totals(self.laid.ways, rates[:, None] * self.cost, levels.shape[1:])[:, :-1]
+            fits = used <= self.capacities * (1 + NEAR)
+            if not fits.all():
+                self._fill(levels, rates, ~fits)
+                _, by = self.held(levels)
+            elif ((used >= self.capacities * (1 - NEAR)) | (levels[:, :-1] == MOST)).all():
+                return rates, levels
+        return None
+
+    def _fill(self, levels: Floats, rates: Floats, over: Bools) -> None:
+        """Lowers the levels of links that are above their capacity."""
+        for each in self.laid.pools:
+            if over[:, each.links].any():
+                level = self._level(each, rates)
+                levels[:, each.links] = np.minimum(levels[:, each.links], level)
+
+    # --- from levels that are too low -----------------------------------------------------------------------
+
+    def from_below(self) -> tuple[Floats, Floats]:
+        """The rates and levels, from levels of the air that are too low."""
+        lowest = levels = self.times(self.bounds)
+        for _ in range(STEPS):
+            wires = self.wires(self.held(levels)[0])
+            higher = self.times(self.held(wires)[0])
+            over = (higher < levels * (1 - NEAR)).any(axis=1, keepdims=True)  # it was another piece
+            if not over.any() and (higher <= levels * (1 + NEAR)).all():
+                break
+            lowest = np.where(over, lowest, higher)
+            guess = self.solved(self.held(np.minimum(higher, wires))[1])
+            levels = np.where(over, lowest, np.fmax(higher, guess))
+        levels = np.minimum(levels, wires)
+        return self.held(levels)[0], levels
+
+    def times(self, bounds: Floats) -> Floats:
+        """The levels of the air that follow from bounds of the flows."""
+        levels = np.full((len(bounds), len(self.laid.places)), MOST)
+        for each in self.laid.pools:
+            if each.airtime:
+                levels[:, each.links] = self._level(each, bounds)
+        return levels
+
+    def wires(self, bounds: Floats) -> Floats:
+        """The levels of the links of bytes that follow from bounds of the flows."""
+        levels, bounds = np.full((len(bounds), len(self.laid.places)), MOST), bounds.copy()
+        for each in self.laid.pools:
+            if not each.airtime:
+                level = levels[:, each.links] = self._level(each, bounds)
+                lowered = self.weights[each.flows] * level[:, :, None]
+                bounds[:, each.flows] = np.minimum(bounds[:, each.flows], lowered)
+        return levels
+
+    def _level(self, each: Pools, bounds: Floats) -> Floats:
+        """The levels of some links, (instants, links), under these bounds of their flows."""
+        weights = None if each.airtime else self.weights[each.flows]
+        used = bounds * self.cost[:, each.place] if each.airtime else bounds
+        capacities = self.capacities[:, each.links]
+        level = fill(used[:, each.flows], weights, capacities)
+        return np.full(capacities.shape, MOST) if level is None else np.minimum(level, MOST)
+
+    # --- equations ------------------------------------------------------------------------------------------
+
+    def solved(self, by: Places) -> Floats:
+        """The levels if each flow is held by the link at that place of its way, and by none where it is -1."""
+        scale = np.where(by < len(self.laid.ways) - 1, self.weights, self.radios)
+        known = np.where(by < 0, self.bounds, scale)  # of flows that are held: at a level of 1
+        return solved(self.laid, by, known[:, None] * self.cost, self.capacities)

@@ -1,0 +1,72 @@
+"""The levels of links in a tree if it is known which link holds each flow: linear equations.
+
+What a flow uses of the links on its way grows with the level of the link that holds it, and is fixed if none does.
+Each link that holds flows is full: that is its row of the equations, and its level their column.  A link's flows are
+held by links below or above it, so that row and column have entries there only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network.sharing.flow import MOST
+from network.sharing.level import Floats, Layout, Places
+
+Bools = NDArray[np.bool_]
+
+
+def solved(laid: Layout, by: Places, used: Floats, capacities: Floats) -> Floats:
+    """The levels, (instants, links + 1); MOST of links that hold nobody.
+
+    by: the place of the link that holds each flow, (instants, columns), -1 if none does.  used: of the links on its
+    way, (instants, places, columns), at a level of 1 or, if no link holds it, in all.
+
+    Gauss's elimination from the devices to the roots, in plain steps: LAPACK's results would depend on the machine,
+    and with them when flows end.
+    """
+    sums = _sums(laid, by, used)
+    sums[:, :-1, 0] -= capacities
+    holds = sums[:, laid.numbers, 1 + laid.places] > 0
+    sums[:, laid.numbers, 1 + laid.places] += ~holds  # of a link that holds nobody no level matters
+    rows = [_eliminated(sums, laid, place) for place in reversed(range(len(laid.ways)))]
+    levels = np.zeros(holds.shape)
+    for place, (links, row) in enumerate(zip(laid.links, reversed(rows), strict=True)):
+        known = row[:, :, 1 : 1 + place] * levels[:, laid.over[links, :place]]
+        levels[:, links] = -(row[:, :, 0] + known.sum(axis=2)) / row[:, :, 1 + place]
+    return np.where(holds, np.minimum(levels, MOST), MOST)
+
+
+def _sums(laid: Layout, by: Places, used: Floats) -> Floats:
+    """The entries of the equations, (instants, links + 1, 1 + 2 * places).
+
+    Of each link first what is fixed of its row; then its row, by the places of the links above it, and its own; then
+    its column, by the places of the links above it, whose rows these are.
+    """
+    places, columns = laid.ways.shape
+    size, place = 1 + 2 * places, np.arange(places)[:, None]
+    of_row = laid.ways * size + (1 + by)[:, None]
+    of_column = (laid.ways[by, np.arange(columns)] * size + 1 + places)[:, None] + place
+    return totals(np.where(by[:, None] <= place, of_row, of_column), used, (len(laid.places), size))
+
+
+def _eliminated(sums: Floats, laid: Layout, place: int) -> Floats:
+    """Takes the levels of the links at a place out of the rows of those above them; returns their own rows."""
+    row: Floats = sums[:, laid.links[place]]
+    if place:
+        column = row[:, :, 1 + len(laid.ways) :][:, :, :place]
+        factor = column / row[:, :, 1 + place, None]
+        values = factor[:, :, :, None] * row[:, :, None, : 1 + place]  # (instants, links, places above, entries)
+        sums -= totals(laid.targets[place], values, sums.shape[1:])
+    return row
+
+
+def totals(keys: Places, values: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sums of the values with each key, (instants, *shape); keys may be the same at each instant."""
+    size, instants = math.prod(shape), len(values)
+    if instants > 1:
+        keys = keys.reshape(-1, values[0].size) + size * np.arange(instants)[:, None]
+    found = np.bincount(keys.ravel(), values.ravel(), instants * size)
+    return np.asarray(found, dtype=np.float64).reshape(instants, *shape)
