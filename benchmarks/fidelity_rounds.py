@@ -139,9 +139,15 @@ class Predicted:
 
 
 def predict(study: Study, label: str, rounds: int) -> Predicted:
-    """In the virtual world, where nothing needs to be trained for it."""
+    """In the virtual world, where nothing needs to be trained for it: of all seeds the one with the median time, as
+    queues leave something to chance."""
+    every = sorted((_predict(study, Run(label, seed), rounds) for seed in study.splits), key=lambda each: each.seconds)
+    return every[len(every) // 2]
+
+
+def _predict(study: Study, run: Run, rounds: int) -> Predicted:
     conduct = Conduct(RoundRules(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
-    played = rehearse(study, Run(label, min(study.splits)), conduct, rounds)
+    played = rehearse(study, run, conduct, rounds)
     began: dict[tuple[Any, ...], float] = {}
     spans: dict[tuple[str, int, str | None], float] = defaultdict(float)
     for event in (each.plain for each in played.events):
@@ -300,7 +306,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="A few rounds, once; nothing is judged or written.")] = False,
     rounds: Annotated[int, typer.Option(min=2, help="Of each run.")] = 4,
     repetitions: Annotated[int, typer.Option(min=1, help="How often each algorithm is run.")] = REPETITIONS,
-    model: Annotated[str, typer.Option(help="Of the network, that predicts.")] = "tcp",
+    model: Annotated[str, typer.Option(help="Of the network, that predicts.")] = "windows",
     stored: Annotated[bool, typer.Option(help="Measures nothing: judges by what was measured before.")] = False,
 ) -> None:
     """Plays rounds with real processes, and says how far the prediction was off."""

@@ -131,8 +131,10 @@ def summary(findings: Sequence[Finding]) -> str:
     """By group, and of all: errors of the makespans, and of the single transfers."""
     groups = dict.fromkeys(finding.setting.group for finding in findings)
     rows = [
-        "| settings | number | median error | within 15 % | worst | mean, signed | finishes "
-        "| fluid model: median, worst |",
+        (
+            "| settings | number | median error | within 15 % | worst | mean, signed | finishes "
+            "| fluid model: median, worst |"
+        ),
         "|---|---|---|---|---|---|---|---|",
     ]
     for group in [*groups, None]:
@@ -172,8 +174,8 @@ def page(findings: Sequence[Finding]) -> str:
     for number, what in enumerate(SETS):
         there = [each for each in findings if each.setting.held_out == number]
         far = [each for each in there if abs(each.error) > 0.15]
-        parts += [f"### Settings {what}\n", summary(there), "Off by more than 15 %:\n", table(far) if far else "none"]
-    return "\n\n".join([*parts, "### All settings\n", table(findings)])
+        parts += [f"### Settings {what}", summary(there), "Off by more than 15 %:", table(far) if far else "none"]
+    return "\n\n".join([*parts, "### All settings", table(findings)])
 
 
 HEAD = """Flows of the kernel's TCP through a router between the ends, compared with `network: {model: windows}`

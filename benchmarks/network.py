@@ -29,6 +29,7 @@ from network.links.tcp import Congestion, Tcp, Way, passage
 from network.links.trace import Floats, Trace
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
+from network.windows.crowd import compile_all
 from network.windows.windows import Windows
 
 STAR, TREE, AIR = "one bottleneck", "access points of 20", "Wi-Fi in homes of 4"
@@ -298,6 +299,7 @@ def main(
         f"ten traces of 1 ms for {seconds:.0f} s, {changes:,} changes: {traced:.3f} s and {looks} looks behind "
         f"100 Mbit/s, {full:.3f} s behind 20 Mbit/s; {asked} samples looked at where no link can be full"
     )
+    compile_all()
     crowds = {(kind, rate): windowed(rate, kind, WINDOWED * min(scale, 1.0)) for kind in KINDS for rate in RATES}
     for (kind, rate), (took, each) in crowds.items():
         typer.echo(

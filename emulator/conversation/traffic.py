@@ -272,7 +272,9 @@ class Traffic:
         if server.tcp.windows:
             from network.windows.windows import Windows  # numba takes half a second to import
 
-            both = Lane(self.world, Windows(down, up, (server.buffer, server.buffer)), back="up")
+            both = Lane(
+                self.world, Windows(down, up, (server.buffer, server.buffer), self.placed.place("windows")), back="up"
+            )
             return {"down": both, "up": both}
         if any(each.airtime and name in up[1] for name, each in down[1].items()):
             both = Lane(self.world, Fluid(*down, back=up), back="up")

@@ -48,8 +48,9 @@ class Newcomer:
 class Crowd:
     """Flows on queues.  The caller says what time it is, in s, and must not go back."""
 
-    def __init__(self, queues: Sequence[Queue]) -> None:
-        self._queues = queues
+    def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
+        """What is left to chance follows from `chance` and the flows' names."""
+        self._queues, self._chance = queues, chance
         self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
         self._traces: dict[int, tuple[Steps, int]] = {}  # by id, and where it begins among the edges
         for queue in queues:
@@ -165,7 +166,7 @@ class Crowd:
             "trips": 0 if grown else new.sending.trips,
             "congestion": CONGESTION[tcp.congestion],
             "loss": way.loss,
-            "dice": _seed(new.name),
+            "dice": _seed((self._chance, new.name)),
             "limit": min(new.sending.limit, self._state.board.shape[1] - 1),
             "cwnd": sender.window,
             "ssthresh": sender.threshold,

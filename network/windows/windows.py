@@ -54,8 +54,10 @@ class Windows:
     windows: raises ValueError for it.
     """
 
-    def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0)) -> None:
-        """`buffers` are those before the root, bytes, down and up."""
+    def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0), chance: Hashable = 0) -> None:
+        """`buffers` are those before the root, bytes, down and up.  Losses, and when acknowledgements arrive within the
+        time of a segment, follow from `chance` and the flows' names.
+        """
         self._fluids = {False: Fluid(*down), True: Fluid(*up)}
         self._meetings: dict[bool, dict[str | None, Meeting]] = {}
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
@@ -64,7 +66,7 @@ class Windows:
             links: dict[str | None, Shared] = {None: Shared(root, buffer=buffer)}
             self._meetings[back] = _meetings(links | dict(shared.items()), queues)
             self._routes[back] = {via: self._route(back, shared, via) for via in (None, *shared)}
-        self._crowd = Crowd(queues)
+        self._crowd = Crowd(queues, chance)
         self._lone: dict[Hashable, Lone] = {}
         self._ways: dict[Hashable, tuple[Meeting, ...]] = {}
         self._left: dict[Hashable, Sender] = {}
