@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class Crowd:
             self._describe(queue.number, queue.capacity, queue.buffer, shared=True)
         self._places: dict[Hashable, int] = {}
         self._names: dict[int, Hashable] = {}
+        self._free = list(range(FLOWS))  # places, a heap: the first is taken, whatever happened before
         self._sizes: dict[int, float] = {}  # bytes on the wire, by place
         self._now = 0.0
         self._due: float | None = None  # up to which the state was run ahead; None: it is as of now
@@ -127,18 +129,20 @@ class Crowd:
     def _remove(self, place: int) -> Hashable:
         kernel.stop(self._state, place)
         name = self._names.pop(place)
+        heappush(self._free, place)
         del self._places[name], self._sizes[place]
         return name
 
     def _room(self, sending: Sending) -> int:
         """A free place; there are twice as many if there was none."""
         flows, window = self._state.board.shape
-        while window <= sending.limit:
-            window *= 2
-        more = 2 * flows if len(self._places) == flows else flows
-        if (more, window) != (flows, window) or window != self._state.board.shape[1]:
-            self._grow(more, window)
-        return next(place for place in range(more) if place not in self._names)
+        more, wider = flows if self._free else 2 * flows, window
+        while wider <= sending.limit:
+            wider *= 2
+        if (more, wider) != (flows, window):
+            self._grow(more, wider)
+            self._free += range(flows, more)  # a heap still: all that were in it are less
+        return heappop(self._free)
 
     def _grow(self, flows: int, window: int) -> None:
         old, links = self._state, len(self._queues) + flows

@@ -205,7 +205,7 @@ def _copy(s: State, to: State, i: int) -> None:
     if not s.flows[i].alive:
         return
     f, mask = s.flows[i], s.board.shape[1] - 1
-    for number in range(max(0, f.sent - RING), f.sent):
+    for number in range(max(0, min(f.heard - 1, f.judged)), f.sent):
         to.sent[i, number & LAST] = s.sent[i, number & LAST]
     for seq in range(f.una, f.next):
         to.board[i, seq & mask] = s.board[i, seq & mask]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
 from network.links.tcp import Sender, Sending
-from network.sharing.flow import Shared, as_rate
+from network.sharing.flow import Shared, as_rate, whole
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
 
@@ -26,16 +26,26 @@ BUFFER, LEAST_BUFFER = 0.1, 64e3  # s; bytes
 
 @dataclass(eq=False)
 class Meeting:
-    """A shared link in one direction, and who is on it: the most that each could carry, bytes/s."""
+    """A shared link in one direction, and who is on it: the most that each could carry, whole."""
 
     queue: Queue
-    loads: dict[Hashable, float] = field(default_factory=dict)
+    loads: dict[Hashable, int] = field(default_factory=dict)
+    load: int = 0  # their sum, which does not depend on their order
+    lone: dict[Hashable, None] = field(default_factory=dict)  # those that the fluid model carries
+
+    def add(self, flow: Hashable, most: float) -> None:
+        self.loads[flow] = whole(most)
+        self.load += self.loads[flow]
+
+    def drop(self, flow: Hashable) -> None:
+        self.load -= self.loads.pop(flow)
+        self.lone.pop(flow, None)
 
     @property
     def full(self) -> bool:
         """Whether its flows could carry more than it; of a capacity that varies, nothing is sure."""
         capacity = self.queue.capacity
-        return not isinstance(capacity, Constant) or math.fsum(self.loads.values()) > capacity.peak
+        return not isinstance(capacity, Constant) or self.load > whole(capacity.peak)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,6 @@ class Lone:
 
     new: Newcomer
     cap: Rate
-    begin: float  # s
 
 
 class Windows:
@@ -98,15 +107,16 @@ class Windows:
         new = self._newcomer(flow, nbytes, sending, way, own, via, back)
         self._ways[flow] = way
         for meeting in way:
-            meeting.loads[flow] = as_rate(cap).peak
-        if sending.tcp.congestion == "bbr" or sending.way.loss > 0:
+            meeting.add(flow, as_rate(cap).peak)
+        crowded = any(meeting.full for meeting in way)
+        if crowded or sending.tcp.congestion == "bbr" or sending.way.loss > 0:
             self._crowd.open(t, new)
-        elif not any(meeting.full for meeting in way):
-            self._lone[flow] = Lone(new, as_rate(cap), t)
-            self._fluids[back].open(t, flow, nbytes, cap, weight, via)
-        else:
-            self._crowd.open(t, new)
-        self._gather(t, way)
+            self._gather(t, way)
+            return
+        self._lone[flow] = Lone(new, as_rate(cap))
+        self._fluids[back].open(t, flow, nbytes, cap, weight, via)
+        for meeting in way:
+            meeting.lone[flow] = None
 
     def close(self, t: float, flow: Hashable) -> float:
         """Removes a flow, and returns the bytes that it has carried by `t`."""
@@ -180,11 +190,13 @@ class Windows:
         """Those who were alone on a link that is full now join the crowd."""
         for meeting in way:
             if meeting.full:
-                for flow in [each for each in meeting.loads if each in self._lone]:
+                for flow in list(meeting.lone):
                     self._join(t, flow)
 
     def _join(self, t: float, flow: Hashable) -> None:
         lone = self._lone.pop(flow)
+        for meeting in self._ways[flow]:
+            del meeting.lone[flow]
         new, fluid = lone.new, self._fluids[lone.new.up]
         carried = fluid.close(t, flow)
         rest = Newcomer(flow, new.nbytes - carried, new.sending, new.forth, new.back, new.own, new.up)
@@ -195,7 +207,7 @@ class Windows:
 
     def _leave(self, flow: Hashable) -> None:
         for meeting in self._ways.pop(flow):
-            del meeting.loads[flow]
+            meeting.drop(flow)
 
     def _newcomer(
         self,
