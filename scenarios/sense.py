@@ -9,7 +9,7 @@ from scenarios.build import absence
 from scenarios.build.roster import EACH
 from scenarios.schema.links import Links, listed
 from scenarios.schema.rounds import Stop, Target
-from scenarios.schema.scenario import Scenario
+from scenarios.schema.scenario import DEEPEST, Scenario
 from scenarios.text.faults import Fault, did_you_mean
 from scenarios.text.source import Loc
 
@@ -109,6 +109,9 @@ def _windows(scenario: Scenario) -> Iterator[Fault]:
         if link.airtime:
             message = "airtime is shared without windows and queues; say `network: {model: tcp}`, or auto"
             yield Fault(("topology", name, "airtime"), message)
+    if scenario.depth > DEEPEST:
+        message = f"a device is behind {scenario.depth} links; windows take {DEEPEST} at most; say `tcp`, or auto"
+        yield Fault(("network", "model"), message)
     for number, group in enumerate(scenario.fleet):
         if group.link.model not in (None, "tcp"):
             message = f"links of the model {group.link.model} have no windows; say `network: {{model: tcp}}`, or auto"

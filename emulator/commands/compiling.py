@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from typing import TYPE_CHECKING
 
-from scenarios.schema.scenario import Scenario
+if TYPE_CHECKING:
+    from scenarios.schema.scenario import Scenario
 
 ONCE = "compiling the network model: about 20 s, once on this computer"
 
@@ -13,9 +14,11 @@ def compile_network(scenario: Scenario) -> None:
     """Has the network model's machine code made, if the scenario needs it and it is not on the disk yet."""
     if scenario.network_model != "windows":
         return
-    from network.windows.compiled import ready
+    from network.windows import compiled
 
-    if not ready():
+    if not compiled.ready():
+        from rich.console import Console
+
         with Console(stderr=True).status(ONCE):
             from network.windows import crowd
 

@@ -283,8 +283,9 @@ def _tcp(
     kept = opened if tcp.keep_alive else None
     sender: Sender = getattr(opened, direction)
     trips = 0 if connection else 1 + tcp.tls
-    if way.achieved:  # what was measured has slow start inside
-        sending = Sending(tcp, way, Sender(tcp.window / tcp.mss, t), trips)
+    if way.achieved:  # what was measured has slow start inside: the window is what the link holds
+        held = max(tcp.initial_window, min(tcp.window / tcp.mss, link.at(t + delay) * way.rtt / tcp.segment))
+        sending = Sending(tcp, way, Sender(held, t, held), trips)
         return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt, sending)
     idle = t + delay - sender.last  # both at the receiver
     if tcp.idle_reset and idle > tcp.timeout(way):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,44 +18,55 @@ from typing import Any, TypeVar
 import numba
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+UNUSED = 30 * 86400.0  # s after which the machine code of other versions is removed
 
 
-def folder() -> Path:
-    """Where the machine code of these sources is kept: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME."""
-    digest = hashlib.blake2b(digest_size=8)
+def _folder() -> Path | None:
+    """Where the machine code of these sources is kept: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME.
+
+    None where it cannot be: then it is compiled each time.
+    """
+    digest = hashlib.blake2b(f"{sys.version} {numba.__version__}".encode(), digest_size=8)
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "fedlapse" / "compiled" / digest.hexdigest()
-
-
-def _usable(place: Path) -> bool:
-    """Whether it can be written to.  Makes it, and takes away what other versions left."""
     try:
-        if not place.is_dir():
-            for old in place.parent.glob("*"):
-                shutil.rmtree(old, ignore_errors=True)
-            place.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # nobody's home, or a full disk: it is compiled each time
-        return False
-    return os.access(place, os.W_OK)
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        place = home / "fedlapse" / "compiled" / digest.hexdigest()
+        place.mkdir(parents=True, exist_ok=True)
+        _clear(place)
+    except (OSError, RuntimeError):  # a full disk, or nobody's home
+        return None
+    return place if os.access(place, os.W_OK) else None
 
 
-HERE = folder()
-KEPT = _usable(HERE)
+def _clear(place: Path) -> None:
+    """Notes that this folder is used, and removes those that no version has used for long."""
+    os.utime(place)
+    for other in place.parent.iterdir():
+        if other.stat().st_mtime < time.time() - UNUSED:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+HERE = _folder()
 
 
 def ready() -> bool:
-    """Whether the machine code of these sources is on the disk; it takes about 20 s to make."""
-    return any(HERE.glob("*/*.nbi")) or any(HERE.glob("*.nbi"))
+    """Whether all machine code is on the disk; it takes about 20 s to make."""
+    return HERE is not None and (HERE / "complete").exists()
+
+
+def complete() -> None:
+    """Notes that all of it is there."""
+    if HERE is not None:
+        (HERE / "complete").touch()
 
 
 def compiled(function: Compiled) -> Compiled:
-    """The function as machine code; the same bits on each machine, as nothing is fused or reordered."""
+    """The function as machine code.  Nothing is fused or reordered; only powers are the C library's."""
     settings: Any = numba.config  # where to keep it is read as the function is looked at
     before, settings.CACHE_DIR = settings.CACHE_DIR, str(HERE)
     try:
-        made: Compiled = numba.njit(function, cache=KEPT, error_model="numpy")
+        made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy")
     finally:
         settings.CACHE_DIR = before
     return made

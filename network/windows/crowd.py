@@ -15,13 +15,14 @@ from network.links.rate import Constant, Rate, mean
 from network.links.tcp import Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
 from network.windows import kernel
+from network.windows.compiled import complete
 from network.windows.state import BBR, CUBIC, HOPS, RENO, State, empty
 
 CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 SHORTEST = 1e-3  # s: no path through two kernels is shorter
-AHEAD = (0.01, 60.0)  # s to look ahead, at least and at most
+AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,20 @@ class Crowd:
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
         """What is left to chance follows from `chance` and the flows' names."""
         self._queues, self._chance = queues, chance
+        self._own: dict[int, Rate] = {}  # the link of a flow's device, by place
         self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
         self._traces: dict[int, tuple[Steps, int]] = {}  # by id, and where it begins among the edges
+        self._filled = 0  # edges that are used
         for queue in queues:
             self._describe(queue.number, queue.capacity, queue.buffer, shared=True)
         self._places: dict[Hashable, int] = {}
         self._names: dict[int, Hashable] = {}
         self._free = list(range(FLOWS))  # places, a heap: the first is taken, whatever happened before
-        self._sizes: dict[int, float] = {}  # bytes on the wire, by place
+        self._sizes: dict[int, tuple[float, float]] = {}  # by place: bytes on the wire, and those that flew before
         self._now = 0.0
         self._due: float | None = None  # up to which the state was run ahead; None: it is as of now
         self._ending = -1  # the place of the flow that ends then
-        self._depth = 20 * AHEAD[0]
+        self._depth = 0.2
 
     def __len__(self) -> int:
         return len(self._places)
@@ -106,8 +109,10 @@ class Crowd:
     def open(self, t: float, new: Newcomer, grown: Sender | None = None) -> None:
         """Starts a flow; with `grown` one that was alone until now, and has that window in flight."""
         self.move(t)
-        place = self._room(new.sending)
-        self._places[new.name], self._names[place], self._sizes[place] = place, new.name, new.nbytes
+        flying = int(grown.window) if grown else 0
+        place = self._room(min(new.sending.limit, math.ceil(new.nbytes / new.sending.tcp.segment)) + flying)
+        self._places[new.name], self._names[place] = place, new.name
+        self._sizes[place] = new.nbytes, flying * new.sending.tcp.segment
         self._describe_flow(place, new, grown)
         if grown is None:
             kernel.start(self._state, place, t)
@@ -118,7 +123,8 @@ class Crowd:
         """Bytes on the wire that have arrived by `t`, which must be before what is due."""
         self.move(t)
         place = self._places[name]
-        return min(kernel.arrived(self._state, place, t), self._sizes[place])
+        nbytes, before = self._sizes[place]
+        return min(max(0.0, kernel.arrived(self._state, place, t) - before), nbytes)
 
     def close(self, t: float, name: Hashable) -> None:
         self.move(t)
@@ -130,14 +136,14 @@ class Crowd:
         kernel.stop(self._state, place)
         name = self._names.pop(place)
         heappush(self._free, place)
-        del self._places[name], self._sizes[place]
+        del self._places[name], self._sizes[place], self._own[place]
         return name
 
-    def _room(self, sending: Sending) -> int:
-        """A free place; there are twice as many if there was none."""
+    def _room(self, segments: int) -> int:
+        """A free place, for so many segments at once; there are twice as many if there was none."""
         flows, window = self._state.board.shape
         more, wider = flows if self._free else 2 * flows, window
-        while wider <= sending.limit:
+        while wider <= segments:
             wider *= 2
         if (more, wider) != (flows, window):
             self._grow(more, wider)
@@ -151,7 +157,7 @@ class Crowd:
     def _describe_flow(self, place: int, new: Newcomer, grown: Sender | None) -> None:
         tcp, way, sender = new.sending.tcp, new.sending.way, grown or new.sending.sender
         total = max(1, math.ceil(new.nbytes / tcp.segment))
-        own = len(self._queues) + place
+        own, self._own[place] = len(self._queues) + place, new.own
         rtt = max(way.rtt, SHORTEST)
         self._describe(own, new.own, max(LEAST_BUFFER, DEEP * mean(new.own) * rtt), shared=False)
         forth = [queue.number for queue in new.forth]
@@ -171,7 +177,7 @@ class Crowd:
             "congestion": CONGESTION[tcp.congestion],
             "loss": way.loss,
             "dice": _seed((self._chance, new.name)),
-            "limit": min(new.sending.limit, self._state.board.shape[1] - 1),
+            "limit": min(new.sending.limit, self._state.board.shape[1]),
             "cwnd": sender.window,
             "ssthresh": sender.threshold,
             "forth": len(forth),
@@ -198,14 +204,42 @@ class Crowd:
     def _edges(self, steps: Steps) -> int:
         """Where the edges of a trace begin among all; they are added once."""
         if id(steps) not in self._traces:
-            self._traces[id(steps)] = steps, len(self._state.edges)
-            edges = np.append(self._state.edges, np.asarray(steps.edges))
-            rates = np.append(self._state.rates, np.append(steps.arrays[1], 0.0))
-            prefix = np.append(self._state.prefix, np.asarray(steps.prefix))
-            self._state, self._saved = (
-                each._replace(edges=edges, rates=rates, prefix=prefix) for each in (self._state, self._saved)
-            )
+            count = len(steps.edges)
+            if self._filled + count > len(self._state.edges):
+                self._make_room_for_traces(count)
+            self._write(steps)
         return self._traces[id(steps)][1]
+
+    def _write(self, steps: Steps) -> None:
+        first, after = self._filled, self._filled + len(steps.edges)
+        self._state.edges[first:after] = steps.edges
+        self._state.rates[first : after - 1] = steps.arrays[1]
+        self._state.prefix[first:after] = steps.prefix
+        self._traces[id(steps)], self._filled = (steps, first), after
+
+    def _make_room_for_traces(self, count: int) -> None:
+        """Keeps the traces that are in use, with as much room again."""
+        rates = [queue.capacity for queue in self._queues] + list(self._own.values())
+        used = {id(rate._steps): rate._steps for rate in rates if isinstance(rate, Trace)}
+        size = 2 * (sum(len(steps.edges) for steps in used.values()) + count)
+        edges, rates_of, prefix = np.zeros(size), np.zeros(size), np.zeros(size)
+        self._state, self._saved = (
+            each._replace(edges=edges, rates=rates_of, prefix=prefix) for each in (self._state, self._saved)
+        )
+        self._traces, self._filled = {}, 0
+        for steps in used.values():
+            if self._filled + len(steps.edges) + count <= size:
+                self._write(steps)
+        for state in (self._state, self._saved):
+            self._point(state)
+
+    def _point(self, state: State) -> None:
+        """The links to where their traces are now."""
+        links = {queue.number: queue.capacity for queue in self._queues}
+        links |= {len(self._queues) + place: rate for place, rate in self._own.items()}
+        for number, rate in links.items():
+            if isinstance(rate, Trace) and id(rate._steps) in self._traces:
+                state.links[number]["first"] = self._traces[id(rate._steps)][1]
 
 
 def _grown(old: State, flows: int, window: int, links: int) -> State:
@@ -242,3 +276,4 @@ def compile_all() -> None:
     crowd.carried(0.011, 3)
     crowd.close(0.012, 3)
     crowd.due()
+    complete()

@@ -35,7 +35,6 @@ def start(s: State, i: int, t: float) -> None:
     wait = queueing(s, i, t)
     f.least = f.srtt = f.rtt + wait
     f.rttvar = f.srtt / 2
-    s.board[i, :] = 0
     t += f.trips * wait
     cubic.begin(f, t)
     bbr.begin(f, t)
@@ -70,7 +69,7 @@ def go_on(s: State, i: int, t: float, steady: int) -> None:
         x.delivered, x.delivered_at, x.first_sent = seq, t - f.rtt, t - f.rtt
         seq += x.count
         for each in range(x.seq, seq):
-            board[each & (len(board) - 1)] |= RECEIVED
+            board[each & (len(board) - 1)] = RECEIVED
     f.sent = parts
     arm(f, t)
     look(s, i)

@@ -13,9 +13,11 @@ ACK = 52.0  # bytes of an acknowledgement
 
 @compiled
 def admitted(s: State, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
-    """How many of so many segments, `nbytes` in all, find room in the queue at `t`."""
+    """How many of so many segments, `nbytes` in all, find room in the queue at `t`; an idle link takes one always."""
     held = waiting(s, link, t)
     room = link.buffer - held
+    if held <= 0:
+        room = max(room, segment)
     if room >= nbytes:
         return count
     if room < segment:

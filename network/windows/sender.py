@@ -8,7 +8,7 @@ from typing import Any
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import depart
-from network.windows.state import BBR, CUBIC, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
+from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
 
 DUPLICATES = 3  # segments that overtake another until it is taken for lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
@@ -22,7 +22,7 @@ def acknowledged(s: State, i: int, number: int, t: float) -> None:
     x = s.sent[i, number & LAST]
     before, una = f.state, f.una
     acked = _delivered(s, i, number)
-    lost = _judge(s, i, number, t)
+    lost = _judge(s, i, number)
     f.delivered += acked
     f.delivered_at = t
     f.first_sent = x.at
@@ -66,7 +66,7 @@ def _delivered(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _judge(s: State, i: int, number: int, t: float) -> int:
+def _judge(s: State, i: int, number: int) -> int:
     """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
@@ -76,7 +76,6 @@ def _judge(s: State, i: int, number: int, t: float) -> int:
         if x.got < x.count:
             sure = f.state != OPEN or f.sacked >= DUPLICATES or last.at - x.at > f.least / 4
             if not sure:
-                f.timer = min(f.timer, t + f.least / 4)
                 return count
             count += _lose(s, i, f.judged)
         f.judged += 1
@@ -253,6 +252,8 @@ def arm(f: Any, t: float) -> None:
     timeout = (f.srtt + max(LEAST_TIMEOUT, 4 * f.rttvar)) * 2.0**f.backoff
     if f.state == OPEN and f.sacked == 0 and not f.probed:
         timeout = min(timeout, 2 * f.srtt + (LEAST_TIMEOUT if f.pipe <= 1 else 2e-3))
+    if f.state == OPEN and f.sacked > 0 and f.judged < f.heard - 1:
+        timeout = min(timeout, f.least / 4)  # then what was overtaken by a few segments is lost, too (RFC 8985)
     f.timer = t + timeout
 
 
@@ -327,4 +328,6 @@ def _give_up(s: State, i: int, t: float) -> None:
         f.conserve = 0
     f.backoff = min(f.backoff + 1, 8)
     f.pace = min(f.pace, t)
+    while f.heard < f.sent and s.sent[i, f.heard & LAST].stage == DEAD:
+        f.heard += 1  # nothing will be heard of them, and their places are needed
     send(s, i, t)

@@ -50,7 +50,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Lone:
-    """A flow that the fluid model carries."""
+    """A flow that the fluid model carries, by itself."""
 
     new: Newcomer
     cap: Rate
@@ -79,6 +79,7 @@ class Windows:
         self._lone: dict[Hashable, Lone] = {}
         self._ways: dict[Hashable, tuple[Meeting, ...]] = {}
         self._left: dict[Hashable, Sender] = {}
+        self._before: dict[Hashable, float] = {}  # bytes that a flow of the crowd had carried when it was alone
         self._now = 0.0
 
     @property
@@ -101,6 +102,11 @@ class Windows:
         """Starts a flow as Fluid.open does; `radio` is its device's own link without TCP's bounds."""
         if sending is None:
             raise ValueError(f"flow {flow!r} is not sent by TCP; windows are TCP's")
+        if via not in self._routes[back]:
+            names = sorted(filter(None, self._routes[back]))
+            raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {names}")
+        if flow in self._ways:
+            raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
         self._reach(t)
         way = self._routes[back][via]
         own = as_rate(cap if radio is None else radio)
@@ -120,11 +126,13 @@ class Windows:
 
     def close(self, t: float, flow: Hashable) -> float:
         """Removes a flow, and returns the bytes that it has carried by `t`."""
-        carried = self.carried(t, flow)
+        self._reach(t)
         if flow in self._lone:
-            self._fluids[self._lone.pop(flow).new.up].close(t, flow)
+            carried = self._fluids[self._lone.pop(flow).new.up].close(t, flow)
         else:
+            carried = self.carried(t, flow)
             self._crowd.close(t, flow)
+            self._before.pop(flow, None)
         self._leave(flow)
         return carried
 
@@ -133,7 +141,7 @@ class Windows:
         self._reach(t)
         if flow in self._lone:
             return self._fluids[self._lone[flow].new.up].carried(t, flow)
-        return self._crowd.carried(t, flow)
+        return self._before.get(flow, 0.0) + self._crowd.carried(t, flow)
 
     def next_finish(self) -> float:
         """When to call `advance` if nothing else happens, in s; `advance` then reports who has ended, if anyone."""
@@ -166,6 +174,8 @@ class Windows:
         if t > self._now:
             self._now = t
             self._crowd.move(t)
+            for fluid in self._fluids.values():
+                fluid.advance(t)  # nothing has ended: the caller asks for that first
 
     def _end_in_crowd(self) -> list[Hashable]:
         self._now = max(self._now, self._crowd.due())
@@ -173,6 +183,7 @@ class Windows:
         if found is None:
             return []
         flow, self._left[flow] = found[0], found[1]
+        self._before.pop(flow, None)
         self._leave(flow)
         return [flow]
 
@@ -203,6 +214,7 @@ class Windows:
         if carried == 0:
             self._crowd.open(t, new)
         else:
+            self._before[flow] = carried
             self._crowd.open(t, rest, grown=_grown(lone, t))
 
     def _leave(self, flow: Hashable) -> None:
@@ -251,4 +263,5 @@ def _grown(lone: Lone, t: float) -> Sender:
     sending, tcp = lone.new.sending, lone.new.sending.tcp
     held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, 1e-3) / tcp.segment)
     climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end
+    held = min(held, float(sending.limit))
     return Sender(held, t, math.inf if climbing else held)

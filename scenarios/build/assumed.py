@@ -48,6 +48,9 @@ def _models(scenario: Scenario) -> set[links.NetworkModel]:
 
 
 def _model(group: Group, scenario: Scenario) -> links.NetworkModel:
+    """Of its links; `tcp` beside windows is the same, as only the links that are shared have queues."""
+    if scenario.network_model == "windows":
+        return "windows"
     return group.link.model or scenario.network_model
 
 
@@ -92,7 +95,12 @@ def _changed(network: links.Transport) -> list[str]:
 def _buffers(scenario: Scenario) -> Iterator[str]:
     """Those that are not used, as nobody shares by round-trip times."""
     models = _models(scenario)
-    if "windows" in models or ("tcp" in models and scenario.network.congestion != "bbr"):
+    if "windows" in models:
+        return
+    for called, said in _links(scenario):
+        if not isinstance(said, links.Links) and said.kind:
+            yield f"{called}: kind is not used, as only the model windows has queues by kind"
+    if "tcp" in models and scenario.network.congestion != "bbr":
         return
     why = "flows of bbr share equally" if "tcp" in models else "no link is of the model tcp or windows"
     for called, said in _links(scenario):

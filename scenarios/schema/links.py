@@ -39,7 +39,7 @@ class Transport(Part):
         "Network model. windows: TCP's round trips, congestion windows, queues, drops and headers. tcp: the same but "
         "for queues and drops, with links that are full shared fairly at once. ideal: latency, then size divided by "
         "rate. lv08: SimGrid's default model. auto: windows, or tcp where devices share airtime or where links have "
-        "models of their own.",
+        "another model of their own.",
         "ideal",
         default="auto",
     )
@@ -116,10 +116,11 @@ class Traces(Recorded):
 RADIO = "Kind of radio whose generated rates {}; `fedlapse trace synth` lists them."
 BUFFER = (
     "Size in kB of the queue in front of the link, in each direction: what waits in it delays, and what finds it full "
-    "is dropped. By default that of the link's `kind`, or else what the link carries in 100 ms. With `model: tcp` it "
-    "only adds its delay to the round trips by which flows of cubic and reno share the link, by default none."
+    "is dropped. By default that of the link's `kind`, or else what the link carries in 100 ms, at least 64. With "
+    "`model: tcp` it only adds its delay to the round trips by which flows of cubic and reno share the link, by default "
+    "none."
 )
-KIND = "Kind of link, which decides how large its queue is where `buffer_kb` is not given: {}."
+KIND = "Kind of link, which decides how large its queue is where `buffer_kb` is not given, with windows: {}."
 # kB.  Netalyzr (Kreibich et al., IMC 2010) found uplinks with queues of 64 to 256 kB, on DSL and on cable.  Of LTE,
 # Huang et al. (SIGCOMM 2013) report hundreds of kB for each phone, and no size is the rule: 500 is an assumption.  A
 # Wi-Fi driver of Linux without fair queues holds 1,000 packets (Hoiland-Jorgensen et al., USENIX ATC 2017).

@@ -151,6 +151,9 @@ class Expect(Part):
         return self
 
 
+DEEPEST = 6  # shared links on the way of a device, that windows can have
+
+
 class Scenario(Part):
     """A fleet, data, a model, and the algorithms to compare on them."""
 
@@ -227,7 +230,20 @@ class Scenario(Part):
             return self.network.model
         air = any(link.airtime for link in self.topology.values())
         own = any(group.link.model not in (None, "tcp") for group in self.fleet)
-        return "tcp" if air or own else "windows"
+        return "tcp" if air or own or self.depth > DEEPEST else "windows"
+
+    @property
+    def depth(self) -> int:
+        """The most shared links on the way of a device, without the server's; endless chains are refused elsewhere."""
+
+        def above(name: Name | None) -> int:
+            seen: list[Name] = []
+            while name in self.topology and name not in seen:
+                seen.append(name)
+                name = self.topology[name].behind
+            return len(seen)
+
+        return max(map(above, self.topology), default=0)
 
     @property
     def devices(self) -> int:

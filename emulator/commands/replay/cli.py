@@ -225,10 +225,10 @@ def player_of(
     cluster: Cluster | None,
 ) -> Play:
     """What plays the runs of a batch: with --train a Trainer, which imports torch."""
-    compile_network(batch.source.fleet or batch.scenario)
     if batch.source.train:
         from emulator.commands.replay.train import Trainer
 
+        compile_network(batch.source.fleet or batch.scenario)
         return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, device, quiet, cluster).play_all
     given = {"--ledger": ledger, "--no-ledger": no_ledger, "--keep-states": keep_states != KEEP_STATES}
     given |= {"--device": device != "cpu", "--executor": cluster is not None}
@@ -236,6 +236,7 @@ def player_of(
         raise ValueError(f"{option} is for --train, which is not given")
     from emulator.commands.replay.play import play_all
 
+    compile_network(batch.source.fleet or batch.scenario)
     return partial(play_all, batch, workers=workers, quiet=quiet)
 
 

@@ -88,7 +88,7 @@ def test_the_network_model_stands_beside_the_seconds(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     (tmp_path / "fedavg-s1").mkdir()
     (tmp_path / "fedavg-s1" / "rounds.jsonl").write_text(json.dumps(ROW) + "\n")
-    model = load(str(tmp_path / "scenario.yaml")).network.model
+    model = load(str(tmp_path / "scenario.yaml")).network_model
     for kind, said in (("markdown", f"network model {model}"), ("json", f'"network": "{model}"')):
         done = CliRunner().invoke(app, ["report", str(tmp_path), "--format", kind])
         assert said in done.stdout

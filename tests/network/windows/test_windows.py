@@ -164,6 +164,62 @@ def test_who_was_alone_joins_with_the_window_that_it_has() -> None:
     assert max(first, second) >= (wire(3 * MB) + wire(1 * MB) - 1.4e6) / 1.5e6 + 1.5 - 0.1
 
 
+def test_a_flow_that_joins_keeps_count_of_its_bytes() -> None:
+    """1 MB/s of its own on a link of 1.5 MB/s: what it has carried never falls, and all of it counts when it is cut."""
+    flight = passage(Tcp(tls=0), Way(0.05), Constant(1e6), "down", 3 * MB, 0.0)
+    windows = Windows((1.5e6, {}), (math.inf, {}), (1e5, 0.0))
+    for start, name in ((0.1, "a"), (2.0, "b")):
+        assert windows.advance(start) == []
+        windows.open(start, name, flight.wire, flight.cap(start), 1.0, None, Constant(1e6), False, flight.sending)
+    alone = windows.carried(2.0, "a")
+    assert alone == pytest.approx(1.85e6, abs=1e5)
+    steps = [windows.carried(2.0 + k / 10, "a") for k in range(1, 9) if windows.advance(2.0 + k / 10) == []]
+    assert [alone, *steps] == sorted([alone, *steps])
+    assert windows.close(2.8, "a") == steps[-1] > alone + 0.3e6
+
+
+@pytest.mark.parametrize("queue", [1.0, 1000.0, 1499.0])
+def test_a_queue_for_less_than_a_segment_still_lets_one_at_a_time_through(queue: float) -> None:
+    assert max(ends([Sent(30 * KB), Sent(30 * KB)], 1e6, queue)) < 60
+
+
+@pytest.mark.parametrize("congestion", KINDS)
+def test_losses_that_hardly_anything_survives_do_not_silence_a_flow(congestion: Congestion) -> None:
+    assert ends([Sent(6 * KB, loss=0.95, congestion=congestion)], 1e6, 1e5)[0] < 1e5
+
+
+def test_what_was_measured_as_throughput_begins_at_full_speed() -> None:
+    """Slow start is in the trace already: two flows of 1 MB/s on 1.5 MB/s share it from the start."""
+    flat = Trace(np.array([0.0, 100.0]), np.array([1e6]), "down", "achieved")
+    flight = passage(Tcp(tls=0), Way(0.05, achieved=True), flat, "down", MB, 0.0)
+    windows = Windows((1.5e6, {}), (math.inf, {}), (1e5, 0.0))
+    for name in "ab":
+        windows.open(0.1, name, flight.wire, flight.cap(0.1), 1.0, None, flat, False, flight.sending)
+    found: dict[object, float] = {}
+    while (t := windows.next_finish()) < math.inf:
+        found.update(dict.fromkeys(windows.advance(t), t))
+    assert max(found.values()) < 1.25 * 2 * MB / 1.5e6
+
+
+def test_names_and_links_are_checked() -> None:
+    windows = Windows((1e6, {}), (math.inf, {}))
+    flight = passage(Tcp(tls=0), Way(0.05), FAST, "down", MB, 0.0)
+    windows.open(0.1, "a", flight.wire, FAST, 1.0, None, FAST, False, flight.sending)
+    with pytest.raises(ValueError, match="'a' is open already"):
+        windows.open(0.2, "a", flight.wire, FAST, 1.0, None, FAST, False, flight.sending)
+    with pytest.raises(ValueError, match="via 'cell'"):
+        windows.open(0.2, "b", flight.wire, FAST, 1.0, "cell", FAST, False, flight.sending)
+    with pytest.raises(ValueError, match="not sent by TCP"):
+        windows.open(0.2, "b", flight.wire, FAST)
+
+
+def test_traces_of_many_devices_make_room_for_one_another() -> None:
+    """Each device has a trace of its own, and few are on the link at once: those of the others are forgotten."""
+    rates = np.random.default_rng(1).uniform(5e5, 2e6, (60, 40))
+    sent = [Sent(200 * KB, 0.05, 0.2 * k, own=Trace(np.arange(41.0), rates[k], "down", "capacity")) for k in range(60)]
+    assert max(ends(sent, 1.5e6, 1e5)) < 60
+
+
 def test_airtime_is_not_for_windows() -> None:
     with pytest.raises(ValueError, match="airtime"):
         Windows((1e6, {"air": Shared(1.0, airtime=True)}), (1e6, {}))
