@@ -21,6 +21,7 @@ from network.windows.state import BBR, CUBIC, HOPS, RENO, State, empty
 CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
+LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
 SHORTEST = 1e-3  # s: no path through two kernels is shorter
 AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
 
@@ -184,7 +185,7 @@ class Crowd:
             "back": len(new.back),
             "beyond": rtt if new.up else 0.0,
             "home": 0.0 if new.up else rtt,
-            "jitter": tcp.segment / slowest if 0 < slowest < math.inf else 0.0,
+            "jitter": min(tcp.segment / slowest, LATE) if 0 < slowest < math.inf else 0.0,
         }
         for key, value in values.items():
             row[key] = value

@@ -117,8 +117,8 @@ RADIO = "Kind of radio whose generated rates {}; `fedlapse trace synth` lists th
 BUFFER = (
     "Size in kB of the queue in front of the link, in each direction: what waits in it delays, and what finds it full "
     "is dropped. By default that of the link's `kind`, or else what the link carries in 100 ms, at least 64. With "
-    "`model: tcp` it only adds its delay to the round trips by which flows of cubic and reno share the link, by default "
-    "none."
+    "`model: tcp` it only adds its delay to the round trips by which flows of cubic and reno share the link, by "
+    "default none."
 )
 KIND = "Kind of link, which decides how large its queue is where `buffer_kb` is not given, with windows: {}."
 # kB.  Netalyzr (Kreibich et al., IMC 2010) found uplinks with queues of 64 to 256 kB, on DSL and on cable.  Of LTE,
