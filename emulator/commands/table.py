@@ -28,7 +28,7 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
-    title = f"{scenario.name}: {size}, network model {scenario.network.model}"
+    title = f"{scenario.name}: {size}, network model {scenario.network_model}"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]

@@ -62,6 +62,7 @@ HARD = {
     "topology": 0,
     "algorithms": PARTS["algorithms"] // 200,
     "expect": 1,
+    "server": PARTS["server"] // 5,
     "data": PARTS["data"] // 10,
     "rounds": PARTS["rounds"] // 10,
 }
