@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -103,11 +105,19 @@ def test_a_windows_limit_may_be_wider_than_any_before() -> None:
 # --- what papers and measurements say ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("queue_kb", "least", "most"), [(60, 0.9, 1.5), (1000, 4.4, 4.9)])
-def test_a_message_waits_behind_bulk_that_fills_the_queue(queue_kb: float, least: float, most: float) -> None:
-    """200 kB after 10 s of a bulk flow, at 8 Mbit/s and 40 ms: the kernel took 1.42 s and 4.83 s, and 0.5 s alone."""
-    _, message = ends([Sent(14 * MB, 0.04), Sent(200 * KB, 0.04, 10.0)], 1e6, queue_kb * KB)
-    assert least <= message - 10.0 <= most
+STARTS = (3.0, 4.5, 6.0, 7.3, 8.6, 10.0, 11.2, 12.4)
+
+
+@pytest.mark.parametrize(("queue_kb", "bulk_mb", "starts", "took"), [(60, 16, STARTS, 1.05), (1000, 14, [10.0], 4.83)])
+def test_a_message_waits_behind_bulk_that_fills_the_queue(
+    queue_kb: float, bulk_mb: int, starts: Sequence[float], took: float
+) -> None:
+    """200 kB beside bulk at 8 Mbit/s and 40 ms, begun at several moments of its sawtooth: the kernel's TCP took 0.77 to
+    1.42 s behind 60 kB, with a median of 1.05, and 4.83 s behind 1 MB.  Alone it takes 0.5 s."""
+    bulk = Sent(bulk_mb * MB, 0.04)
+    waits = [ends([bulk, Sent(200 * KB, 0.04, start)], 1e6, queue_kb * KB)[1] - start for start in starts]
+    assert statistics.median(waits) == pytest.approx(took, rel=0.25)
+    assert min(waits) > 0.6
 
 
 @pytest.mark.parametrize("loss", [0.002, 0.01])
