@@ -26,6 +26,7 @@ INITIAL = 10.0  # segments
 
 @compiled
 def begin(f: Any, t: float) -> None:
+    """STARTUP at `t`, paced by the window over the round trip (`bbr_init`)."""
     f.mode, f.pacing_gain, f.cwnd_gain = STARTUP, HIGH, HIGH
     f.path_rtt, f.least_at = f.rtt, t
     f.delivered_at = f.first_sent = f.pace = f.burst_start = t

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from network.links.rate import Constant, Rate, mean
-from network.links.tcp import Congestion, Sender, Sending, Tcp, Way
+from network.links.tcp import RTTS, Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
 from network.windows import kernel
 from network.windows.compiled import complete
@@ -22,7 +22,6 @@ CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
-SHORTEST = 1e-3  # s: no path through two kernels is shorter
 AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
 
 
@@ -69,12 +68,6 @@ class Crowd:
         self._ending = -1  # the place of the flow that ends then
         self._depth = 0.2
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, name: Hashable) -> bool:
-        return name in self._places
-
     def due(self) -> float:
         """When a flow ends, or to look again, s; inf where there is none."""
         if not self._places:
@@ -118,7 +111,7 @@ class Crowd:
         if grown is None:
             kernel.start(self._state, place, t)
         else:
-            kernel.go_on(self._state, place, t, int(grown.threshold < math.inf))
+            kernel.go_on(self._state, place, t)
 
     def carried(self, t: float, name: Hashable) -> float:
         """Bytes on the wire that have arrived by `t`, which must be before what is due."""
@@ -128,6 +121,7 @@ class Crowd:
         return min(max(0.0, kernel.arrived(self._state, place, t) - before), nbytes)
 
     def close(self, t: float, name: Hashable) -> None:
+        """Removes a flow at `t`, which must be before what is due."""
         self.move(t)
         self._remove(self._places[name])
 
@@ -159,7 +153,7 @@ class Crowd:
         tcp, way, sender = new.sending.tcp, new.sending.way, grown or new.sending.sender
         total = max(1, math.ceil(new.nbytes / tcp.segment))
         own, self._own[place] = len(self._queues) + place, new.own
-        rtt = max(way.rtt, SHORTEST)
+        rtt = max(way.rtt, RTTS[0])
         self._describe(own, new.own, max(LEAST_BUFFER, DEEP * mean(new.own) * rtt), shared=False)
         forth = [queue.number for queue in new.forth]
         forth = [own, *forth] if new.up else [*forth, own]
@@ -208,6 +202,7 @@ class Crowd:
             count = len(steps.edges)
             if self._filled + count > len(self._state.edges):
                 self._make_room_for_traces(count)
+        if id(steps) not in self._traces:  # nor among those for which room was made
             self._write(steps)
         return self._traces[id(steps)][1]
 
@@ -229,8 +224,7 @@ class Crowd:
         )
         self._traces, self._filled = {}, 0
         for steps in used.values():
-            if self._filled + len(steps.edges) + count <= size:
-                self._write(steps)
+            self._write(steps)
         for state in (self._state, self._saved):
             self._point(state)
 

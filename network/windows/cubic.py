@@ -19,6 +19,7 @@ DELAY = (4e-3, 16e-3)  # s: the queue that it takes for one is at least, and at 
 
 @compiled
 def begin(f: Any, t: float) -> None:
+    """Nothing is known of the path at `t`: at the start, and after a timeout (`bictcp_reset`)."""
     f.w_max, f.epoch, f.found, f.delay = 0.0, math.nan, 0, math.inf
     _round(f, t)
 

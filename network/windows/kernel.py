@@ -31,7 +31,6 @@ def start(s: State, i: int, t: float) -> None:
     touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
-    f.ssthresh = f.timer = math.inf
     wait = queueing(s, i, t)
     f.least = f.srtt = f.rtt + wait
     f.rttvar = f.srtt / 2
@@ -43,11 +42,8 @@ def start(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def go_on(s: State, i: int, t: float, steady: int) -> None:
-    """A flow that was alone until `t`, with its window in flight: these acknowledgements are on their way back.
-
-    `steady` if its slow start was over.
-    """
+def go_on(s: State, i: int, t: float) -> None:
+    """A flow that was alone until `t`, with its window in flight: these acknowledgements are on their way back."""
     f, board = s.flows[i], s.board[i]
     start(s, i, t)
     flying = int(f.cwnd)
@@ -55,8 +51,7 @@ def go_on(s: State, i: int, t: float, steady: int) -> None:
     parts = min(flying, RING // 4)
     f.total += flying
     f.got = f.received = f.highest = f.next = f.pipe = flying
-    f.ssthresh = f.cwnd if steady else math.inf
-    f.found = steady
+    f.found = int(f.ssthresh < math.inf)
     f.delivered_at = f.first_sent = t - f.rtt
     seq = 0
     for part in range(parts):
@@ -119,6 +114,7 @@ def _earliest(s: State) -> int:
 
 @compiled
 def _note(s: State, i: int, t: float) -> None:
+    """Something happens to the flow next at `t`; the minima above its leaf follow."""
     place = i + len(s.first) // 2
     s.first[place] = t
     while place > 1:
@@ -157,6 +153,7 @@ def _due(s: State, i: int, stage: int) -> float:
 
 @compiled
 def _step(s: State, i: int, t: float) -> None:
+    """Carries out what happens to the flow at `t`: an arrival, its timer, or the time to send."""
     touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
@@ -200,6 +197,7 @@ def copy(s: State, to: State, changed: State) -> None:
 
 @compiled
 def _copy(s: State, to: State, i: int) -> None:
+    """The rows of one flow, as far as anybody may still read them."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
         return

@@ -113,6 +113,7 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
 
 @compiled
 def _acknowledged(s: State, i: int, number: int, t: float) -> float:
+    """When the receiver acknowledges what came at `t`: at once, or with a second segment, or after DELAYED."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     if f.held >= 0:

@@ -103,6 +103,7 @@ def _lose(s: State, i: int, number: int) -> int:
 
 @compiled
 def _advance(s: State, i: int) -> None:
+    """Past all segments that are acknowledged without a gap."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     while f.una < f.next and board[f.una & mask] & SACKED:
@@ -296,6 +297,7 @@ def _overdue(s: State, i: int) -> int:
 
 @compiled
 def _probe(s: State, i: int, t: float) -> None:
+    """Sends one segment, a new one if there is any, to hear of the tail (RFC 8985, section 7)."""
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
         _fresh(s, i, 1)

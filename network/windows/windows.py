@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
-from network.links.tcp import Sender, Sending
+from network.links.tcp import RTTS, Sender, Sending
 from network.sharing.flow import Shared, as_rate, whole
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
@@ -34,10 +34,12 @@ class Meeting:
     lone: dict[Hashable, None] = field(default_factory=dict)  # those that the fluid model carries
 
     def add(self, flow: Hashable, most: float) -> None:
+        """A flow comes that could carry `most`, bytes/s."""
         self.loads[flow] = whole(most)
         self.load += self.loads[flow]
 
     def drop(self, flow: Hashable) -> None:
+        """It has gone."""
         self.load -= self.loads.pop(flow)
         self.lone.pop(flow, None)
 
@@ -210,12 +212,8 @@ class Windows:
             del meeting.lone[flow]
         new, fluid = lone.new, self._fluids[lone.new.up]
         carried = fluid.close(t, flow)
-        rest = Newcomer(flow, new.nbytes - carried, new.sending, new.forth, new.back, new.own, new.up)
-        if carried == 0:
-            self._crowd.open(t, new)
-        else:
-            self._before[flow] = carried
-            self._crowd.open(t, rest, grown=_grown(lone, t))
+        self._before[flow] = carried
+        self._crowd.open(t, replace(new, nbytes=new.nbytes - carried), _grown(lone, t) if carried else None)
 
     def _leave(self, flow: Hashable) -> None:
         for meeting in self._ways.pop(flow):
@@ -261,7 +259,7 @@ def _meetings(links: Mapping[str | None, Shared], queues: list[Queue]) -> dict[s
 def _grown(lone: Lone, t: float) -> Sender:
     """The window of a flow that was alone: what slow start has reached, or else what its link holds."""
     sending, tcp = lone.new.sending, lone.new.sending.tcp
-    held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, 1e-3) / tcp.segment)
+    held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, RTTS[0]) / tcp.segment)
     climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end
     held = min(held, float(sending.limit))
     return Sender(held, t, math.inf if climbing else held)

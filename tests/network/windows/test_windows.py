@@ -211,6 +211,21 @@ def test_what_was_measured_as_throughput_begins_at_full_speed() -> None:
     assert max(found.values()) < 1.25 * 2 * MB / 1.5e6
 
 
+def test_a_sender_that_knows_where_slow_start_ended_ends_it_there() -> None:
+    """A connection that was kept: with a threshold of 20 segments the window grows slowly from there."""
+    took = []
+    for threshold in (math.inf, 20.0):
+        flight = passage(Tcp(tls=0), Way(0.1), FAST, "down", 3 * MB, 0.0)
+        assert flight.sending is not None
+        sending = flight.sending._replace(sender=flight.sending.sender._replace(threshold=threshold))
+        windows = Windows((5e6, {}), (math.inf, {}), (5e5, 0.0))
+        windows.open(0.2, "a", flight.wire, flight.cap(0.2), 1.0, None, FAST, False, sending)
+        while not windows.advance(t := windows.next_finish()):
+            pass
+        took.append(t)
+    assert took[1] > 1.5 * took[0]
+
+
 def test_names_and_links_are_checked() -> None:
     windows = Windows((1e6, {}), (math.inf, {}))
     flight = passage(Tcp(tls=0), Way(0.05), FAST, "down", MB, 0.0)
