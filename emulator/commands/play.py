@@ -26,7 +26,7 @@ from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
 from emulator.commands.options import Format, crew_of
-from emulator.commands.stopping import code, code_of, heard_by, uninterrupted
+from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
@@ -46,7 +46,7 @@ from emulator.worlds import gpus
 from emulator.worlds.crew import executor, no_more
 from emulator.worlds.executors import Cluster, Executor, Inline, Processes
 from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import Disagreed, Remembering, remembering
+from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
 from emulator.worlds.workers import why_broken
 from scenarios.build.assumed import assumptions
 from scenarios.build.roster import MANY
@@ -75,6 +75,8 @@ class Settings:
     speedup: float = 1.0
     device: str = CPU  # as --device says it
     cluster: Cluster | None = None  # None: worker processes
+    at_once: int = sys.maxsize  # runs that are under way at the same time
+    title: str = ""  # what the runs are, for progress
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -100,35 +102,62 @@ def _play(
 ) -> int:
     began = time.monotonic()
     try:
-        # The loop comes first: where too many files are open, Python cannot take back one that is half made.
-        with asyncio.Runner() as loop, pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
-            session = Session(scenario, study, settings, out, pool)
-            try:
-                with loop:  # closed before the workers end, so that it does not complain of what they had not done
-                    outcomes = loop.run(session.play())
-            except (KeyboardInterrupt, asyncio.CancelledError):
-                pool.stop()
-                raise
-            unfinished = session.stopped > 0 or any(each.unwritten for each in outcomes)
-            if isinstance(pool, Remembering):
-                pool.broken_off = unfinished
-    except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+        sitting = play_runs(scenario, study, settings, out, workers)
+    except KeyboardInterrupt as stop:
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
-        return code_of(stop) if isinstance(stop, KeyboardInterrupt) else code(session.stopped)
+        return code_of(stop)
     except (BrokenExecutor, Disagreed, OSError) as error:
         say(f"fedlapse: {why_ended(error)}", err=True)
         if not isinstance(error, Disagreed):  # it would again
             _tell_how_to_resume(settings, out)
         return FAILED
     with uninterrupted():
-        host = _host(time.monotonic() - began, outcomes, session)
-        exit_code = conclude(out, Ending(outcomes, host, session.stopped, assumed), settings.format)
-        if isinstance(pool, Remembering) and settings.format is Format.text:
-            typer.echo(pool.tally.sentence())
-        if unfinished:
+        host = _host(time.monotonic() - began, sitting.outcomes, sitting.session)
+        ending = Ending(sitting.outcomes, host, sitting.session.stopped, assumed)
+        exit_code = conclude(out, ending, settings.format)
+        if sitting.tally and settings.format is Format.text:
+            typer.echo(sitting.tally.sentence())
+        if sitting.unfinished:
             _tell_how_to_resume(settings, out)
         return exit_code
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """All runs of one scenario, as they ended."""
+
+    session: Session
+    outcomes: list[Outcome]
+    tally: Tally | None  # None: there is no ledger
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether somebody stopped them, or a record could not be written."""
+        return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
+
+
+def play_runs(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int | Cluster) -> Sitting:
+    """Plays all runs over one pool.
+
+    Raises KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
+    """
+    # The loop comes first: where too many files are open, Python cannot take back one that is half made.
+    with asyncio.Runner() as loop, pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
+        session = Session(scenario, study, settings, out, pool)
+        try:
+            with loop:  # closed before the workers end, so that it does not complain of what they had not done
+                outcomes = loop.run(session.play())
+        except asyncio.CancelledError:
+            pool.stop()
+            raise Stopped(session.stopped) from None
+        except KeyboardInterrupt:
+            pool.stop()
+            raise
+        sitting = Sitting(session, outcomes, pool.tally if isinstance(pool, Remembering) else None)
+        if isinstance(pool, Remembering):
+            pool.broken_off = sitting.unfinished
+    return sitting
 
 
 def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
@@ -206,7 +235,9 @@ class Session:
             runs=len(study.algorithms) * len(scenario.seeds),
             quiet=settings.quiet,
         )
+        self.progress.title = settings.title
         self.stopped = 0  # by this signal
+        self.turn = asyncio.Semaphore(settings.at_once)
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
@@ -221,6 +252,10 @@ class Session:
                 return await everything
 
     async def _run(self, run: Run) -> Outcome:
+        async with self.turn:
+            return Outcome(run, interrupted=True) if self.stopped else await self._played(run)
+
+    async def _played(self, run: Run) -> Outcome:
         where, tell = self.out / run.name, self.progress.tell
         if self.settings.world == "sockets":
             from emulator.play.over_sockets import run_sockets

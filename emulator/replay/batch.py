@@ -13,6 +13,7 @@ from pathlib import Path
 
 from emulator.record.folders import REPLAY, home, run_folders
 from emulator.record.run import Run, read_run
+from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, onto
 from emulator.replay.findings import Finding, Result, finding, no_result, result_of
 from emulator.replay.replayer import Replayed, Replayer
@@ -47,6 +48,7 @@ class Source:
     anyway: bool = False
     train: bool = False  # the runs are really played in each setting, not replayed
     only: tuple[str, ...] = ()  # labels; none: all
+    targets: tuple[Target, ...] | None = None  # in place of the scenario's
 
 
 class Batch:
@@ -68,7 +70,7 @@ class Batch:
         if not self.scripts:
             raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
         self.replayer = Replayer(self.scenario)
-        self.targets = targets(self.scenario)
+        self.targets = targets(self.scenario) if source.targets is None else list(source.targets)
         self.base, self.match = self.replayer.own, ""
         if source.fleet is not None:
             self.base, self.match = onto(self.replayer.own, source.fleet)

@@ -95,6 +95,7 @@ class Result:
     failure: str | None
     loops: int = 0  # of the recording that was repeated most
     guesses: frozenset[str] = frozenset()  # targets to which the time, if known, rests on assumed accuracies
+    stamps: tuple[float, ...] = ()  # s, when each round ended
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> Result:
@@ -113,6 +114,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
         replayed.failure,
         replayed.loops,
         frozenset(target.name for target in targets if assumed(replayed, target)),
+        tuple(float(row["time_s"]) for row in replayed.rows),
     )
 
 

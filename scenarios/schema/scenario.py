@@ -12,6 +12,7 @@ from scenarios.schema.hardware import Boards, Group, Server
 from scenarios.schema.keys import BelowOne, Count, Name, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import NetworkModel, Shared, Transport
 from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
+from scenarios.schema.tuning import Tune
 from scenarios.text.source import Source
 
 
@@ -206,6 +207,11 @@ class Scenario(Part):
         "Numbers that a paper states, shown beside the results.",
         [{"label": "fedcl", "metric": "initial", "final": 0.8405, "source": "Table 1"}],
         default=(),
+    )
+    tune: Tune | None = says(
+        "Search for the best settings of the algorithms, which `fedlapse tune` makes.",
+        {"grid": {"training.lr": [0.01, 0.1]}, "budget": 6},
+        default=None,
     )
     small: dict[str, Any] = says(
         "Changes that make a quick version of the scenario, as PATH: VALUE; the option `--small` applies them.",

@@ -1,0 +1,1 @@
+"""The search for an algorithm's best settings: configurations, their scores, and who goes on."""

@@ -1,0 +1,101 @@
+"""How good a configuration is: the mean restricted time to a validation accuracy, over the seeds of the search.  Pure.
+
+A run that does not get there counts as long as it was watched by all: until the horizon, the least end of a run that
+did not.  Among configurations with the same time, the higher validation accuracy at equal time is better.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum, inf
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from emulator.record.targets import Target, reached
+
+Thing = TypeVar("Thing")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Validation accuracy of one run, against one clock: seconds on some links, or rounds."""
+
+    times: tuple[float, ...]  # of the rounds in which it was evaluated
+    values: tuple[float, ...]
+    reached: float | None  # when it got there; None: not in this run
+    end: float  # until when it was watched; inf for one that failed, which never gets there
+
+    def at(self, time: float) -> float:
+        """The last value until then; 0 if there is none."""
+        number = bisect_right(self.times, time)
+        return self.values[number - 1] if number else 0.0
+
+
+def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
+    """A run's, by its own clock; `rounds` that it should have."""
+    found = reached(rows, target)
+    told = [row for row in rows if row[target.metric] is not None]
+    whole = found is not None or len(rows) >= rounds
+    return Curve(
+        tuple(float(row["time_s"]) for row in told),
+        tuple(float(row[target.metric]) for row in told),
+        float(found["time_s"]) if found else None,
+        float(rows[-1]["time_s"]) if whole and rows else inf,
+    )
+
+
+def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
+    """The same with rounds in place of seconds."""
+    counted = [{**row, "time_s": row["round"] + 1} for row in rows]
+    return curve(counted, target, rounds)
+
+
+def retimed(made: Curve, times: Sequence[float], time: float | None, end: float) -> Curve:
+    """The same run as a replay on other links timed it."""
+    return replace(made, times=tuple(times[: len(made.values)]), reached=time, end=end)
+
+
+class Score(NamedTuple):
+    """The less the better, one after the other."""
+
+    time: float  # mean restricted time
+    error: float  # 1 - mean validation accuracy at equal time
+    reached: int = 0
+    of: int = 0
+
+
+def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
+    """Of each of the things that were tried, by curves of their seeds; all over one horizon."""
+    every = [each for curves in pool.values() for each in curves]
+    horizon = min((each.end for each in every if each.reached is None), default=inf)
+    watched = min((each.end for each in every), default=0.0)
+    if horizon == inf:  # all got there, or failed: then nobody knows more than the last that did
+        horizon = max((each.reached for each in every if each.reached is not None), default=0.0)
+    return {thing: _score(curves, horizon, watched) for thing, curves in pool.items()}
+
+
+def _score(curves: Sequence[Curve], horizon: float, watched: float) -> Score:
+    there = [each for each in curves if each.reached is not None and each.reached <= horizon]
+    times = [horizon if each.reached is None else min(each.reached, horizon) for each in curves]
+    # A run that ended as it got there is known until then only.
+    errors = [1 - each.at(watched) for each in curves]
+    return Score(fsum(times) / len(times), fsum(errors) / len(errors), len(there), len(curves))
+
+
+@dataclass(frozen=True)
+class Kept(Generic[Thing]):
+    """Who goes on, and why no fewer."""
+
+    things: tuple[Thing, ...]
+    ties: int = 0  # beyond the better half, as they have the score of its last
+
+
+def better_half(found: Mapping[Thing, Score]) -> Kept[Thing]:
+    """The better half, rounded down, and one at least; what ties with its last goes on too."""
+    order = sorted(found, key=lambda thing: found[thing][:2])
+    keep = max(1, len(order) // 2)
+    last = found[order[keep - 1]][:2]
+    things = tuple(thing for thing in order if found[thing][:2] <= last)
+    return Kept(things, len(things) - keep)

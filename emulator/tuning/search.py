@@ -1,0 +1,139 @@
+"""One algorithm's search: which configurations are tried for how many rounds, and which of them is the best.
+
+Coarse first: a sample of the grid through successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016), in
+which the better half goes on with twice as many rounds.  Then fine: neighbours of the best, until the budget is used.
+A clock is what times are measured by: the scenario's own links, others, or rounds; who is in the better half by any of
+them goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from emulator.tuning.scores import Curve, Score, better_half, scores
+from emulator.tuning.space import Configuration, Space
+
+Trial = Mapping[str, Sequence[Curve]]  # by clock: of each seed
+Trials = Mapping[Configuration, Trial]
+OWN, ROUNDS = "own links", "rounds"
+FINE = 3  # a third of the budget is for neighbours of the best
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is to be played next."""
+
+    configurations: tuple[Configuration, ...]
+    rounds: int
+    phase: str  # coarse | fine
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A step that was decided: who was compared after how many rounds, and who went on."""
+
+    phase: str
+    rounds: int
+    scores: Mapping[Configuration, Mapping[str, Score]]  # by clock
+    survivors: tuple[Configuration, ...]
+    ties: int
+
+
+@dataclass
+class Found:
+    """What a search has found."""
+
+    space: Space
+    rungs: list[Rung] = field(default_factory=list)
+    tried: list[Configuration] = field(default_factory=list)
+    finals: dict[Configuration, Trial] = field(default_factory=dict)  # those that were played to the end
+    known: dict[tuple[Configuration, int], Trial] = field(default_factory=dict)  # by rounds
+    played: int = 0  # configurations x rounds
+
+    def best(self, clock: str = OWN) -> Configuration:
+        """Of those that were played to the end; of equal ones the first."""
+        found = self.scores(clock)
+        return min(found, key=lambda each: found[each][:2])
+
+    def scores(self, clock: str = OWN) -> dict[Configuration, Score]:
+        """Of those that were played to the end, over one horizon."""
+        return scores({each: trial[clock] for each, trial in self.finals.items() if clock in trial})
+
+    @property
+    def edges(self) -> list[str]:
+        """Options whose best value is the largest or smallest that was tried."""
+        return self.space.edges(self.best(), self.tried)
+
+
+def rungs(rounds: int, steps: int) -> list[int]:
+    """Rounds after which configurations are compared: each step twice as many as before, the last all."""
+    return list(dict.fromkeys(max(1, -(-rounds // 2 ** (steps - 1 - step))) for step in range(steps)))
+
+
+def search(space: Space, budget: int, rounds: Sequence[int], rng: np.random.Generator) -> Generator[Ask, Trials, Found]:
+    """Yields what is to be played, and gets what came of it; returns what was found."""
+    found = Found(space)
+    coarse = space.coarse(max(1, budget - budget // FINE), rng)
+    yield from _halving(found, coarse, rounds, "coarse")
+    while left := budget - len(found.tried):
+        new = _next(found)[:left]
+        if not new:
+            break
+        yield from _halving(found, new, rounds, "fine")
+    return found
+
+
+def _next(found: Found) -> list[Configuration]:
+    """Neighbours of the best; where they are all tried, more of the grid, and then neighbours of the next best."""
+    score = found.scores()
+    first, *others = sorted(score, key=lambda each: score[each][:2])
+    grid = [each for each in found.space.grid if each not in found.tried]
+    near = (found.space.around(each, found.tried) for each in others)
+    return found.space.around(first, found.tried) or grid or next(filter(None, near), [])
+
+
+def _halving(
+    found: Found, new: Sequence[Configuration], rounds: Sequence[int], phase: str
+) -> Generator[Ask, Trials, None]:
+    """Plays new configurations; the best so far takes part, with what is known of it after as many rounds."""
+    rival = [found.best()] if found.finals else []
+    found.tried += new
+    left, before = list(new), 0
+    for count in rounds:
+        trials = yield Ask(tuple(left), count, phase)
+        found.played += len(left) * (count - before)
+        found.known |= {(each, count): trials[each] for each in left}
+        before, last = count, count == rounds[-1]
+        compared = {each: found.known[each, count] for each in [*rival, *left]}
+        kept, ties = (left, 0) if last else _kept(compared)
+        found.rungs.append(_rung(phase, count, compared, kept, ties))
+        left = [each for each in kept if each not in rival]
+        if not left:
+            return
+    found.finals |= {each: trials[each] for each in left}
+
+
+def _kept(trials: Trials) -> tuple[list[Configuration], int]:
+    """Who is in the better half by any clock, in their order, and how many of them because of ties."""
+    kept: dict[Configuration, None] = {}
+    ties = 0
+    for clock in _clocks(trials):
+        half = better_half(scores({each: trial[clock] for each, trial in trials.items()}))
+        kept |= dict.fromkeys(half.things)
+        ties = max(ties, half.ties)
+    return [each for each in trials if each in kept], ties
+
+
+def _rung(phase: str, rounds: int, trials: Trials, survivors: Sequence[Configuration], ties: int) -> Rung:
+    by_clock = {clock: scores({each: trial[clock] for each, trial in trials.items()}) for clock in _clocks(trials)}
+    found = {each: {clock: by_clock[clock][each] for clock in by_clock} for each in trials}
+    return Rung(phase, rounds, found, tuple(survivors), ties)
+
+
+def _clocks(trials: Trials) -> list[str]:
+    """Those that are known of all."""
+    every = list(trials.values())
+    return [clock for clock in every[0] if all(clock in trial for trial in every)]

@@ -1,0 +1,167 @@
+"""Configurations of one algorithm: a sample of the scenario's grid, then neighbours of the best, then finer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from scenarios.schema.entries import Entry
+from scenarios.schema.tuning import Choice, Tune
+
+Configuration = tuple[tuple[str, Choice], ...]  # (option, value) in the order of the grid
+Valid = Callable[[Configuration], bool]
+TRAINING = "training"
+FINER = 2.0  # around the best; steps of a grid that are no longer than this are not halved
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One option, and the values that the grid names for it, as given."""
+
+    option: str  # its path in the entry: strength, training.lr
+    values: tuple[Choice, ...]
+
+    @property
+    def factor(self) -> float | None:
+        """By how much neighbours of the grid differ at most; None where values are no positive numbers, or only one."""
+        if any(isinstance(value, (bool, str)) or not value > 0 for value in self.values):
+            return None
+        rising = sorted(float(value) for value in self.values)
+        return max((high / low for low, high in pairwise(rising)), default=None)
+
+    def beside(self, value: Choice) -> list[Choice]:
+        """The grid's next values above and below; beyond its edge, a whole step further.  Of words, all others."""
+        factor = self.factor
+        if factor is None or isinstance(value, (bool, str)):
+            return [other for other in self.values if other != value]
+        above = min((v for v in self.values if v > value), key=float, default=_times(value, factor))  # type: ignore[operator]
+        below = max((v for v in self.values if v < value), key=float, default=_times(value, 1 / factor))  # type: ignore[operator]
+        return [above, below] if below != value else [above]
+
+    def near(self, value: Choice) -> list[Choice]:
+        """Its double and its half, where the grid's steps are longer."""
+        if self.factor is None or self.factor <= FINER or isinstance(value, (bool, str)):
+            return []
+        return [_times(value, FINER), _times(value, 1 / FINER)]
+
+
+def _times(value: float, factor: float) -> Choice:
+    """In six digits; a whole number stays one, and 1 at least."""
+    return max(1, round(value * factor)) if isinstance(value, int) else float(f"{value * factor:.6g}")
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be tried of one algorithm."""
+
+    label: str
+    dimensions: tuple[Dimension, ...]
+    valid: Valid = lambda _: True
+
+    @property
+    def grid(self) -> list[Configuration]:
+        """All configurations of the scenario's grid that are valid."""
+        names = [each.option for each in self.dimensions]
+        found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
+        return [each for each in found if self.valid(each)]
+
+    def coarse(self, count: int, rng: np.random.Generator) -> list[Configuration]:
+        """So many of the grid, each value of each option about equally often; the whole grid if it is no larger."""
+        grid = self.grid
+        if count >= len(grid):
+            return grid
+        chosen = self._balanced(count, rng)
+        left = [each for each in grid if each not in chosen]
+        order = rng.permutation(len(left))
+        chosen += [left[number] for number in order[: count - len(chosen)]]
+        return sorted(chosen, key=grid.index)
+
+    def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
+        """A Latin hypercube (McKay et al. 1979) on the grid; what is there twice, or is not valid, is left out."""
+        columns = []
+        for each in self.dimensions:
+            times = -(-count // len(each.values))
+            columns.append([each.values[n] for n in rng.permutation(np.tile(np.arange(len(each.values)), times))])
+        names = [each.option for each in self.dimensions]
+        rows = [
+            tuple(zip(names, row, strict=True)) for row in zip(*(column[:count] for column in columns), strict=True)
+        ]
+        return [each for each in dict.fromkeys(rows) if self.valid(each)]
+
+    def around(self, best: Configuration, tried: Collection[Configuration]) -> list[Configuration]:
+        """Neighbours that were not tried, one option changed: on the grid, or if none are left, nearer ones."""
+        return self._changed(best, tried, Dimension.beside) or self._changed(best, tried, Dimension.near)
+
+    def _changed(
+        self, best: Configuration, tried: Collection[Configuration], others: Callable[[Dimension, Choice], list[Choice]]
+    ) -> list[Configuration]:
+        found: list[Configuration] = []
+        for dimension, (_, value) in zip(self.dimensions, best, strict=True):
+            found += [
+                tuple((name, other if name == dimension.option else old) for name, old in best)
+                for other in others(dimension, value)
+            ]
+        return [each for each in dict.fromkeys(found) if each not in tried and self.valid(each)]
+
+    def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
+        """The options of the best that have the largest or smallest value that was tried."""
+        found = []
+        for dimension, (name, value) in zip(self.dimensions, best, strict=True):
+            seen = self.values(name, tried)
+            if dimension.factor is not None and value in (max(seen, key=float), min(seen, key=float)):
+                found.append(name)
+        return found
+
+    def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
+        """Those of one option that were tried, each once."""
+        return list(dict.fromkeys(dict(each)[option] for each in tried))
+
+
+def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
+    """What the grid says of this algorithm: `training.KEY`; KIND.OPTION of all of its kind; LABEL.OPTION wins."""
+    found: dict[str, tuple[Choice, ...]] = {}
+    for whose in (TRAINING, entry.key, entry.name):
+        for path, values in tune.grid.items():
+            owner, _, option = _split(path, (TRAINING, entry.key, entry.name))
+            if owner == whose:
+                found[f"{TRAINING}.{option}" if owner == TRAINING else option] = values
+    return Space(entry.name, tuple(Dimension(option, values) for option, values in found.items()), valid)
+
+
+def _split(path: str, owners: Sequence[str]) -> tuple[str, str, str]:
+    """The owner that the path begins with, and the rest; names may hold dots."""
+    for owner in sorted(owners, key=len, reverse=True):
+        if path.startswith(f"{owner}."):
+            return owner, ".", path[len(owner) + 1 :]
+    return "", "", path
+
+
+def applied(entry: Entry, configuration: Configuration, name: str | None = None) -> Entry:
+    """The entry with these options, under another name if one is given."""
+    options: dict[str, Any] = dict(entry.options)
+    for option, value in configuration:
+        outer, _, inner = option.partition(".")
+        if inner:
+            options[outer] = {**(options.get(outer) or {}), inner: value}
+        else:
+            options[option] = value
+    return entry.model_copy(update={"options": options, "name": name or entry.name})
+
+
+def words(configuration: Configuration) -> str:
+    """`lr = 0.1, strength = 5`; training's options without their prefix."""
+    said = (f"{name.removeprefix(f'{TRAINING}.')} = {_shown(value)}" for name, value in configuration)
+    return ", ".join(said) or "as it is"
+
+
+def _shown(value: Choice) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain(configuration: Configuration) -> Mapping[str, Choice]:
+    """As JSON has it."""
+    return dict(configuration)

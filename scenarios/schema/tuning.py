@@ -1,0 +1,91 @@
+"""What a scenario says of the search for good settings: `fedlapse tune`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seed, Share, says
+from scenarios.schema.links import Path
+
+Choice = bool | int | float | str
+Choices = Annotated[tuple[Choice, ...], Field(min_length=1, max_length=100)]
+
+
+class Aim(Part):
+    """The validation accuracy to which the time of each configuration is measured. It is measured on examples that
+    devices hold out, never on test examples."""
+
+    value: Share = says("Validation accuracy to reach, between 0 and 1.", 0.9)
+    hold: Count = says("Consecutive evaluated rounds in which it must be reached.", 1, default=3)
+
+
+class Elsewhere(Part):
+    """Links and speeds that take the place of the scenario's, for all devices. What is left out stays as it is."""
+
+    up_mbit_s: Rate | None = says("Upload rate of all devices in Mbit/s.", 2, default=None)
+    down_mbit_s: Rate | None = says("Download rate of all devices in Mbit/s.", 10, default=None)
+    latency_ms: NotNegative | None = says("Latency in one direction, in ms.", 40, default=None)
+    speed_gflop_s: Positive | None = says("Speed of all devices and kinds of layers in GFLOP/s.", 5, default=None)
+    trace: Path | None = says(
+        "File with recorded rates that all devices replay, in place of up_mbit_s and down_mbit_s.",
+        "traces/walk.csv",
+        default=None,
+    )
+    up_ratio: Positive | None = says(
+        "Uplink rate as a fraction of the recorded downlink, an assumption, where only the downlink was recorded.",
+        0.2,
+        default=None,
+    )
+
+    @model_validator(mode="after")
+    def _rates_come_from_one_place(self) -> Elsewhere:
+        if self.trace is not None and (self.up_mbit_s is not None or self.down_mbit_s is not None):
+            raise ValueError("rates come from `trace`, or from up_mbit_s and down_mbit_s; both are given")
+        if self.trace is None and self.up_ratio is not None:
+            raise ValueError("up_ratio is about a trace; give `trace`, or leave it out")
+        if not any(value is not None for value in vars(self).values()):
+            raise ValueError("nothing differs from the scenario; give a rate, a latency, a speed or a trace")
+        return self
+
+
+class Tune(Part):
+    """Search for the best settings of each algorithm, by validation accuracy alone. Every algorithm is tried with the
+    same number of configurations."""
+
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=100)] = says(
+        "Random seeds of the search. None of them may be one of the scenario's own, which report the result.",
+        [101, 102, 103],
+        default=(101, 102, 103),
+    )
+    grid: dict[str, Choices] = says(
+        "Values to try, by option: `training.KEY` for all algorithms, NAME.OPTION for one algorithm, or for all that "
+        "share its kind. Strengths and rates stand ten times apart; the search halves and doubles around the best.",
+        {"training.lr": [0.01, 0.1], "fedcl.strength": [0.5, 5, 50]},
+    )
+    budget: Count = says("Configurations that are tried for each algorithm.", 12, default=12)
+    rungs: Annotated[int, Field(ge=1, le=10)] = says(
+        "Steps of successive halving: after each, the better half goes on, with twice as many rounds.", 3, default=3
+    )
+    target: Aim | None = says(
+        "Validation accuracy to which the time is measured. By default the value of the scenario's last target.",
+        {"value": 0.9, "hold": 3},
+        default=None,
+    )
+    links: Annotated[dict[Name, Elsewhere], Field(max_length=100)] = says(
+        "Other links, by name, for each of which the best configuration is found by replay, without training.",
+        {"slow-uplink": {"up_mbit_s": 0.5}},
+        default={},
+    )
+    fixed: tuple[Name, ...] = says(
+        "Names of algorithms that keep the settings that they have.", ["fedcl-paper"], default=()
+    )
+
+    @model_validator(mode="after")
+    def _values_differ(self) -> Tune:
+        for name, values in self.grid.items():
+            plain: list[Any] = [(type(value), value) for value in values]
+            if len(set(plain)) < len(plain):
+                raise ValueError(f"grid.{name} has a value twice")
+        return self

@@ -1,0 +1,193 @@
+"""The search for settings, on made-up algorithms whose best setting is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+
+from emulator.record.targets import Target
+from emulator.tuning.scores import Curve, Score, better_half, curve, in_rounds, scores
+from emulator.tuning.search import OWN, Found, Trial, rungs, search
+from emulator.tuning.space import Configuration, Dimension, Space
+
+LR = Dimension("training.lr", (0.001, 0.01, 0.1))
+STRENGTH = Dimension("strength", (0.05, 0.5, 5.0, 50.0, 500.0))
+SPACE = Space("made-up", (LR, STRENGTH))
+ROUNDS = 64
+SEEDS = 3
+
+
+def response(planted: Mapping[str, float], configuration: Configuration) -> float:
+    """Rounds to the target without noise: least at the planted setting; twice or half of it takes 27 % more."""
+    if not planted:
+        return 10.0
+    far = sum(log(float(value) / planted[name]) ** 2 for name, value in configuration)
+    return 10 * exp(0.5 * far)
+
+
+def played(planted: Mapping[str, float], configuration: Configuration, rounds: int, noise: np.ndarray) -> Trial:
+    """Accuracy 1 - exp(-t) reaches 0.9 at t = ln 10, which takes the rounds of the response, times noise."""
+    curves = []
+    for factor in noise:
+        need = response(planted, configuration) * factor
+        times = tuple(float(number) for number in range(1, rounds + 1))
+        values = tuple(1 - exp(-time / need * log(10)) for time in times)
+        there = float(np.ceil(need)) if need <= rounds else None
+        curves.append(Curve(times, values, there, float(rounds)))
+    return {OWN: tuple(curves)}
+
+
+def searched(planted: Mapping[str, float], budget: int, draw: int, sd: float = 0.1) -> Found:
+    rng = np.random.default_rng(draw)
+    shared = np.exp(rng.normal(0, sd, SEEDS))  # what a seed does to all configurations alike
+    known: dict[Configuration, np.ndarray] = {}
+    steps = search(SPACE, budget, rungs(ROUNDS, 3), np.random.default_rng(7))
+    ask = next(steps)
+    try:
+        while True:
+            trials = {}
+            for each in ask.configurations:
+                known.setdefault(each, shared * np.exp(rng.normal(0, sd, SEEDS)))
+                trials[each] = played(planted, each, ask.rounds, known[each])
+            ask = steps.send(trials)
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
+FINEST = 9 * 15  # both options with their halves and doubles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("finer", "budget", "grid"), [(1.0, 15, 15), (2.0, 24, FINEST)], ids=["on", "between"])
+def test_a_planted_best_setting_is_found_with_half_of_the_trainings_of_the_grid(
+    finer: float, budget: int, grid: int
+) -> None:
+    """The bar: in 95 of 100 draws.  Planted on the grid, whose size is the budget, or between its values."""
+    hits = 0
+    for draw in range(100):
+        rng = np.random.default_rng(1000 + draw)
+        lr = float(rng.choice(LR.values)) * finer
+        planted = {"training.lr": lr, "strength": float(rng.choice(STRENGTH.values))}
+        found = searched(planted, budget, draw)
+        assert len(found.tried) == budget
+        assert found.played <= grid * ROUNDS / 2
+        hits += dict(found.best()) == pytest.approx(planted)
+    assert hits >= 95
+
+
+def test_a_search_without_information_finds_nothing() -> None:
+    """The control: where every setting is as good as any other, the planted one is found by chance alone."""
+    hits = 0
+    for draw in range(20):
+        hits += dict(searched({}, 15, draw).best()) == {"training.lr": 0.01, "strength": 5.0}
+    assert hits <= 5
+
+
+def test_a_best_value_at_the_edge_extends_the_grid() -> None:
+    """Planted a step of ten above the largest strength."""
+    found = searched({"training.lr": 0.01, "strength": 5000.0}, 24, 0, sd=0.01)
+    assert dict(found.best()) == {"training.lr": 0.01, "strength": 5000.0}
+    assert found.edges == []
+
+
+def test_an_edge_that_the_budget_does_not_reach_is_told() -> None:
+    found = searched({"training.lr": 0.01, "strength": 5e4}, 12, 0, sd=0.01)
+    assert found.edges == ["strength"]
+
+
+def test_every_value_of_the_grid_is_tried_about_equally_often() -> None:
+    chosen = SPACE.coarse(10, np.random.default_rng(1))
+    assert len(set(chosen)) == 10
+    for dimension in SPACE.dimensions:
+        counts = [sum(dict(each)[dimension.option] == value for each in chosen) for value in dimension.values]
+        assert max(counts) - min(counts) <= 2
+
+
+def test_a_grid_within_the_budget_is_tried_whole() -> None:
+    assert set(SPACE.coarse(15, np.random.default_rng(1))) == set(SPACE.grid)
+    assert len(SPACE.grid) == 15
+
+
+def test_neighbours_are_those_of_the_grid_and_then_halves_and_doubles() -> None:
+    epochs = Dimension("training.epochs", (1, 5, 20))
+    assert (epochs.beside(5), epochs.near(5)) == ([20, 1], [10, 2])
+    assert epochs.beside(20) == [100, 5]  # a step of the grid beyond the edge
+    assert epochs.beside(1) == [5]  # there is no half an epoch
+    assert epochs.beside(10) == [20, 5]
+    ewc = Dimension("ewc", (True, False))
+    assert (ewc.beside(True), ewc.near(True)) == ([False], [])
+    assert Dimension("lr", (0.1, 0.2)).near(0.1) == []  # steps of two are not halved
+    alone = Dimension("lr", (0.1,))
+    assert (alone.beside(0.1), alone.near(0.1)) == ([], [])
+
+
+def test_configurations_that_an_algorithm_refuses_are_not_tried() -> None:
+    momentum = Dimension("training.momentum", (0.09, 0.9))
+    space = Space("x", (momentum,), valid=lambda each: float(dict(each)["training.momentum"]) < 1)
+    assert space.around((("training.momentum", 0.9),), space.grid) == [(("training.momentum", 0.45),)]
+
+
+def test_rungs_double_and_end_with_all_rounds() -> None:
+    assert rungs(60, 3) == [15, 30, 60]
+    assert rungs(3, 3) == [1, 2, 3]
+    assert rungs(2, 4) == [1, 2]
+
+
+def row(number: int, time: float, value: float | None) -> dict[str, float | int | None]:
+    return {"round": number, "time_s": time, "validation": value}
+
+
+TARGET = Target("validation", 0.5, 2)
+
+
+def test_a_run_that_does_not_get_there_counts_to_the_horizon() -> None:
+    """By hand: horizon 40 (the end of the one that did not); 30 and 40 s, mean 35; 40 and 40, mean 40."""
+    there = curve([row(0, 10, 0.1), row(1, 30, 0.6), row(2, 50, 0.7)], TARGET, 3)
+    never = curve([row(0, 20, 0.1), row(1, 40, 0.2)], TARGET, 2)
+    late = curve([row(0, 45, 0.6), row(1, 90, 0.6)], TARGET, 2)
+    assert (there.reached, never.reached, late.reached) == (30, None, 45)
+    found = scores({"a": [there, never], "b": [late, never]})
+    # accuracy at second 40, where the least end lies: 0.6 and 0.2, and none yet and 0.2
+    assert found["a"] == pytest.approx(Score(35, 1 - 0.4, 1, 2))
+    assert found["b"] == pytest.approx(Score(40, 1 - 0.1, 0, 2))
+
+
+def test_a_run_that_failed_never_gets_there_and_shortens_no_horizon() -> None:
+    failed = curve([row(0, 1, 0.1)], TARGET, 3)
+    there = curve([row(0, 10, 0.6), row(1, 30, 0.6)], TARGET, 2)
+    assert failed.end == inf
+    assert scores({"a": [failed], "b": [there]})["a"].time == 10
+
+
+def test_rounds_are_a_clock_of_their_own() -> None:
+    assert in_rounds([row(0, 10, 0.1), row(1, 30, 0.6), row(2, 50, 0.7)], TARGET, 3).reached == 2
+
+
+def test_the_better_half_keeps_what_ties_with_its_last() -> None:
+    found = {name: Score(time, 0.0) for name, time in zip("abcde", (1, 2, 2, 2, 3), strict=True)}
+    kept = better_half(found)
+    assert kept.things == ("a", "b", "c", "d")
+    assert kept.ties == 2
+    assert better_half({"a": Score(1, 0.0)}).things == ("a",)
+
+
+def test_who_is_good_by_another_clock_goes_on() -> None:
+    """Two clocks that disagree: both halves go on."""
+    space = Space("x", (Dimension("strength", (1, 10, 100, 1000)),))
+    steps = search(space, 4, [1, 2], np.random.default_rng(0))
+    ask = next(steps)
+
+    def at(seconds: float) -> Curve:
+        return Curve((seconds,), (1.0,), seconds, seconds)
+
+    trials = {
+        each: {OWN: [at(number + 1)], "slow": [at(10 - number)]} for number, each in enumerate(ask.configurations)
+    }
+    assert len(ask.configurations) == 3
+    ask = steps.send(trials)
+    first, _, last = trials
+    assert ask.configurations == (first, last)  # the better half of three is one, by each clock
