@@ -30,6 +30,7 @@ from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
 from emulator.commands.stopping import ending, hear_no_more, listen
 from emulator.commands.trace.cli import trace
+from emulator.commands.tune.cli import tune
 from emulator.ledger.scratch import clear
 
 COMMANDS = (
@@ -41,6 +42,7 @@ COMMANDS = (
     report,
     replay,
     map_,
+    tune,
     audit,
     diff,
     scenarios,

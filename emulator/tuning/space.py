@@ -129,7 +129,17 @@ def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
             owner, _, option = _split(path, (TRAINING, entry.key, entry.name))
             if owner == whose:
                 found[f"{TRAINING}.{option}" if owner == TRAINING else option] = values
-    return Space(entry.name, tuple(Dimension(option, values) for option, values in found.items()), valid)
+    dimensions = (Dimension(option, _numbers(option, values, valid)) for option, values in found.items())
+    return Space(entry.name, tuple(dimensions), valid)
+
+
+def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Choice, ...]:
+    """Whole numbers stay what they are only where the option takes no others: 1 and 10 are strengths as 0.1 is."""
+    if any(isinstance(value, (bool, str)) for value in values):
+        return values
+    if all(isinstance(value, int) for value in values) and not valid(((option, values[0] + 0.5),)):  # type: ignore[operator]
+        return values
+    return tuple(float(value) for value in values)
 
 
 def _split(path: str, owners: Sequence[str]) -> tuple[str, str, str]:

@@ -56,6 +56,12 @@ class Tally:
     computed: int = 0
     again: int = 0  # known, but computed once more, as something else needed their messages
 
+    def add(self, other: Tally) -> None:
+        """Counts what another one has counted."""
+        self.known += other.known
+        self.computed += other.computed
+        self.again += other.again
+
     def sentence(self) -> str:
         total = self.known + self.computed
         again = f", {self.again} computed again for their messages" if self.again else ""

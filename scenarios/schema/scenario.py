@@ -198,7 +198,7 @@ class Scenario(Part):
         0,
         default=0,
     )
-    algorithms: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=100)] = says(
+    algorithms: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=1000)] = says(
         "Algorithms to compare; the first is the baseline.",
         ["fedavg", {"fedcl": {"strength": 0.5, "interval": 10}, "name": "fedcl-n10"}],
         default=(Entry(key="fedavg", options={}, name="fedavg"),),

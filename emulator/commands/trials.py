@@ -1,0 +1,132 @@
+"""Many scenarios, played one after the other for one command that prints none of them: `tune` and `study`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emulator.commands.compiling import compile_network
+from emulator.commands.errors import FAILED
+from emulator.commands.folder import clear, why_not
+from emulator.commands.lines import say
+from emulator.commands.options import crew_of
+from emulator.commands.play import Settings, play_runs, pool_of, why_ended
+from emulator.commands.stopping import code, code_of, uninterrupted
+from emulator.forecast.deadline import check_deadline
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.play.stage import Row
+from emulator.record.record import replace_file
+from emulator.record.run import Run
+from emulator.record.seal import SEAL, seal_results
+from emulator.results.results import results_of
+from emulator.study.build import study_of
+from emulator.study.stacking import resolved
+from emulator.study.study import Study
+from emulator.worlds import gpus
+from emulator.worlds.knowing import Knowing, Unknown
+from emulator.worlds.remembering import Disagreed, Remembering, Tally
+from emulator.worlds.virtual import at_once
+from scenarios.load import dump
+from scenarios.schema.scenario import Scenario
+
+Runs = Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]  # label -> seed -> rows
+AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
+
+
+class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong
+    """A command has to end before its work is done; `code` is its exit code, and the reason is said already."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.code = exit_code
+
+
+class Trials:
+    """Plays scenarios into folders.  A folder that holds all runs of its scenario is not played again."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises BadScenario if --device or --workers cannot be had."""
+        self.places = gpus.found(settings.device)
+        self.workers = crew_of(settings.workers, self.places, settings.cluster)
+        self.settings = replace(settings, at_once=AT_ONCE * self.workers_here)
+        self.tally = Tally()  # of all that were played
+
+    def play(self, scenario: Scenario, out: Path, title: str = "") -> Runs:
+        """The rows of all runs of the scenario, by label and seed.
+
+        Raises BadScenario if it cannot be played, Unfinished if it was stopped.
+        """
+        study = gpus.at(study_of(scenario), self.places)
+        scenario = resolved(scenario, study.data)
+        check_deadline(study, scenario)
+        compile_network(scenario)
+        out.mkdir(parents=True, exist_ok=True)
+        if not complete(out, scenario):
+            if why_not(out, dump(scenario)):
+                clear(out, force=True)
+            replace_file(out / "scenario.yaml", dump(scenario))
+            self._play(scenario, study, out, title)
+        return results_of(out, scenario).runs
+
+    @property
+    def workers_here(self) -> int:
+        """Processes that train."""
+        return max(1, self.workers if isinstance(self.workers, int) else self.workers.count or 1)
+
+    def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
+        """The rows of all runs, if the ledger knows all of them to their ends, else None; and how many device-rounds
+        it has.  Nothing is trained."""
+        study = gpus.at(study_of(scenario), self.places)
+        scenario = resolved(scenario, study.data)
+        conduct, runs = Conduct.of(scenario), {}
+        if self.settings.ledger is None:
+            return None, 0
+        with pool_of(scenario, study, self.settings.ledger, 0) as pool:
+            if not isinstance(pool, Remembering):
+                return None, 0
+            pool.broken_off = False
+            for label in study.algorithms:
+                runs[label] = {seed: _known(study, Run(label, seed), conduct, pool) for seed in scenario.seeds}
+        whole = {label: {seed: rows for seed, rows in of.items() if rows is not None} for label, of in runs.items()}
+        complete = all(len(whole[label]) == len(scenario.seeds) for label in whole)
+        return whole if complete else None, pool.tally.known
+
+    def _play(self, scenario: Scenario, study: Study, out: Path, title: str) -> None:
+        settings = replace(self.settings, title=title)
+        try:
+            sitting = play_runs(scenario, study, settings, out, self.workers)
+        except KeyboardInterrupt as stop:
+            raise Unfinished(code_of(stop)) from None
+        except (BrokenExecutor, Disagreed, OSError) as error:
+            say(f"fedlapse: {why_ended(error)}", err=True)
+            raise Unfinished(FAILED) from None
+        if sitting.tally:
+            self.tally.add(sitting.tally)
+        if sitting.session.stopped:
+            raise Unfinished(code(sitting.session.stopped))
+        if unwritten := [each.unwritten for each in sitting.outcomes if each.unwritten]:
+            say(f"fedlapse: {why_ended(unwritten[0])}", err=True)
+            raise Unfinished(FAILED)
+        with uninterrupted():
+            seal_results(out)
+
+
+def _known(study: Study, run: Run, conduct: Conduct, pool: Remembering) -> list[Row] | None:
+    """The rows of a run that the ledger knows to its end."""
+    try:
+        return at_once(run_virtual(study, run, conduct, Knowing(pool), None)).rows
+    except Unknown:
+        return None
+
+
+def complete(out: Path, scenario: Scenario) -> bool:
+    """Whether the folder holds all runs of this very scenario, sealed."""
+    try:
+        same = (out / "scenario.yaml").read_text(encoding="utf-8") == dump(scenario)
+    except (OSError, ValueError):
+        return False
+    return same and (out / SEAL).is_file()

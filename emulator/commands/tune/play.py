@@ -1,0 +1,268 @@
+"""Plays what the searches of a tuning ask for, and leaves what they found in OUT."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from emulator.commands.folder import alone, folder
+from emulator.commands.lines import say
+from emulator.commands.options import Format
+from emulator.commands.play import Settings
+from emulator.commands.replay.play import play_all
+from emulator.commands.stopping import uninterrupted
+from emulator.commands.trials import Runs, Trials, Unfinished
+from emulator.commands.tune.text import text, text_of_plan
+from emulator.forecast.plan import forecast_of
+from emulator.play.progress import about
+from emulator.record.record import replace_file
+from emulator.replay.batch import Batch, Order, Source
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import Result
+from emulator.tuning import results
+from emulator.tuning.elsewhere import condition
+from emulator.tuning.search import Trial
+from emulator.tuning.space import Configuration, applied
+from emulator.tuning.together import (
+    Asks,
+    Names,
+    remade,
+    searches,
+    spaces,
+    step,
+    steps_of,
+    target_of,
+    together,
+    trial,
+)
+from scenarios.build import plugins
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, did_you_mean
+
+EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}}"
+DONE = "tune.json"
+
+
+class Tuning:
+    """The search of a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
+
+    def __init__(self, scenario: Scenario, settings: Settings) -> None:
+        check(scenario)
+        self.scenario, self.settings = scenario, settings
+        self.target = target_of(scenario)
+        self.trials = Trials(settings)
+        self.names = Names({})
+        self.steps = 0
+        self.began = time.monotonic()
+        self.done, self.due = 0, _due(scenario)  # configurations x rounds
+        assert scenario.tune
+        self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in scenario.tune.links.items()}
+
+    def run_and_tell(self) -> None:
+        """Plays it into OUT and prints what was found.  Raises Unfinished if it was stopped."""
+        out = folder(self.settings.out, f"{self.scenario.name}-tune")
+        with alone(out):
+            try:
+                founds = self.run(out)
+            except Unfinished:
+                say(f"fedlapse: what was tried is in {out}; the same command with --out {out} goes on", err=True)
+                raise
+            with uninterrupted():
+                found = self.write(out, founds)
+        if self.settings.format is Format.json:
+            typer.echo(json.dumps({"out": str(out), **found}, indent=1))
+        else:
+            typer.echo(text(self.scenario, founds))
+            say(self.trials.tally.sentence())
+            say(f"next: fedlapse compare {out / 'tuned.yaml'}    open {out / 'tune.html'}")
+
+    def tell_cost(self) -> None:
+        """Prints how much would be trained at most, how much of that the ledger has, and how long the rest takes."""
+        known, all_known = self._known()
+        total = known if all_known else max(self.due * self._each, known)
+        forecast = forecast_of(self._base(), self.trials.workers_here, self.trials.places)
+        whole = len(self._base().algorithms) * len(self._base().seeds) * forecast.rounds * forecast.asked
+        seconds = forecast.effort.seconds / whole * _epochs(self.scenario) * (total - known)
+        rungs = ", ".join(map(str, steps_of(self.scenario)))
+        typer.echo(text_of_plan(self.scenario, rungs))
+        say(f"at most {total} device-rounds are trained, and {known} of them are in the ledger")
+        say(f"the rest takes {about(seconds)} on this computer, with {self.trials.workers_here} workers")
+
+    @property
+    def _each(self) -> int:
+        """Device-rounds of one configuration in one round: seeds x devices asked."""
+        assert self.scenario.tune
+        return len(self.scenario.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
+
+    def _base(self) -> Scenario:
+        """The scenario as it is, with the seeds of the search."""
+        assert self.scenario.tune
+        evaluate = self.scenario.evaluate.model_copy(update={"personalise_every": "never"})
+        return remade(self.scenario, seeds=self.scenario.tune.seeds, evaluate=evaluate)
+
+    def _known(self) -> tuple[int, bool]:
+        """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""
+        found = 0
+
+        def play(asks: Asks) -> dict[str, dict[Configuration, Trial]]:
+            nonlocal found
+            made: dict[str, dict[Configuration, Trial]] = {}
+            assert self.scenario.tune
+            for rounds in sorted({ask.rounds for ask in asks.values()}):
+                some = {label: ask for label, ask in asks.items() if ask.rounds == rounds}
+                runs, known = self.trials.known(step(self.scenario, self.scenario.tune, some, self.names))
+                found += known
+                if runs is None:
+                    raise Unfinished(0)
+                made |= {label: dict(self._trials(label, some, rounds, runs, {})) for label in some}
+            return made
+
+        try:
+            together(searches(self.scenario), play)
+        except Unfinished:
+            return found, False
+        return found, True
+
+    def run(self, out: Path) -> results.Founds:
+        """All searches to their ends.  Raises Unfinished."""
+        self._claim(out)
+        return together(searches(self.scenario), lambda asks: self._play(asks, out / "trials"))
+
+    def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
+        """Leaves tuned.yaml, tune.json and tune.html; what tune.json says."""
+        from emulator.report.tuned import page  # altair takes a second to import
+
+        found = results.as_json(self.scenario, founds)
+        replace_file(out / "tuned.yaml", results.tuned_yaml(self.scenario, founds))
+        replace_file(out / "tune.html", page(self.scenario, founds))
+        replace_file(out / DONE, json.dumps(found, indent=1) + "\n")
+        return found
+
+    def _claim(self, out: Path) -> None:
+        """Raises BadScenario if the folder holds something else than trials of this scenario."""
+        mine = out / "asked.json"
+        said = self.scenario.model_dump_json(indent=1) + "\n"
+        held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
+        if mine.is_file() and mine.read_text(encoding="utf-8") != said and not self.settings.force:
+            raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+        if held and not mine.is_file():
+            raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
+        replace_file(mine, said)
+
+    def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
+        """One step of all searches: those that ask for equally many rounds in one sitting."""
+        found: dict[str, dict[Configuration, Trial]] = {}
+        for rounds in sorted({ask.rounds for ask in asks.values()}):
+            found |= self._sitting({label: ask for label, ask in asks.items() if ask.rounds == rounds}, rounds, out)
+        return found
+
+    def _sitting(self, asks: Asks, rounds: int, out: Path) -> dict[str, dict[Configuration, Trial]]:
+        assert self.scenario.tune
+        self.steps += 1
+        scenario = step(self.scenario, self.scenario.tune, asks, self.names)
+        where = out / f"{self.steps:02}-{rounds}-rounds"
+        runs = self.trials.play(scenario, where, self._title(asks, rounds))
+        elsewhere = self._elsewhere(where)
+        self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
+        return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}
+
+    def _trials(
+        self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[Result]]
+    ) -> Mapping[Configuration, Trial]:
+        made = {}
+        for each in asks[label].configurations:
+            name = self.names.of(label, each)
+            there = {link: [one for one in of if one.label == name] for link, of in elsewhere.items()}
+            made[each] = trial(runs[name], self.target, rounds, there)
+        return made
+
+    def _elsewhere(self, where: Path) -> dict[str, list[Result]]:
+        """All runs of a step, replayed on the other links that the scenario names."""
+        if not self.links:
+            return {}
+        batch = Batch(Source(where, targets=(self.target,)))
+        orders = [Order(run, of) for of in self.links.values() for run in range(len(batch.scripts))]
+        workers = self.trials.workers if isinstance(self.trials.workers, int) else None
+        played = play_all(batch, orders, workers, console=Console(stderr=True, quiet=self.settings.quiet))
+        if not played.whole:
+            say(f"fedlapse: {played.why}", err=True)
+            raise Unfinished(played.code)
+        runs = len(batch.scripts)
+        return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
+
+    def _title(self, asks: Asks, rounds: int) -> str:
+        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left at most`."""
+        tried = sum(len(ask.configurations) for ask in asks.values())
+        phases = " and ".join(sorted({ask.phase for ask in asks.values()}))
+        took = time.monotonic() - self.began
+        left = f"; {about(took / self.done * (self.due - self.done))} left at most" if self.done else ""
+        return f"tune, {phases}: {tried} configurations for {rounds} rounds{left}"
+
+
+def _epochs(scenario: Scenario) -> float:
+    """The mean of the epochs that the grid names, over the scenario's own."""
+    assert scenario.tune
+    said = [float(value) for value in scenario.tune.grid.get("training.epochs", ())]
+    return sum(said) / len(said) / scenario.training.epochs if said else 1.0
+
+
+def check(scenario: Scenario) -> None:
+    """Raises BadScenario for a `tune:` that is missing, or that does not fit the scenario."""
+    tune = scenario.tune
+    if tune is None:
+        raise BadScenario(f"the scenario has no `tune:`, which names the values to try, as {EXAMPLE}")
+    labels = [entry.name for entry in scenario.algorithms]
+    for label in tune.fixed:
+        if label not in labels:
+            raise BadScenario(f"there is no algorithm {label!r}; {did_you_mean(label, labels)}", ("tune", "fixed"))
+    if both := sorted(set(tune.seeds) & set(scenario.seeds)):
+        message = f"seed {both[0]} is one of the scenario's, which report the result; choose by others"
+        raise BadScenario(message, ("tune", "seeds"))
+    if not scenario.data.validation:
+        raise BadScenario("settings are chosen on validation data; it must be above 0", ("data", "validation"))
+    _check_grid(scenario, labels)
+
+
+def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
+    """Raises BadScenario for an option of nobody, and for an algorithm of which no configuration is valid."""
+    tune = scenario.tune
+    assert tune
+    owners = ["training", *labels, *(entry.key for entry in scenario.algorithms)]
+    for path in tune.grid:
+        if not any(path.startswith(f"{owner}.") for owner in owners):
+            owner = path.partition(".")[0]
+            raise BadScenario(
+                f"{path}: no algorithm is called {owner!r}; {did_you_mean(owner, owners)}", ("tune", "grid")
+            )
+    for label, space in spaces(scenario).items():
+        if not space.grid:
+            raise BadScenario(f"{label}: {_refusal(scenario, label)}", ("tune", "grid"))
+        for dimension in space.dimensions:
+            if bad := [
+                v for v in dimension.values if not any(dict(each)[dimension.option] == v for each in space.grid)
+            ]:
+                raise BadScenario(f"{label} does not take {dimension.option} = {bad[0]!r}", ("tune", "grid"))
+
+
+def _refusal(scenario: Scenario, label: str) -> str:
+    """What an algorithm says to the first configuration of the grid."""
+    (entry,) = (each for each in scenario.algorithms if each.name == label)
+    first = replace(spaces(scenario)[label], valid=lambda _: True).grid[0]
+    return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds.per_cycle)[0].message
+
+
+def _due(scenario: Scenario) -> int:
+    """Configurations x rounds of all searches, as sittings play them anew: about half of all, and what is replayed."""
+    assert scenario.tune
+    rounds, tried = steps_of(scenario), len(spaces(scenario)) * scenario.tune.budget
+    left, total = float(tried), 0.0
+    for count in rounds:
+        total += left * count
+        left /= 2
+    return round(total)

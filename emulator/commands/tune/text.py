@@ -1,0 +1,52 @@
+"""What `fedlapse tune` prints."""
+
+from __future__ import annotations
+
+import io
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands.lines import for_terminal
+from emulator.commands.plan_text import columns
+from emulator.tuning import results
+from emulator.tuning.together import spaces, target_of
+from scenarios.schema.scenario import Scenario
+
+
+def text(scenario: Scenario, founds: results.Founds) -> str:
+    """The best settings of each algorithm by each clock, and what is to be said of them."""
+    assert scenario.tune
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in results.HEADINGS:
+        grid.add_column(heading)
+    above = ""
+    for row in results.rows(founds):  # a label stands once
+        grid.add_row("" if row[0] == above else row[0], *row[1:])
+        above = row[0]
+    shown = io.StringIO()
+    Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
+    title = (
+        f"{scenario.name}: time to {target_of(scenario).name}, seeds {seeds}, {scenario.tune.budget} configurations "
+        f"of each algorithm, network model {scenario.network_model}"
+    )
+    lines = [for_terminal(title), *(line.rstrip() for line in shown.getvalue().rstrip().splitlines())]
+    return "\n".join([*lines, *map(for_terminal, results.remarks(scenario, founds))])
+
+
+def text_of_plan(scenario: Scenario, rungs: str) -> str:
+    """What would be tried."""
+    assert scenario.tune
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    title = (
+        f"{scenario.name}: {scenario.tune.budget} configurations of each algorithm, seeds {seeds}, time to "
+        f"{target_of(scenario).name}; the better half goes on after {rungs} rounds"
+    )
+    lines = [title]
+    for label, space in spaces(scenario).items():
+        said = ", ".join(f"{each.option} {list(each.values)}" for each in space.dimensions) or "nothing to try"
+        lines.append(f"  {label}: {said}; {len(space.grid)} in the grid")
+    lines += [f"  {label}: keeps its settings" for label in scenario.tune.fixed]
+    return "\n".join(map(for_terminal, lines))

@@ -1,0 +1,182 @@
+"""tune.html: what was tried of each algorithm, how far it came, and which values of two options go together."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import altair as alt
+
+from emulator.report.figure import Figure, table
+from emulator.tuning import results
+from emulator.tuning.search import OWN, Found
+from emulator.tuning.space import Configuration, words
+from emulator.tuning.together import target_of
+from scenarios.schema.scenario import Scenario
+
+WIDTH, HEIGHT = 640, 220
+CELL = 64  # pixels of a heat-map's cell
+GONE, BEST = "#B8B8B8", "#D55E00"
+
+
+def page(scenario: Scenario, founds: results.Founds) -> str:
+    """A page by itself, which opens offline."""
+    import vl_convert
+
+    assert scenario.tune
+    title = f"{scenario.name}: the best settings"
+    parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(_about(scenario))}</p>", _table(founds)]
+    parts += [f"<p>{html.escape(each)}.</p>" for each in results.remarks(scenario, founds)]
+    for label, found in founds.items():
+        parts.append(f"<h2>{html.escape(label)}</h2>")
+        for shown in figures(label, found):
+            drawn = vl_convert.vegalite_to_svg(shown.chart.to_dict())
+            caption = f"<figcaption>{html.escape(shown.caption)}</figcaption>"
+            parts.append(f"<figure>{drawn}{caption}</figure>")
+    style = (
+        "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+        "svg{max-width:100%;height:auto}figure{margin:1rem 0}figcaption{color:#555;font-size:.9rem}"
+        "table{border-collapse:collapse;display:block;overflow-x:auto}"
+        "td,th{padding:.2rem .8rem .2rem 0;text-align:left}"
+        "</style>"
+    )
+    head = (
+        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
+    )
+    return f'<!doctype html>\n<html lang="en">{head}\n{style}\n' + "\n".join(parts) + "\n</html>\n"
+
+
+def figures(label: str, found: Found) -> Iterator[Figure]:
+    """Parallel coordinates of all configurations, and heat-maps of each two options with several values."""
+    options = [each.option for each in found.space.dimensions if len(found.space.values(each.option, found.tried)) > 1]
+    if options:
+        yield _parallel(label, found, options)
+    for one, other in combinations(options, 2):
+        yield _heat(label, found, one, other)
+
+
+def _about(scenario: Scenario) -> str:
+    assert scenario.tune
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    return (
+        f"Chosen by the least mean time to {target_of(scenario).name} on validation data, under seeds {seeds}; a run "
+        "that does not get there counts to the horizon, the least end of a run that did not. Each algorithm had "
+        f"{scenario.tune.budget} configurations. Network model {scenario.network_model}."
+    )
+
+
+def _table(founds: results.Founds) -> str:
+    heads = "".join(f"<th>{html.escape(each)}</th>" for each in results.HEADINGS)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in results.rows(founds)
+    )
+    return f"<table><tr>{heads}</tr>{body}</table>"
+
+
+def _lasted(found: Found) -> dict[Configuration, int]:
+    """Rounds that each configuration was played for."""
+    lasted: dict[Configuration, int] = {}
+    for configuration, rounds in found.known:
+        lasted[configuration] = max(rounds, lasted.get(configuration, 0))
+    return lasted
+
+
+def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
+    lasted, best = _lasted(found), found.best()
+    rows = []
+    for configuration, accuracy in _first(found).items():
+        fate = "best" if configuration == best else f"{lasted[configuration]} rounds"
+        which = words(configuration)
+        for option in options:
+            value = dict(configuration)[option]
+            seen = sorted(found.space.values(option, found.tried), key=_key)
+            rows.append((option, seen.index(value) / max(1, len(seen) - 1), which, fate, _text(value)))
+        rows.append((_outcome(found), accuracy, which, fate, f"{accuracy:.2f}"))
+    fates = [*(f"{count} rounds" for count in sorted(set(lasted.values()))), "best"]
+    shades = [GONE, "#8CC9F0", "#4FA3DC", "#0072B2", "#00344F", "#001A28"]
+    colours = [*(shades[min(n, len(shades) - 1)] for n in range(len(fates) - 1)), BEST]
+    columns = {"option": "string", "place": "number", "which": "string", "fate": "string", "value": "string"}
+    here = table(columns, rows)
+    x = alt.X(
+        "option:N",
+        sort=[*options, _outcome(found)],
+        title=None,
+        axis=alt.Axis(labelAngle=0),
+        scale=alt.Scale(padding=0.3),
+    )
+    y = alt.Y("place:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.05, 1.05]))
+    colour = alt.Color("fate:N", title="played for", scale=alt.Scale(domain=fates, range=colours))
+    lines = here.mark_line(strokeWidth=2, opacity=0.9).encode(x=x, y=y, color=colour, detail="which:N")
+    ends = here.mark_point(filled=True, size=40).encode(x=x, y=y, color=colour)
+    texts = here.mark_text(dx=8, align="left", fontSize=11).encode(x=x, y=y, text="value:N")
+    described = f"Parallel coordinates of {len(found.tried)} configurations of {label}."
+    chart: Any = alt.LayerChart(layer=[lines, ends, texts]).properties(
+        width=WIDTH, height=HEIGHT, description=described
+    )
+    caption = (
+        f"Each line is a configuration of {label}; the values of each option rise from below. Colour: for how many "
+        "rounds it was played before a better half went on without it."
+    )
+    return Figure(f"parallel-{label}", label, caption, chart)
+
+
+def _outcome(found: Found) -> str:
+    return f"validation, first {found.rungs[0].rounds} rounds"
+
+
+def _first(found: Found) -> dict[Configuration, float]:
+    """Validation accuracy of each configuration after the first rung, in the step in which it was new."""
+    accuracy: dict[Configuration, float] = {}
+    for rung in found.rungs:
+        if rung.rounds == found.rungs[0].rounds:
+            for configuration, by_clock in rung.scores.items():
+                accuracy.setdefault(configuration, 1 - by_clock[OWN].error)
+    return accuracy
+
+
+def _heat(label: str, found: Found, one: str, other: str) -> Figure:
+    """The best of the configurations that share a cell, after the first rung, where all were compared."""
+    cells: dict[tuple[Any, Any], float] = {}
+    for configuration, accuracy in _first(found).items():
+        place = dict(configuration)[one], dict(configuration)[other]
+        cells[place] = max(cells.get(place, 0.0), accuracy)
+    best = dict(found.best())
+    rows = [
+        (_text(x), _text(y), accuracy, "best" if (x, y) == (best[one], best[other]) else "")
+        for (x, y), accuracy in cells.items()
+    ]
+    xs, ys = (sorted({place[n] for place in cells}, key=_key) for n in (0, 1))
+    middle = (min(cells.values()) + max(cells.values())) / 2
+    here = table({"x": "string", "y": "string", "accuracy": "number", "mark": "string"}, rows)
+    at: Any = {
+        "x": alt.X("x:N", title=one, sort=list(map(_text, xs)), axis=alt.Axis(labelAngle=0)),
+        "y": alt.Y("y:N", title=other, sort=list(map(_text, reversed(ys)))),
+    }
+    boxes = here.mark_rect().encode(
+        **at, color=alt.Color("accuracy:Q", legend=None, scale=alt.Scale(range=["#EFF5FA", "#0072B2"]))
+    )
+    texts = here.mark_text(fontSize=11).encode(
+        **at,
+        text=alt.Text("accuracy:Q", format=".2f"),
+        color=alt.condition(f"datum.accuracy > {middle}", alt.value("white"), alt.value("black")),
+    )
+    marks = here.transform_filter("datum.mark == 'best'").mark_rect(fill=None, stroke=BEST, strokeWidth=3).encode(**at)
+    chart: Any = alt.LayerChart(layer=[boxes, texts, marks]).properties(
+        width=CELL * len(xs), height=CELL * len(ys) // 2, description=f"Heat-map of {one} and {other} of {label}."
+    )
+    rounds = found.rungs[0].rounds
+    caption = (
+        f"Validation accuracy of the best configuration with these values, at the same time in all runs of "
+        f"{rounds} rounds; framed: the values of the best in the end."
+    )
+    return Figure(f"heat-{label}-{one}-{other}", label, caption, chart)
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,182 @@
+"""What a tuning has found, as plain values: tune.json, rows of tables, and the scenario with the best settings."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from emulator.record.targets import Target
+from emulator.results.units import duration
+from emulator.tuning.scores import Score
+from emulator.tuning.search import OWN, ROUNDS, Found, Rung
+from emulator.tuning.space import Configuration, applied, plain, words
+from emulator.tuning.together import target_of
+from scenarios.schema.entries import Entry
+from scenarios.schema.scenario import Scenario
+
+Founds = Mapping[str, Found]  # by label
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best configuration of an algorithm by one clock."""
+
+    label: str
+    clock: str  # own links, rounds, or the name of other links
+    configuration: Configuration
+    score: Score
+
+    @property
+    def time(self) -> str:
+        """`43.1 s (3 of 3)`, or `13.3 rounds`; `over` where some seeds did not get there."""
+        amount = f"{self.score.time:.1f} rounds" if self.clock == ROUNDS else duration(self.score.time)
+        bound = "" if self.score.reached == self.score.of else "over "
+        return f"{bound}{amount} ({self.score.reached} of {self.score.of})"
+
+
+def bests(founds: Founds) -> Iterator[Best]:
+    """Of each algorithm by each clock that is known."""
+    for label, found in founds.items():
+        for clock in clocks(found):
+            scored = found.scores(clock)
+            configuration = found.best(clock)
+            yield Best(label, clock, configuration, scored[configuration])
+
+
+def clocks(found: Found) -> list[str]:
+    """Those by which all that were played to the end are known."""
+    first = next(iter(found.finals.values()))
+    return [clock for clock in first if all(clock in trial for trial in found.finals.values())]
+
+
+def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
+    """tune.json."""
+    assert scenario.tune
+    target = target_of(scenario)
+    return {
+        "scenario": scenario.name,
+        "target": target.name,
+        "seeds": list(scenario.tune.seeds),
+        "budget": scenario.tune.budget,
+        "algorithms": {label: _of_one(found) for label, found in founds.items()},
+    }
+
+
+def _of_one(found: Found) -> dict[str, Any]:
+    number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
+    return {
+        "tried": [plain(each) for each in found.tried],
+        "configuration_rounds": found.played,
+        "best": {clock: number[found.best(clock)] for clock in clocks(found)},
+        "edges": found.edges,
+        "rungs": [_rung(rung, number) for rung in found.rungs],
+        "final": {
+            clock: {str(number[each]): score._asdict() for each, score in found.scores(clock).items()}
+            for clock in clocks(found)
+        },
+    }
+
+
+def _rung(rung: Rung, number: Mapping[Configuration, int]) -> dict[str, Any]:
+    scored = {
+        str(number[each]): {clock: score._asdict() for clock, score in by_clock.items()}
+        for each, by_clock in rung.scores.items()
+    }
+    survivors = [number[each] for each in rung.survivors]
+    return {"phase": rung.phase, "rounds": rung.rounds, "scores": scored, "survivors": survivors, "ties": rung.ties}
+
+
+def remarks(scenario: Scenario, founds: Founds) -> list[str]:
+    """What a reader must know: unused budgets, edges, ties, links that are not known, targets that nobody reached."""
+    assert scenario.tune
+    said = []
+    for label, found in founds.items():
+        if len(found.tried) < scenario.tune.budget:
+            said.append(f"{label}: {len(found.tried)} of {scenario.tune.budget} configurations: there are no others")
+        for option in found.edges:
+            value = dict(found.best())[option]
+            said.append(
+                f"{label}: the best {option}, {value:g}, is at the edge of what was tried; a wider grid may be better"
+            )
+        if ties := sum(rung.ties for rung in found.rungs):
+            tied = "1 configuration went on, as it ties" if ties == 1 else f"{ties} configurations went on, as they tie"
+            said.append(f"{label}: {tied} with the last of a better half")
+        said += [
+            f"{label}: on {link} its time is not known, as a replay there is not exact"
+            for link in scenario.tune.links
+            if link not in clocks(found)
+        ]
+        if not found.scores()[found.best()].reached:
+            said.append(f"{label}: no configuration reached {target_of(scenario).name}; the best is by accuracy")
+    return said
+
+
+def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
+    """The algorithms with their best settings by this clock, or by the scenario's own links where it is not known."""
+    return tuple(
+        applied(entry, found.best(clock if clock in clocks(found) else OWN))
+        if (found := founds.get(entry.name))
+        else entry
+        for entry in scenario.algorithms
+    )
+
+
+def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
+    """The scenario with the best settings, as a file that runs; a comment says where each setting comes from."""
+    source = scenario.source
+    yaml = YAML()
+    yaml.width = 120
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    whole: Any = CommentedMap(deepcopy(source.plain) if source else scenario.model_dump(mode="json"))
+    whole.pop("small", None)
+    listed = CommentedSeq()
+    for entry in entries(scenario, founds):
+        listed.append(CommentedMap({entry.key: _flow(entry.options), "name": entry.name}))
+    whole["algorithms"] = listed
+    for number, entry in enumerate(scenario.algorithms):
+        listed.yaml_set_comment_before_after_key(number, before=_origin(scenario, founds, entry.name), indent=2)
+    text = io.StringIO()
+    yaml.dump(whole, text)
+    return f"{_heading(scenario)}{text.getvalue()}"
+
+
+def _flow(options: Mapping[str, Any]) -> CommentedMap:
+    made = CommentedMap(options)
+    made.fa.set_flow_style()
+    return made
+
+
+def _heading(scenario: Scenario) -> str:
+    assert scenario.tune
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    return (
+        f"# {scenario.name}, with the settings that `fedlapse tune` chose: the least mean time to {_named(scenario)},\n"
+        f"# under seeds {seeds}, out of {scenario.tune.budget} configurations of each algorithm.\n"
+    )
+
+
+def _named(scenario: Scenario) -> str:
+    target: Target = target_of(scenario)
+    return target.name
+
+
+def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
+    found = founds.get(label)
+    if found is None:
+        return f"{label}: as the scenario says, not tuned"
+    best = Best(label, OWN, found.best(), found.scores()[found.best()])
+    return f"{label}: {words(best.configuration)}, best of {len(found.tried)}, {best.time} to {_named(scenario)}"
+
+
+def rows(founds: Founds) -> list[tuple[str, ...]]:
+    """algorithm, by which clock, its best settings, and their time."""
+    return [(best.label, best.clock, words(best.configuration), best.time) for best in bests(founds)]
+
+
+HEADINGS: Sequence[str] = ("algorithm", "tuned for", "best settings", "mean restricted time")

@@ -1,0 +1,149 @@
+"""The searches of all algorithms, step by step together, so that what they play shares one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from emulator.record.targets import Target
+from emulator.replay.findings import Result
+from emulator.study.seeds import seed
+from emulator.tuning.scores import Curve, Row, curve, in_rounds, retimed
+from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, search
+from emulator.tuning.space import Configuration, Space, Valid, applied, space_of
+from scenarios.build import plugins
+from scenarios.schema.entries import Entry
+from scenarios.schema.rounds import Stop
+from scenarios.schema.scenario import Scenario
+from scenarios.schema.tuning import Tune
+
+Asks = Mapping[str, Ask]  # by label
+Play = Callable[[Asks], Mapping[str, Trials]]
+METRIC: Literal["validation"] = "validation"
+
+
+def together(searches: Mapping[str, Generator[Ask, Trials, Found]], play: Play) -> dict[str, Found]:
+    """Runs all searches to their ends; `play` gets what they ask for in one step, and gives what came of it."""
+    found: dict[str, Found] = {}
+    asks: dict[str, Ask] = {label: next(each) for label, each in searches.items()}
+    while asks:
+        trials, later = play(asks), {}
+        for label in asks:
+            try:
+                later[label] = searches[label].send(trials[label])
+            except StopIteration as ended:
+                found[label] = ended.value
+        asks = later
+    return {label: found[label] for label in searches}
+
+
+def target_of(scenario: Scenario) -> Target:
+    """The validation accuracy to which the time of a configuration is measured.  Raises ValueError if none is named."""
+    assert scenario.tune
+    if aim := scenario.tune.target:
+        return Target(METRIC, aim.value, aim.hold)
+    if not scenario.rounds.targets:
+        raise ValueError("the scenario has no target; give tune.target, as {value: 0.9}")
+    return Target(METRIC, scenario.rounds.targets[-1].value, 3)
+
+
+def tuned_entries(scenario: Scenario) -> list[Entry]:
+    """The algorithms that are tuned: all but those that are fixed."""
+    assert scenario.tune
+    return [entry for entry in scenario.algorithms if entry.name not in scenario.tune.fixed]
+
+
+def spaces(scenario: Scenario) -> dict[str, Space]:
+    """What may be tried of each algorithm that is tuned."""
+    tune = scenario.tune
+    assert tune
+    return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
+
+
+def _valid(entry: Entry, scenario: Scenario) -> Valid:
+    """Whether an algorithm takes a configuration."""
+
+    def valid(configuration: Configuration) -> bool:
+        made = applied(entry, configuration)
+        return not plugins.faults(made, scenario.training, ("algorithms",), scenario.rounds.per_cycle)
+
+    return valid
+
+
+def searches(scenario: Scenario) -> dict[str, Generator[Ask, Trials, Found]]:
+    """One for each algorithm that is tuned; equal for equal scenarios."""
+    tune, steps = scenario.tune, steps_of(scenario)
+    assert tune
+    rng = {label: np.random.default_rng(seed(0, "tune", label)) for label in spaces(scenario)}
+    return {label: search(space, tune.budget, steps, rng[label]) for label, space in spaces(scenario).items()}
+
+
+def steps_of(scenario: Scenario) -> list[int]:
+    """Rounds after which configurations are compared."""
+    assert scenario.tune
+    return rungs(scenario.rounds.max, scenario.tune.rungs)
+
+
+@dataclass
+class Names:
+    """The label under which each configuration is played: the algorithm's with a number, in the order of trial."""
+
+    numbers: dict[tuple[str, Configuration], int]
+
+    def of(self, label: str, configuration: Configuration) -> str:
+        mine = [each for each in self.numbers if each[0] == label]
+        number = self.numbers.setdefault((label, configuration), len(mine) + 1)
+        return f"{label}.{number:02}"
+
+
+def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
+    """The scenario that plays what is asked for in one step; all of them ask for equally many rounds."""
+    base = {entry.name: entry for entry in scenario.algorithms}
+    entries = tuple(
+        applied(base[label], each, names.of(label, each)) for label, ask in asks.items() for each in ask.configurations
+    )
+    (count,) = {ask.rounds for ask in asks.values()}
+    target = target_of(scenario)
+    stop = Stop(metric=METRIC, value=target.value, hold=target.hold)
+    rounds = scenario.rounds.model_copy(update={"max": count, "targets": (), "stop_at": stop})
+    evaluate = scenario.evaluate.model_copy(update={"personalise_every": "never"})
+    return remade(scenario, seeds=tune.seeds, algorithms=entries, rounds=rounds, evaluate=evaluate)
+
+
+def remade(scenario: Scenario, **changes: object) -> Scenario:
+    """The scenario with these changes, checked anew, and without what only a search or a study reads."""
+    plain = scenario.model_copy(update={**changes, "tune": None, "expect": (), "published": (), "small": {}})
+    return Scenario.model_validate_json(plain.model_dump_json())
+
+
+def trial(
+    rows: Mapping[int, Sequence[Row]],
+    target: Target,
+    rounds: int,
+    elsewhere: Mapping[str, Sequence[Result]],
+) -> dict[str, tuple[Curve, ...]]:
+    """What came of a configuration by each clock; `elsewhere`: its replays on other links, one for each seed.
+
+    A clock by which one of its replays is not known is left out.
+    """
+    own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
+    found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}
+    for link, results in elsewhere.items():
+        by_seed = {each.seed: each for each in results}
+        if all(_known(by_seed.get(seed), target) for seed in own):
+            found[link] = tuple(_retimed(own[seed], rows[seed], by_seed[seed], target) for seed in own)
+    return found
+
+
+def _known(result: Result | None, target: Target) -> bool:
+    return result is not None and result.failure is None and result.times[target.name] is not None
+
+
+def _retimed(made: Curve, rows: Sequence[Row], result: Result, target: Target) -> Curve:
+    times = [result.stamps[row["round"]] for row in rows if row[target.metric] is not None]
+    time = result.times[target.name]
+    reached = None if time is None or made.reached is None else time
+    return retimed(made, times, reached, made.end if made.end == float("inf") else result.end)

@@ -1,0 +1,32 @@
+"""An executor that computes nothing: it answers from the ledger, and fails where that does not know."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+from emulator.study.store import Store
+from emulator.worlds.batches import Job
+from emulator.worlds.remembering import Remembering
+
+
+class Unknown(Exception):  # noqa: N818  what it is, not what went wrong
+    """The ledger has no fact of this job."""
+
+
+class Knowing:
+    """See executors.Executor."""
+
+    def __init__(self, ledger: Remembering) -> None:
+        self.ledger = ledger
+
+    @property
+    def store(self) -> Store:
+        """That of the ledger."""
+        return self.ledger.store
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        """Raises Unknown."""
+        if not self.ledger.knows(job, *args):
+            raise Unknown(job.__name__)
+        return self.ledger.submit(job, *args)
