@@ -11,6 +11,7 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Server
 from scenarios.schema.keys import BelowOne, Count, Name, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import NetworkModel, Shared, Transport
+from scenarios.schema.protocol import Protocol
 from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
 from scenarios.schema.tuning import Tune
 from scenarios.text.source import Source
@@ -211,6 +212,13 @@ class Scenario(Part):
     tune: Tune | None = says(
         "Search for the best settings of the algorithms, which `fedlapse tune` makes.",
         {"grid": {"training.lr": [0.01, 0.1]}, "budget": 6},
+        default=None,
+    )
+    study: Protocol | None = says(
+        "Protocol of a study, which `fedlapse study` follows.", {"shares": [0.95], "map": {}}, default=None
+    )
+    protocol: str | None = says(
+        "SHA-256 of the study's protocol that these runs belong to; `fedlapse study` writes it into records.",
         default=None,
     )
     small: dict[str, Any] = says(

@@ -1,0 +1,105 @@
+"""What a scenario says of a study: which algorithms are compared how, fixed before anything is trained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Seed, Share, says
+from scenarios.schema.links import Path
+from scenarios.schema.tuning import Elsewhere
+
+Changes = dict[str, Any]  # PATH: VALUE, as on the command line
+
+
+class Grid(Part):
+    """Links and devices of the study's map. Each cell is a replay of all runs there, without training."""
+
+    up_mbit_s: Annotated[tuple[Rate, ...], Field(min_length=1, max_length=30)] = says(
+        "Upload rates of all devices in Mbit/s.", [0.1, 1, 10, 100], default=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+    )
+    down_over_up: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=10)] = says(
+        "Download rates, as multiples of the upload rate.", [1, 5, 10], default=(1.0, 5.0, 10.0)
+    )
+    round_trip_ms: Annotated[tuple[NotNegative, ...], Field(min_length=1, max_length=10)] = says(
+        "Round trip times in ms.", [20, 100, 600], default=(20.0, 100.0, 600.0)
+    )
+    speed_gflop_s: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=10)] = says(
+        "Speeds of all devices in GFLOP/s.", [0.5, 5, 50], default=(0.5, 5.0, 50.0)
+    )
+
+
+class Sensitivity(Part):
+    """How the ratio of times changes with one factor at a time."""
+
+    algorithms: Annotated[tuple[Name, ...], Field(max_length=20)] = says(
+        "Names of the algorithms whose time is compared with the baseline's.", ["fedcl", "fedcurv"]
+    )
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=100)] = says(
+        "Random seeds of these runs; with fewer than 5, values have no interval.", [1, 2, 3], default=(1, 2, 3)
+    )
+    factors: Annotated[dict[Name, dict[Name, Changes]], Field(max_length=50)] = says(
+        "Factors, each with its settings by name. A setting is a list of changes to the scenario, as PATH: VALUE.",
+        {"skew": {"iid": {"data.split": {"kind": "iid"}}}},
+        default={},
+    )
+
+
+class Protocol(Part):
+    """A study: which algorithms are ranked, which are controls, to which targets, on which links. It is fixed before
+    anything is trained, and `fedlapse study` follows it."""
+
+    controls: tuple[Name, ...] = says(
+        "Names of algorithms that use the same data on the server as FedCL, without its importance.",
+        ["fedmeta"],
+        default=(),
+    )
+    placebos: dict[Name, Name] = says(
+        "Algorithms with meaningless importance, and the algorithm that each imitates.",
+        {"fedcl-shuffled": "fedcl"},
+        default={},
+    )
+    nulls: tuple[Name, ...] = says(
+        "Names of algorithms without their penalty. They take as many rounds as the baseline, or the study is wrong.",
+        ["fedcl-0"],
+        default=(),
+    )
+    rows: tuple[Name, ...] = says(
+        "Names of algorithms that are shown but not ranked, such as the papers' own settings.",
+        ["fedcl-paper"],
+        default=(),
+    )
+    pairs: tuple[tuple[Name, Name], ...] = says(
+        "Pairs of algorithms that are compared with each other, beside the comparison of each with the baseline.",
+        [["fedcl", "fedcurv"]],
+        default=(),
+    )
+    shares: tuple[Share, ...] = says(
+        "Targets, as shares of the best validation accuracy of the tuned baseline under the seeds of the search.",
+        [0.9, 0.95, 0.99],
+        default=(0.9, 0.95, 0.99),
+    )
+    values: tuple[Share, ...] = says("Targets as test accuracies, such as those of papers.", [0.9], default=())
+    hold: Count = says("Consecutive evaluated rounds in which a target must be reached.", 1, default=3)
+    horizon_s: Seconds | None = says(
+        "Virtual seconds after which all runs are compared. By default until the first run ends that did not reach "
+        "the target.",
+        300,
+        default=None,
+    )
+    links: Annotated[dict[Name, Elsewhere], Field(max_length=50)] = says(
+        "Other links, by name, on which the algorithms are compared too.", {"3g": {"up_mbit_s": 0.5}}, default={}
+    )
+    map: Grid | None = says("Grid of links and devices on which the fastest is looked for.", {}, default=None)
+    traces: Annotated[tuple[Path, ...], Field(max_length=1000)] = says(
+        "Files or folders of recorded links that all devices replay, one after the other.", ["traces"], default=()
+    )
+    up_ratio: Positive = says(
+        "Uplink rate as a fraction of the recorded downlink, an assumption, where a trace has no uplink.",
+        0.2,
+        default=0.2,
+    )
+    sensitivity: Sensitivity | None = says(
+        "One-factor-at-a-time runs.", {"algorithms": ["fedcl"], "factors": {}}, default=None
+    )
