@@ -14,6 +14,7 @@ from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
 from algorithms.importance import Kind
 from algorithms.local import STRONGEST, Quadratic
+from algorithms.placebo import Placebo
 
 PRESETS = {
     "paper_text": {"importance": "abs", "fallback": "identity"},
@@ -74,6 +75,9 @@ class FedCL(FedAvg):
     """Weight of the penalty, λ; 0 makes it FedAvg."""
     damping: float = 0.001
     """Damping ξ of si, which keeps the importance of a weight that has hardly moved finite."""
+    placebo: Placebo = "none"
+    """Control that takes the place of each estimated importance: its values in a random order within each tensor
+    (shuffled), or their mean (mean). Declared work stays that of the original."""
     preset: Literal["none", "paper_text", "author_code"] = "none"
     """Settings of the paper's text (paper_text: abs, identity, lr 0.005 decayed by 0.99) or of its authors' code
     (author_code: tensor_scalar, local_estimate, momentum 0.9, weight decay 1e-4, a cosine from lr 0.005 to 0.0001 in
@@ -86,16 +90,22 @@ class FedCL(FedAvg):
             raise ValueError(
                 "fallback is 'local_estimate'; with importance si it must be another: paths are the server's"
             )
+        if self.importance == "tensor_scalar" and self.placebo != "none":
+            raise ValueError(
+                f"placebo is {self.placebo!r}; with importance tensor_scalar it must be 'none': either placebo leaves "
+                "one number for each tensor as it is"
+            )
 
     @property
     def source(self) -> fedcl_omega.Source:
         """How the server makes and keeps Ω."""
-        return fedcl_omega.Source(self.importance, self.interval, self.holder.sent, self.damping)
+        return fedcl_omega.Source(self.importance, self.interval, self.holder.sent, self.damping, self.placebo)
 
     @property
     def holder(self) -> fedcl_omega.Holder:
         """Which Ω a device uses."""
-        return fedcl_omega.Holder(self.importance, self.interval, self.fallback, self.first, used=self.strength > 0)
+        used = self.strength > 0
+        return fedcl_omega.Holder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
 
     @property
     def keeps_uncounted(self) -> bool:

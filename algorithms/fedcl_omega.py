@@ -15,6 +15,7 @@ from algorithms.course import Course, alone
 from algorithms.estimation import estimation
 from algorithms.fisher import positive
 from algorithms.importance import Kind, estimating
+from algorithms.placebo import Placebo, replaced
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
@@ -37,6 +38,7 @@ class Source:
     interval: int  # N
     kept: bool
     damping: float  # ξ of si
+    placebo: Placebo = "none"
 
     def due(self, round: int) -> bool:
         return round % self.interval == 0
@@ -48,11 +50,7 @@ class Source:
 
     def current(self, state: Message, server: Party) -> Tensors:
         """Ω at the state's model, or the one that is kept."""
-        if "importance" in state:
-            return state["importance"]
-        if self.kind == "si":
-            return fedcl_si.scored(state["path"], state["start"], state["weights"], self.damping)
-        return estimated(self.kind, state["weights"], server)
+        return state["importance"] if "importance" in state else self._made(state, server, server.round)
 
     def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
         """Those of `names` without any counted reply, or with `newest` without one since Ω was estimated."""
@@ -90,7 +88,15 @@ class Source:
         return estimation("omega", self.kind, load.examples, load.parameters)
 
     def _kept(self, state: Message, server: Party, round: int) -> Message:
-        return {"importance": self.current(state, server), "importance_round": {"round": torch.tensor(round)}}
+        return {"importance": self._made(state, server, round), "importance_round": {"round": torch.tensor(round)}}
+
+    def _made(self, state: Message, server: Party, round: int) -> Tensors:
+        """Ω at the state's model, for this round; or its placebo."""
+        if self.kind == "si":
+            omega = fedcl_si.scored(state["path"], state["start"], state["weights"], self.damping)
+        else:
+            omega = estimated(self.kind, state["weights"], server)
+        return replaced(omega, self.placebo, server.seed, round)
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ class Holder:
     fallback: Fallback
     first: First
     used: bool  # whether there is a penalty at all
+    placebo: Placebo = "none"
 
     @property
     def sent(self) -> bool:
@@ -150,7 +157,8 @@ class Holder:
             return positive(held["importance"])
         if not self._own:
             return None
-        return (yield from estimating(device, download["weights"], cast(Kind, self.kind)))
+        omega = yield from estimating(device, download["weights"], cast(Kind, self.kind))
+        return replaced(omega, self.placebo, device.seed, device.round)
 
     def traffic(self, load: Load) -> float:
         """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""

@@ -20,6 +20,7 @@ from algorithms.fedcurv_sums import Sums
 from algorithms.fisher import density
 from algorithms.importance import Kind, estimating
 from algorithms.local import STRONGEST, fitting, forms
+from algorithms.placebo import Placebo, replaced
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
 
@@ -76,11 +77,18 @@ class FedCurv(FedAvg):
     max_age: int = 0
     """Rounds after which the lean server drops the curvature of a device that has not been counted again; with 0 it
     never does."""
+    placebo: Placebo = "none"
+    """Control that takes the place of each device's Fisher diagonal Î, also in Î⊙θ̂: its values in a random order within
+    each tensor (shuffled), or their mean (mean). Declared work stays that of the original."""
 
     def __post_init__(self) -> None:
         options.check(self, strength=(0, STRONGEST), keep=(1e-9, 1), max_age=(0, inf))
         if self.centred not in (True, False, "auto"):
             raise ValueError(f"centred is {self.centred!r}; it must be True, False or 'auto'")
+        if self.placebo == "mean" and self.keep < 1:
+            raise ValueError(
+                f"placebo is 'mean'; with keep {self.keep} it must be 'shuffled': equal values have no largest"
+            )
         self.sums.check()
 
     @property
@@ -138,6 +146,7 @@ class FedCurv(FedAvg):
         if penalty is not None:
             numbers |= {"clamped": float(penalty.clamped), "density": density(download["fisher"])}
         fisher = yield from estimating(device, trained, FISHERS[self.fisher], device.seed, self.training.batch)
+        fisher = replaced(fisher, self.placebo, device.seed, device.round)
         theta, fisher = device.send("weights", trained), fedcurv_penalty.strongest(fisher, self.keep)
         upload, own = self.sums.sent(fisher, theta, download, device)
         upload = {"weights": theta} | upload

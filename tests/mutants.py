@@ -443,6 +443,34 @@ MUTANTS = [
         "OF_DEVICE = 1",
         "tests/emulator/play/test_connections.py",
     ),
+    Mutant(
+        "what computes before training takes its draw of jitter",
+        "emulator/pricing/bills.py",
+        "sorted(steps, key=lambda phase: phase != TRAINING)",
+        "list(steps)",
+        "tests/emulator/pricing/test_bills.py",
+    ),
+    Mutant(
+        "each algorithm has batches of its own",
+        "emulator/study/jobs.py",
+        "seed=derive(run.seed, purpose, name, round),",
+        "seed=derive(run.seed, run.label, purpose, name, round),",
+        "tests/runs/test_same_chances.py",
+    ),
+    Mutant(
+        "each algorithm asks devices of its own",
+        "emulator/conversation/server.py",
+        'seed(self.run.seed, "cohort", number)',
+        'seed(self.run.seed, self.run.label, "cohort", number)',
+        "tests/runs/test_same_chances.py",
+    ),
+    Mutant(
+        "a placebo has one order for all rounds of a server that keeps it",
+        "algorithms/placebo.py",
+        "spawn_key=(OWN, round)",
+        "spawn_key=(OWN,)",
+        "tests/algorithms/test_placebo.py",
+    ),
 ]
 
 

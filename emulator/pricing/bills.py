@@ -18,6 +18,7 @@ from emulator.record.work import Pieces
 from emulator.study.seeds import seed
 
 FEW = 16  # devices: for fewer numpy is as quick
+TRAINING = "train"  # the phase of FedAvg's device_work, and of those who build on it
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:
@@ -50,7 +51,10 @@ def _seed(root: int, name: str, round: int) -> int:
 
 
 def jitter(pieces: Pieces, device: Device, root: int, round: int, rng: Generator | None = None) -> Mapping[str, float]:
-    """By how much each phase takes longer than on an even machine: a factor; {} on such a machine."""
+    """By how much each phase takes longer than on an even machine: a factor; {} on such a machine.
+
+    Training draws first, so its factor is the same whatever an algorithm or an encoding computes before it.
+    """
     cv = device.profile.jitter
     if not cv:
         return {}
@@ -58,4 +62,5 @@ def jitter(pieces: Pieces, device: Device, root: int, round: int, rng: Generator
     for piece in pieces:
         steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
     rng = rng or np.random.default_rng(_seed(root, device.name, round))
-    return {phase: factor(cv, n, rng) for phase, n in steps.items()}
+    drawing = sorted(steps, key=lambda phase: phase != TRAINING)
+    return {phase: factor(cv, steps[phase], rng) for phase in drawing}

@@ -17,6 +17,7 @@ from algorithms.dropout import drawn_on_the_cpu
 from algorithms.importance import estimating
 from algorithms.keeptrace import keep_trace
 from algorithms.local import Quadratic, Sgd, seeded
+from algorithms.placebo import replaced
 from algorithms.stack import together
 
 TRAINING = Training(epochs=2, batch=4, lr=0.1, momentum=0.9, weight_decay=0.01)
@@ -80,6 +81,11 @@ def test_importance_is_computed_there(kind):
     devices = [party(5), party(3)]
     found = together([estimating(each, each.model.state_dict(), kind, batch=2) for each in devices])
     assert all(map(there, found))
+
+
+@pytest.mark.parametrize("placebo", ["shuffled", "mean"])
+def test_so_is_its_placebo(placebo):
+    assert there(replaced(dict(net().to(META).named_parameters()), placebo, 1, 0))
 
 
 def test_the_gradient_through_training_is_computed_there():

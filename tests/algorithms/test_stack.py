@@ -28,6 +28,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {},
         *({"interval": 2, "fallback": how} for how in ("keep_last", "identity", "catch_up", "local_estimate")),
         *({"importance": kind, "interval": 2, "fallback": "local_estimate"} for kind in ("tensor_scalar", "mas", "sq")),
+        *({"interval": 2, "fallback": "local_estimate", "placebo": placebo} for placebo in ("shuffled", "mean")),
     ],
     "fedcurv": [
         {},
@@ -35,6 +36,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"upload": "lean"},
         {"centred": True},
         {"participation": "last_round", "keep": 0.5},
+        *({"placebo": placebo, "upload": upload} for placebo in ("shuffled", "mean") for upload in ("paper", "lean")),
     ],
     "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}],
     "scaffold": [{}, {"training": PLAIN}],

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-DENSE, NORMED = f"{__name__}:dense", f"{__name__}:normed"
+DENSE, NORMED, TOLD = (f"{__name__}:{name}" for name in ("dense", "normed", "told"))
 
 
 def dense() -> nn.Sequential:
@@ -13,3 +13,8 @@ def dense() -> nn.Sequential:
 def normed() -> nn.Sequential:
     """With the buffers of a BatchNorm."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 10))
+
+
+def told() -> nn.Sequential:
+    """With dropout of values that are hardly ever 0, so that its outputs tell what it dropped."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Dropout(0.3), nn.Linear(12, 10))

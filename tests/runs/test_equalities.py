@@ -23,6 +23,8 @@ def plain(play):
         {"fedcl": {"strength": 0.0, "importance": "sq"}},
         {"fedcl": {"strength": 0.0, "interval": 2, "fallback": "keep_last"}},
         {"fedcurv": {"strength": 0.0}},
+        {"fedcl": {"strength": 0.0, "placebo": "shuffled"}},
+        {"fedcurv": {"strength": 0.0, "placebo": "mean"}},
         {"agentimportance": {"strength": 0.0, "weighted": False}},
         {"fedmeta": {"eta_meta": 0.0}},
     ],

@@ -42,12 +42,14 @@ RATIOS: dict[str, list[tuple[dict[str, Any], float]]] = {
         *(({"interval": 5, "fallback": way}, 1.1) for way in ("keep_last", "local_estimate", "none")),
         ({"interval": 10, "fallback": "catch_up"}, 1.05),  # nobody lacks Ω where all are asked
         ({"importance": "tensor_scalar"}, 1.0),  # 8 numbers
+        *(({"placebo": placebo}, 1.5) for placebo in ("shuffled", "mean")),
     ],
     "fedcurv": [  # down 1 |θ| in the first round, then 3 |θ|
         ({}, 3 - 1 / T),
         ({"centred": True}, 3 - 1 / T),
         ({"participation": "last_round"}, 3 - 1 / T),
         ({"upload": "lean"}, 2.5 - 1 / T),  # up 2 |θ|
+        *(({"placebo": placebo}, 3 - 1 / T) for placebo in ("shuffled", "mean")),
     ],
     "agentimportance": [  # down 1 |θ| in the first round
         ({}, 2 - 1 / (2 * T)),

@@ -110,11 +110,13 @@ def test_a_stacked_run_is_nearly_the_looped_one(play: Play) -> None:
 def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_path: Path) -> None:
     from emulator.commands.play import Settings, play_scenario
 
-    here = results(tmp_path / "here", STACKED)
+    placebo = {"fedcl": {"interval": 2, "fallback": "local_estimate", "placebo": "shuffled"}, "name": "placebo"}
+    changes = {**STACKED, "algorithms": [*STACKED["algorithms"], placebo]}
+    here = results(tmp_path / "here", changes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("emulator.report.page.page", lambda results: "a page")
         there = Settings(workers=2, out=tmp_path / "there", quiet=True)
-        assert play_scenario(scenario(STACKED), there) == 0
+        assert play_scenario(scenario(changes), there) == 0
     assert digests(tmp_path / "there") == digests(here)
     assert recorded(here).training.stack == 3
 

@@ -55,6 +55,7 @@ PENALISED: dict[str, tuple[Any, bool]] = {
     "fedprox": (FedProx(TRAINING), False),
     "fedcurv": (FedCurv(TRAINING), True),
     "fedcurv, lean": (FedCurv(TRAINING, upload="lean"), True),
+    "fedcurv, shuffled": (FedCurv(TRAINING, placebo="shuffled"), True),
     "fedcurv, last round": (FedCurv(TRAINING, participation="last_round"), True),
     "agents": (AgentImportance(TRAINING), True),
     "agents without ewc": (AgentImportance(TRAINING, ewc=False), True),
@@ -66,6 +67,10 @@ PENALISED: dict[str, tuple[Any, bool]] = {
     "fedcl, keep_last, send": (FedCL(TRAINING, "sq", 2, "keep_last", "send"), False),
     "fedcl, catch_up": (FedCL(TRAINING, "sq", 2, "catch_up"), False),
     "fedcl, local_estimate": (FedCL(TRAINING, "sq", 2, "local_estimate"), False),
+    "fedcl, local_estimate, shuffled": (
+        FedCL(TRAINING, "sq", 2, "local_estimate", placebo="shuffled"),
+        False,
+    ),
     "fedcl, none": (FedCL(TRAINING, "sq", 2, "none"), False),
 }
 
