@@ -26,7 +26,6 @@ LEVEL = 0.95
 SEED = 20_000  # of the resampling alone; any number, but always the same
 LEAST_ERROR = 0.25  # of a resample's standard error, over that of the seeds themselves
 ROUNDING = 1e-12  # of log θ: what is nearer than this is the same number
-TIES = 1 + 1e-9  # resamples that ought to be as far off as the seeds themselves are not made nearer by rounding
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,13 @@ def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float
     """Of mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ...; None if a number is 0.
 
     Each column has one number for each seed, in the same order of seeds.  It is the symmetric bootstrap-t on log θ
-    (Hall 1988): whole seeds are drawn again, with all of their columns; of each resample one
-    notes how many of its own standard errors it lies from the seeds' log θ, and what 95 % of them stay within, times
-    the standard error of the seeds, is half of the interval.  Standard errors are those of the delta method.
+    (Hall 1988): whole seeds are drawn again, with all of their columns; of each resample one notes how many of its own
+    standard errors it lies from the seeds' log θ; and what 95 % of them stay within, times the standard error of the
+    seeds, is half of the interval.  Standard errors are those of the delta method.
     """
     values = np.array(columns, dtype=np.float64)
-    if values.ndim != 2 or not values.size or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("columns must hold the same number of finite values that are not below 0")
+    if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("columns must hold as many finite values each, at least two, and none below 0")
     c = np.array(powers, dtype=np.float64)
     if c.shape != (len(values),):
         raise ValueError(f"{len(values)} columns need as many powers, not {len(powers)}")
@@ -91,7 +90,7 @@ def _error(values: Floats, c: Floats) -> float:
     """The standard error of log θ by the delta method: a seed's share in log θ is Σ c_j · x_j / mean(x_j)."""
     shares = (c / values.mean(axis=1)) @ values - c.sum()
     n = len(shares)
-    return math.sqrt(float(shares @ shares) / (n * max(n - 1, 1)))
+    return math.sqrt(float(shares @ shares) / (n * (n - 1)))
 
 
 def _reach(values: Floats, c: Floats, error: float) -> Floats:
@@ -106,7 +105,7 @@ def _reach(values: Floats, c: Floats, error: float) -> Floats:
     shares = np.einsum("bj,ji->bi", c / means, values) - c.sum()
     errors = np.sqrt(np.einsum("bi,bi,bi->b", counts, shares, shares) / (n * (n - 1)))
     off = np.abs(np.einsum("bj,j->b", np.log(means / values.mean(axis=1)), c))
-    reach: Floats = off * (error / np.maximum(errors, LEAST_ERROR * error)) * TIES
+    reach: Floats = off * (error / np.maximum(errors, LEAST_ERROR * error))
     return reach
 
 

@@ -63,12 +63,14 @@ def test_interval_and_p_never_disagree(seed, factor, spread):
     assert found.decided == (found.p < 0.05)
 
 
-def test_p_is_5_percent_where_the_interval_ends():
-    one, base = drawn(3)
-    found = of(one, base)
-    assert of(one / found.low * (1 - 1e-6), base).p == pytest.approx(0.05, abs=2e-4)
-    assert not of(one / found.low * (1 - 1e-6), base).decided
-    assert of(one / found.low * (1 + 1e-6), base).decided
+@pytest.mark.parametrize("seed", range(5))
+def test_p_is_5_percent_where_the_interval_ends(seed):
+    one, base = drawn(seed)
+    low = of(one, base).low
+    inside, outside = (of(one / low * (1 + off), base) for off in (-1e-8, 1e-8))
+    assert not inside.decided
+    assert outside.decided
+    assert 0.0495 < outside.p < 0.05 < inside.p < 0.0505
 
 
 def test_the_ratio_is_that_of_the_means_and_the_interval_about_that_of_student():
@@ -105,6 +107,7 @@ def test_one_seed_that_differs_among_seeds_that_hardly_do(jitter):
     noise = 1 + jitter * np.random.default_rng(0).normal(size=(2, 10))
     found = of(noise[0] * [*[60.0] * 9, 50.0], noise[1] * 30)
     assert found.decided
+    assert found.p == pytest.approx(LEAST_P)
     assert 1.8 < found.low < found.ratio < found.high < 2.2
 
 
@@ -112,7 +115,7 @@ def test_a_zero_has_no_ratio_and_nonsense_is_refused():
     x, y = drawn(2)
     assert interval([x, np.zeros(10)], (1, -1)) is None
     assert interval([x, [0.0, *y[1:]]], (1, -1)) is None
-    for columns in ([x, -y], [x, y * math.nan], [x, y * math.inf], [[], []], [1.0, 2.0]):
+    for columns in ([x, -y], [x, y * math.nan], [x, y * math.inf], [[], []], [[1.0], [2.0]], [1.0, 2.0]):
         with pytest.raises(ValueError, match="finite"):
             interval(columns, (1, -1))
     with pytest.raises(ValueError, match="as many powers"):
