@@ -1,0 +1,107 @@
+"""From runs, and from when their rounds end elsewhere, to values, comparisons, reasons, cells.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from emulator.record.targets import Target
+from emulator.results.restricted import contrast, restricted
+from emulator.studies.answer import Moved, Null
+from emulator.studies.cells import Cell, cell
+from emulator.studies.comparisons import Values, common, comparisons, values
+from emulator.studies.observed import Observed, Runs
+from emulator.studies.replays import Stamps
+from emulator.studies.why import Why, why
+
+Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played
+
+
+def chosen(runs: Runs, variants: Variants) -> Runs:
+    """The runs of each algorithm in the configuration that is named."""
+    return {label: runs[name] for label, name in variants.items() if name in runs}
+
+
+def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
+    """The runs where their rounds end at other times; and the labels that are not known there."""
+    found: dict[str, dict[int, Observed]] = {}
+    lost = []
+    for label, of in runs.items():
+        there = {seed: stamps.get(label, {}).get(seed) for seed in of}
+        if any(ends is None for ends in there.values()):
+            lost.append(label)
+            continue
+        found[label] = {seed: run.elsewhere(there[seed] or ()) for seed, run in of.items()}
+    return found, lost
+
+
+def all_values(on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None) -> list[Values]:
+    """On each link and to each target.  `wanted`: the horizon, s, if the protocol names one."""
+    return [each for link, runs in on.items() for target in targets for each in values(link, target, runs, wanted)]
+
+
+def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:
+    """Of each pair, to each target, on the runs' own links."""
+    here = {(each.label, each.target): each for each in found if each.link == link}
+    for label, base in pairs:
+        for target in dict.fromkeys(each.target for each in found):
+            if (mine := here.get((label, target))) and (theirs := here.get((base, target))):
+                yield why(mine, theirs, runs)
+
+
+def nulls(runs: Runs, labels: Sequence[str], baseline: str, targets: Sequence[Target]) -> list[Null]:
+    """Rounds to each target of algorithms without penalty, and of the baseline."""
+    return [
+        Null(
+            label,
+            target,
+            *({seed: run.place(target) for seed, run in runs[name].items()} for name in (label, baseline)),
+        )
+        for label in labels
+        for target in targets
+    ]
+
+
+def cells(
+    places: Sequence[Mapping[str, float | str]],
+    stamps: Sequence[Stamps],
+    variants: Sequence[Variants],
+    runs: Runs,
+    target: Target,
+) -> list[Cell]:
+    """Who is first at each place, with the configuration that is best there."""
+    found = []
+    for place, there, which in zip(places, stamps, variants, strict=True):
+        known, _ = elsewhere(chosen(runs, which), renamed(there, which))
+        times = {label: {seed: run.timed(target) for seed, run in of.items()} for label, of in known.items()}
+        found.append(cell(place, times, which))
+    return found
+
+
+def renamed(stamps: Stamps, variants: Variants) -> Stamps:
+    """Those of each algorithm's configuration, by the algorithm's label."""
+    return {label: stamps[name] for label, name in variants.items() if name in stamps}
+
+
+def moved(factor: str, setting: str, runs: Runs, baseline: str, target: Target) -> list[Moved]:
+    """How long each algorithm takes in one setting, over the baseline there."""
+    times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
+    tau = common([each for of in times.values() for each in of.values()], None)
+    found = []
+    for label, of in times.items():
+        if label == baseline:
+            continue
+        there = sum(each.time is not None and each.time <= tau for each in of.values())
+        known = any(each.time is not None for each in (*of.values(), *times[baseline].values())) and tau > 0
+        bound = tau if tau != float("inf") else max(e.time or 0.0 for each in times.values() for e in each.values())
+        ratio = None
+        if known:
+            ratio = float(
+                restricted(list(of.values()), bound).mean() / restricted(list(times[baseline].values()), bound).mean()
+            )
+        found.append(
+            Moved(factor, setting, label, ratio, contrast(of, times[baseline], tau) if known else None, there, len(of))
+        )
+    return found
+
+
+__all__ = ["all_values", "cells", "chosen", "comparisons", "elsewhere", "moved", "nulls", "reasons", "renamed"]

@@ -1,0 +1,86 @@
+"""All that a study has found, as data: what its tables, its page and its figures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from emulator.record.targets import Target
+from emulator.results.restricted import Contrast, Timed
+from emulator.studies.cells import Border, Cell
+from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.protocol import OWN
+from emulator.studies.why import Pace, Why
+from emulator.tuning.results import Founds
+from scenarios.schema.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One setting of one factor: how long an algorithm takes there, over the baseline."""
+
+    factor: str
+    setting: str
+    label: str
+    ratio: float | None  # of restricted means; None: nobody gets there
+    contrast: Contrast | None  # None: below 5 seeds
+    reached: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Null:
+    """An algorithm without its penalty: the rounds that it takes to each target, beside the baseline's."""
+
+    label: str
+    target: Target
+    rounds: Mapping[int, int | None]  # by seed
+    base_rounds: Mapping[int, int | None]
+
+    @property
+    def same(self) -> bool:
+        """Whether they agree in every seed, as they must."""
+        return dict(self.rounds) == dict(self.base_rounds)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """See the package."""
+
+    scenario: Scenario
+    digest: str
+    exploratory: bool
+    founds: Founds
+    best: float  # validation accuracy of the tuned baseline
+    targets: Sequence[Target]
+    values: Sequence[Values]
+    comparisons: Sequence[Comparison]
+    whys: Sequence[Why]
+    paces: Sequence[Pace]
+    nulls: Sequence[Null] = ()
+    unknown: Sequence[str] = ()  # sentences: what could not be replayed
+    cells: Sequence[Cell] = ()
+    borders: Sequence[Border] = ()
+    traces: Sequence[Cell] = ()
+    assumptions: Sequence[str] = ()  # about traces
+    moved: Sequence[Moved] = ()
+    crossings: Mapping[str, Mapping[int, Timed]] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Target:
+        """The target that the verdict is about: that of the middle share."""
+        return self.targets[len(self.targets) // 2]
+
+    @property
+    def baseline(self) -> str:
+        """The first algorithm."""
+        return self.scenario.algorithms[0].name
+
+    def value(self, label: str, target: Target, link: str = OWN) -> Values | None:
+        """One algorithm's times."""
+        return next((v for v in self.values if (v.label, v.target, v.link) == (label, target, link)), None)
+
+    def compared(self, label: str, base: str, target: Target, link: str = OWN) -> Comparison | None:
+        """One comparison."""
+        at = (label, base, target, link)
+        return next((c for c in self.comparisons if (c.label, c.base, c.target, c.link) == at), None)

@@ -1,0 +1,123 @@
+"""The map of a study: who is fastest on which links and devices, where that is decided at all.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import exp, inf, log, sqrt
+
+from emulator.replay.conditions import Condition
+from emulator.results.restricted import Contrast, Timed, contrast, restricted
+from emulator.studies.comparisons import common
+from scenarios.schema.protocol import Grid
+
+UNDECIDED = "undecided"
+UNKNOWN = "not known"
+AXES = ("up_mbit_s", "down_over_up", "round_trip_ms", "speed_gflop_s")
+NEAR = 1.01  # how well the frontier is known: the ratio of uplinks between which it lies
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the map, or one trace."""
+
+    place: Mapping[str, float | str]
+    means: Mapping[str, float]  # restricted mean time by algorithm, s; of those that are known
+    first: str | None  # by the means; None: nobody gets there, or it is not known
+    second: str | None
+    contrast: Contrast | None  # the second one's time over the first one's
+    chosen: Mapping[str, str]  # the configuration of each algorithm, as it is called in the record
+
+    @property
+    def winner(self) -> str:
+        """The first, if the interval against the runner-up leaves 1 out."""
+        if self.first is None:
+            return UNKNOWN
+        return self.first if self.contrast and self.contrast.decided else UNDECIDED
+
+
+def cell(
+    place: Mapping[str, float | str],
+    times: Mapping[str, Mapping[int, Timed]],
+    chosen: Mapping[str, str],
+    wanted: float | None = None,
+) -> Cell:
+    """Who is first among these algorithms, all over one horizon."""
+    tau = common([each for of in times.values() for each in of.values()], wanted)
+    latest = max((each.time for of in times.values() for each in of.values() if each.time is not None), default=0.0)
+    bound = latest if tau == inf else tau
+    means = {label: float(restricted(list(of.values()), bound).mean()) for label, of in times.items()}
+    order = sorted(means, key=lambda label: means[label])
+    if not order or latest == 0 or tau == 0:
+        return Cell(place, means, None, None, None, chosen)
+    if len(order) == 1:
+        return Cell(place, means, order[0], None, None, chosen)
+    return Cell(place, means, order[0], order[1], contrast(times[order[1]], times[order[0]], tau), chosen)
+
+
+def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
+    """Each point of the map, and what all devices' links and speeds are there."""
+    return [
+        (dict(zip(AXES, at, strict=True)), at_point(*at))
+        for at in product(said.up_mbit_s, said.down_over_up, said.round_trip_ms, said.speed_gflop_s)
+    ]
+
+
+def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condition:
+    """Rates in Mbit/s, the downlink as a multiple of the uplink, ms, GFLOP/s."""
+    return Condition(
+        f"{up:g} Mbit/s, {ratio:g}:1, {round_trip:g} ms, {speed:g} GFLOP/s",
+        down=up * ratio * 1e6 / 8,
+        up=up * 1e6 / 8,
+        latency=round_trip / 2e3,
+        speed=speed * 1e9,
+    )
+
+
+@dataclass(frozen=True)
+class Border:
+    """The uplink at which the faster of two algorithms changes, all else being equal."""
+
+    place: Mapping[str, float]  # the other axes
+    slower: str  # who is first on slower uplinks
+    faster: str  # and on faster ones
+    up_mbit_s: float
+
+
+def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, str], float]) -> Iterator[Border]:
+    """Where neighbours along the uplink have other first algorithms; the uplink is found by bisection.
+
+    `ratio(place, one, other)` is the mean time of one over that of the other at a place.
+    """
+    rows: dict[tuple[float | str, ...], list[Cell]] = {}
+    for each in cells:
+        rows.setdefault(tuple(each.place[axis] for axis in AXES[1:]), []).append(each)
+    for others, row in rows.items():
+        ordered = sorted(row, key=lambda each: float(each.place[AXES[0]]))
+        for low, high in pairwise(ordered):
+            if low.first and high.first and low.first != high.first:
+                place = {axis: float(value) for axis, value in zip(AXES[1:], others, strict=True)}
+                one, other = low.first, high.first
+
+                def at(up: float, place: Mapping[str, float] = place, one: str = one, other: str = other) -> float:
+                    return ratio({AXES[0]: up, **place}, one, other)
+
+                found = crossing(at, float(low.place[AXES[0]]), float(high.place[AXES[0]]))
+                yield Border(place, one, other, found)
+
+
+def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
+    """Where a ratio that is below 1 at `low`, and above at `high`, is 1; to 1 %."""
+    while high / low > NEAR:
+        middle = sqrt(low * high)
+        low, high = (middle, high) if ratio(middle) <= 1 else (low, middle)
+    return exp((log(low) + log(high)) / 2)
+
+
+def shares(cells: Sequence[Cell], baseline: str) -> dict[str, float]:
+    """Shares of the cells: won by each algorithm, the baseline among them, undecided, not known."""
+    found: dict[str, float] = {baseline: 0.0}
+    for each in cells:
+        found[each.winner] = found.get(each.winner, 0.0) + 1
+    return {name: count / len(cells) for name, count in found.items()}

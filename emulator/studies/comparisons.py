@@ -1,0 +1,103 @@
+"""Times to targets on one or several links, compared pair by pair, with Holm's adjustment over targets and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from emulator.record.targets import Target
+from emulator.results.holm import holm
+from emulator.results.restricted import Contrast, Timed, contrast, horizon, restricted
+from emulator.studies.observed import Runs
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One algorithm's time over another's, to one target on one link."""
+
+    link: str
+    target: Target
+    label: str
+    base: str
+    contrast: Contrast | None  # None: below 5 seeds, or unknown there
+    adjusted: float | None = None  # its p-value after Holm's adjustment
+
+    @property
+    def decided(self) -> bool:
+        """Whether the two differ, over all targets and links together."""
+        return self.adjusted is not None and self.adjusted < LEVEL
+
+    @property
+    def sooner(self) -> str | None:
+        """Who is sooner; None if that is not decided."""
+        if not self.decided or self.contrast is None:
+            return None
+        return self.label if self.contrast.ratio < 1 else self.base
+
+
+@dataclass(frozen=True)
+class Values:
+    """One algorithm's own times to one target on one link."""
+
+    link: str
+    target: Target
+    label: str
+    times: Mapping[int, Timed]  # by seed
+    tau: float  # inf: all reached it
+
+    @property
+    def reached(self) -> int:
+        """Seeds that got there within the horizon."""
+        return sum(each.time is not None and each.time <= self.tau for each in self.times.values())
+
+    @property
+    def mean(self) -> float:
+        """Restricted mean time, s."""
+        return float(restricted(list(self.times.values()), self.bound).mean())
+
+    @property
+    def bound(self) -> float:
+        """The horizon, or the latest time where all reached the target."""
+        latest = max((each.time for each in self.times.values() if each.time is not None), default=0.0)
+        return latest if self.tau == inf else self.tau
+
+
+def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
+    """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all."""
+    times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
+    tau = common([each for of in times.values() for each in of.values()], wanted)
+    return [Values(link, target, label, of, tau) for label, of in times.items()]
+
+
+def common(times: Sequence[Timed], wanted: float | None) -> float:
+    """The horizon of all of these, s; inf if all got there.
+
+    Where all that did not get there have failed, it is the latest time of those that did, or 0 if nobody did.
+    """
+    tau = horizon(times, wanted)
+    if tau == inf and any(each.time is None for each in times):
+        return max((each.time for each in times if each.time is not None), default=0.0)
+    return tau
+
+
+def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
+    """Each pair on each link and to each target; p-values are adjusted over the targets and links of a pair."""
+    at = {(each.link, each.target, each.label): each for each in found}
+    made = []
+    for label, base in pairs:
+        mine = list(_of_pair(at, label, base))
+        adjusted = holm({n: each.contrast.p for n, each in enumerate(mine) if each.contrast})
+        made += [replace(each, adjusted=adjusted.get(n)) for n, each in enumerate(mine)]
+    return made
+
+
+def _of_pair(at: Mapping[tuple[str, Target, str], Values], label: str, base: str) -> Iterator[Comparison]:
+    for (link, target, name), mine in at.items():
+        theirs = at.get((link, target, base))
+        if name != label or theirs is None:
+            continue
+        known = contrast(mine.times, theirs.times, mine.tau) if mine.tau > 0 else None
+        yield Comparison(link, target, label, base, known)

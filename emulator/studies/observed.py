@@ -1,0 +1,74 @@
+"""Runs of a study as they were observed, on their own links and, by replay, on others.
+
+A replay that is exact changes only when rounds end: so the round in which a target is reached is the record's, and its
+time that round's end on those links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from emulator.record.targets import Target, reached
+from emulator.results.restricted import Timed
+from emulator.results.summary import joules, round_bytes
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One run: its rounds, and when each of them ended."""
+
+    rows: Sequence[Row]
+    stamps: tuple[float, ...]  # s
+    whole: bool = True  # whether it was played to its end; one that failed before never reaches anything
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None) -> Observed:
+        """On its own links.  `due`: rounds that it should have, unless it reached the target `stopped` before."""
+        whole = len(rows) >= due or (stopped is not None and reached(rows, stopped) is not None)
+        return cls(rows, tuple(float(row["time_s"]) for row in rows), whole)
+
+    def elsewhere(self, stamps: Sequence[float]) -> Observed:
+        """The same run where its rounds end at other times."""
+        return Observed(self.rows, tuple(stamps), self.whole)
+
+    def place(self, target: Target) -> int | None:
+        """Number of the round in which it reached the target, from 0."""
+        row = reached(self.rows, target)
+        return None if row is None else int(row["round"])
+
+    def timed(self, target: Target) -> Timed:
+        """When it reached the target, and until when it was watched."""
+        place = self.place(target)
+        end = self.stamps[-1] if self.whole and self.stamps else inf
+        return Timed(None if place is None else self.stamps[place], end)
+
+    def rounds_until(self, time: float) -> float:
+        """How many rounds fit into this time; of the round under way its share."""
+        before = 0.0
+        for number, stamp in enumerate(self.stamps):
+            if stamp >= time:
+                return number + (time - before) / (stamp - before) if stamp > before else float(number + 1)
+            before = stamp
+        return float(len(self.stamps))
+
+    def bytes_until(self, time: float) -> float:
+        """Bytes both ways until then."""
+        return self._until(time, [float(round_bytes(row)) for row in self.rows])
+
+    def joules_until(self, time: float) -> float | None:
+        """What the devices drew until then; None if that of one of them is not known."""
+        spent = [joules([row]) for row in self.rows]
+        return None if None in spent else self._until(time, [each or 0.0 for each in spent])
+
+    def _until(self, time: float, each: Sequence[float]) -> float:
+        rounds = self.rounds_until(time)
+        whole = int(rounds)
+        return sum(each[:whole]) + (rounds - whole) * (each[whole] if whole < len(each) else 0.0)
+
+
+Runs = Mapping[str, Mapping[int, Observed]]  # by label, by seed

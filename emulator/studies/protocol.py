@@ -1,0 +1,88 @@
+"""The protocol of a study: who is compared with whom, and the digest that ties records to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from emulator.record.targets import Target
+from emulator.results.summary import FEW
+from scenarios.load import dump
+from scenarios.schema.protocol import Protocol
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, did_you_mean
+
+METRIC = "accuracy"  # on test examples; settings and targets are chosen on validation examples
+OWN = "own links"
+
+
+def digest(scenario: Scenario) -> str:
+    """SHA-256 of the whole protocol: fleet, data, algorithms, grids, seeds, targets, links; with every default."""
+    plain = scenario.model_copy(update={"protocol": None})
+    return hashlib.sha256(dump(plain).encode()).hexdigest()
+
+
+def protocol_of(scenario: Scenario) -> Protocol:
+    """Raises BadScenario if the scenario has none, or if it does not fit the scenario."""
+    said = scenario.study
+    if said is None:
+        raise BadScenario("the scenario has no `study:`; `fedlapse new --study NAME` writes a file that has")
+    labels = [entry.name for entry in scenario.algorithms]
+    for key, names in _named(said):
+        for name in names:
+            if name not in labels:
+                raise BadScenario(f"there is no algorithm {name!r}; {did_you_mean(name, labels)}", ("study", key))
+    _check_baseline(said, labels[0])
+    if said.sensitivity and (both := sorted(set(said.sensitivity.seeds) & _tuning_seeds(scenario))):
+        raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
+    return said
+
+
+def _named(said: Protocol) -> Iterator[tuple[str, Sequence[str]]]:
+    yield "controls", said.controls
+    yield "placebos", (*said.placebos, *said.placebos.values())
+    yield "nulls", said.nulls
+    yield "rows", said.rows
+    yield "pairs", [name for pair in said.pairs for name in pair]
+    yield "sensitivity", said.sensitivity.algorithms if said.sensitivity else ()
+
+
+def _check_baseline(said: Protocol, baseline: str) -> None:
+    for key, names in (
+        ("controls", said.controls),
+        ("placebos", said.placebos),
+        ("nulls", said.nulls),
+        ("rows", said.rows),
+    ):
+        if baseline in names:
+            raise BadScenario(f"{baseline} comes first, so it is the baseline and nothing else", ("study", key))
+
+
+def _tuning_seeds(scenario: Scenario) -> set[int]:
+    return set(scenario.tune.seeds) if scenario.tune else set()
+
+
+def ranked(scenario: Scenario) -> list[str]:
+    """The algorithms that may win: the baseline, and all that are no control, placebo, null or mere row."""
+    said = protocol_of(scenario)
+    others = {*said.controls, *said.placebos, *said.nulls, *said.rows}
+    return [entry.name for entry in scenario.algorithms if entry.name not in others]
+
+
+def pairs(scenario: Scenario) -> list[tuple[str, str]]:
+    """(algorithm, base): each with the baseline, the study's own pairs, and placebos with what they imitate."""
+    said, baseline = protocol_of(scenario), scenario.algorithms[0].name
+    with_baseline = [(entry.name, baseline) for entry in scenario.algorithms[1:] if entry.name not in said.nulls]
+    found = [*with_baseline, *said.pairs, *said.placebos.items()]
+    return list(dict.fromkeys(found))
+
+
+def targets(said: Protocol, best: float) -> list[Target]:
+    """Test accuracies: shares of the best validation accuracy of the tuned baseline, and those that the study names."""
+    values = [*(round(share * best, 4) for share in said.shares), *said.values]
+    return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
+
+
+def enough_seeds(scenario: Scenario) -> bool:
+    """Whether there are as many as intervals need."""
+    return len(scenario.seeds) >= FEW

@@ -1,0 +1,78 @@
+"""When the rounds of a study's runs end on other links: by replay, kept in a file so that it is done once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import Result
+
+Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by seed; None: not exact there
+
+
+def stamps(
+    results: Sequence[Result], rounds: Mapping[tuple[str, int], int]
+) -> dict[str, dict[int, tuple[float, ...] | None]]:
+    """Of one setting.  `rounds`: how many each run has in the record."""
+    found: dict[str, dict[int, tuple[float, ...] | None]] = {}
+    for each in results:
+        exact = each.failure is None and each.parting is None and len(each.stamps) == rounds[each.label, each.seed]
+        found.setdefault(each.label, {})[each.seed] = each.stamps if exact else None
+    return found
+
+
+def key(condition: Condition, record: str) -> str:
+    """What names a setting in a file: its own values, and the digest of the runs that were replayed."""
+    said = json.dumps({**_plain(condition), "record": record}, sort_keys=True, default=str)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _plain(condition: Condition) -> dict[str, Any]:
+    return {
+        name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in vars(condition).items()
+    }
+
+
+class Kept:
+    """Settings that were replayed, in one file.  It is no part of the results: without it they are replayed again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, Stamps] = _read(path)
+
+    def add(self, found: Mapping[str, Stamps]) -> None:
+        """Keeps them."""
+        self.known.update(found)
+
+    def content(self) -> bytes:
+        """The file."""
+        arrays: dict[str, NDArray[np.float64]] = {}
+        for name, of in self.known.items():
+            for label, seeds in of.items():
+                for seed, ends in seeds.items():
+                    arrays[f"{name}/{label}/{seed}"] = np.array([np.nan] if ends is None else ends)
+        written = io.BytesIO()
+        np.savez(written, **arrays)  # type: ignore[arg-type]
+        return written.getvalue()
+
+
+def _read(path: Path) -> dict[str, Stamps]:
+    found: dict[str, dict[str, dict[int, tuple[float, ...] | None]]] = {}
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            for whole in arrays.files:
+                name, label, seed = whole.split("/")
+                ends = arrays[whole]
+                known = None if np.isnan(ends).any() else tuple(map(float, ends))
+                found.setdefault(name, {}).setdefault(label, {})[int(seed)] = known
+    except (OSError, ValueError):
+        return {}
+    return dict(found)

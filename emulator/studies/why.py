@@ -1,0 +1,117 @@
+"""Why an algorithm takes longer or less: more rounds or longer ones, and what their seconds, bytes and joules are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+from emulator.record.targets import Target
+from emulator.results.restricted import Split, restricted, split
+from emulator.results.resampling import Interval
+from emulator.results.restricted import ratio as ratio_of_means
+from emulator.studies.comparisons import Values
+from emulator.studies.observed import Observed, Runs
+
+Row = Mapping[str, Any]
+PHASES = {"setup_s": "set-up", "down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
+WAIT = "wait_s"
+
+
+@dataclass(frozen=True)
+class Why:
+    """A ratio of times to a target as rounds x seconds a round, and the same of bytes and joules."""
+
+    target: Target
+    label: str
+    base: str
+    split: Split | None  # None: below 5 seeds
+    bytes: Interval | None
+    joules: Interval | None
+
+
+def why(mine: Values, theirs: Values, runs: Runs) -> Why:
+    """On the runs' own links, over the stretch up to each run's restricted time."""
+    time, base_time = _amounts(mine), _amounts(theirs)
+    rounds, base_rounds = (_rounds(each, runs) for each in (mine, theirs))
+    load, base_load = (_measured(each, runs, Observed.bytes_until) for each in (mine, theirs))
+    spent, base_spent = (_measured(each, runs, Observed.joules_until) for each in (mine, theirs))
+    known = None not in spent.values() and None not in base_spent.values()
+    return Why(
+        mine.target,
+        mine.label,
+        theirs.label,
+        split((time, base_time), (rounds, base_rounds)),
+        ratio_of_means(_all(load), _all(base_load)),
+        ratio_of_means(_all(spent), _all(base_spent)) if known else None,
+    )
+
+
+def _all(amounts: Mapping[int, float | None]) -> dict[int, float]:
+    return {seed: value for seed, value in amounts.items() if value is not None}
+
+
+def _amounts(found: Values) -> dict[int, float]:
+    """Restricted times by seed, s."""
+    times = restricted(list(found.times.values()), found.bound)
+    return dict(zip(found.times, map(float, times), strict=True))
+
+
+def _rounds(found: Values, runs: Runs) -> dict[int, float]:
+    """Rounds that fit into the restricted time; exactly those that the target took, where it was reached."""
+    return {seed: runs[found.label][seed].rounds_until(time) for seed, time in _amounts(found).items()}
+
+
+def _measured(found: Values, runs: Runs, of: Any) -> dict[int, float | None]:
+    return {seed: of(runs[found.label][seed], time) for seed, time in _amounts(found).items()}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a round of an algorithm is made of: means over all rounds and seeds."""
+
+    label: str
+    seconds: Mapping[str, float]  # by what: download weights, compute fisher, upload, ...
+    bytes: Mapping[str, float]  # by way and kind
+    joules: float | None
+
+    @property
+    def total(self) -> float:
+        """Seconds of a round."""
+        return fsum(self.seconds.values())
+
+
+def pace(label: str, runs: Mapping[int, Observed]) -> Pace:
+    """The critical path of all rounds, shared out among payloads by their bytes and among phases by their seconds."""
+    rows = [row for run in runs.values() for row in run.rows]
+    seconds: dict[str, float] = defaultdict(float)
+    carried: dict[str, float] = defaultdict(float)
+    for row in rows:
+        for what, share in _parts(row["critical"]):
+            seconds[what] += share
+        for way, kinds in row["bytes"].items():
+            for kind, size in kinds.items():
+                carried[f"{way} {kind}"] += size
+    spent = [value for row in rows for value in row.get("joules", {"": None}).values()]
+    energy = None if None in spent else fsum(value or 0.0 for value in spent) / len(rows)
+    count = max(1, len(rows))
+    return Pace(
+        label,
+        {what: total / count for what, total in sorted(seconds.items())},
+        {what: total / count for what, total in sorted(carried.items())},
+        energy,
+    )
+
+
+def _parts(critical: Row) -> Iterator[tuple[str, float]]:
+    """Seconds of a round's critical path, by what they went to."""
+    for key, what in PHASES.items():
+        found = critical[key]
+        if isinstance(found, Mapping):
+            for kind, seconds in found.items():
+                yield f"{what} {kind}", float(seconds)
+        else:
+            yield what, float(found)
+    yield "waiting", float(critical[WAIT])
