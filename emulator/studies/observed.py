@@ -7,7 +7,7 @@ time that round's end on those links.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -46,6 +46,11 @@ class Observed:
         place = self.place(target)
         end = self.stamps[-1] if self.whole and self.stamps else inf
         return Timed(None if place is None else self.stamps[place], end)
+
+    def crossing(self, target: Target) -> float | None:
+        """When an evaluation was first at or above the target, s, whether or not the next ones were."""
+        place = self.place(replace(target, hold=1))
+        return None if place is None else self.stamps[place]
 
     def rounds_until(self, time: float) -> float:
         """How many rounds fit into this time; of the round under way its share."""

@@ -95,8 +95,8 @@ def pace(label: str, runs: Mapping[int, Observed]) -> Pace:
             for kind, size in kinds.items():
                 carried[f"{way} {kind}"] += size
     spent = [value for row in rows for value in row.get("joules", {"": None}).values()]
-    energy = None if None in spent else fsum(value or 0.0 for value in spent) / len(rows)
     count = max(1, len(rows))
+    energy = None if None in spent else fsum(value or 0.0 for value in spent) / count
     return Pace(
         label,
         {what: total / count for what, total in sorted(seconds.items())},
