@@ -1,7 +1,7 @@
 """A study's tables as CSV: every number of its page, and all that the figures show.  Pure.
 
-Seconds, bytes, joules and ratios are written in full.  An empty cell is not known, or there is no such thing: no time to
-a target that was not reached, no horizon where all runs got there.
+Seconds, bytes, joules and ratios are written in full.  An empty cell is not known, or there is no such thing: no time
+to a target that was not reached, no horizon where all runs got there.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
 from emulator.record.targets import Target
-from emulator.results.restricted import Split, restricted, split
 from emulator.results.resampling import Interval
+from emulator.results.restricted import Split, restricted, split
 from emulator.results.restricted import ratio as ratio_of_means
 from emulator.studies.comparisons import Values
 from emulator.studies.observed import Observed, Runs

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from emulator.record.targets import Target
 from emulator.results.resampling import Interval
 from emulator.results.units import NONE
@@ -50,10 +48,5 @@ def count(number: int, of: int) -> str:
 
 
 def share(number: int, of: int) -> str:
-    """`81 of 189 (43 %)`"""
-    return f"{number} of {of} ({100 * number / of:.0f} %)"
-
-
-def parted(labels: Sequence[str], scenario: Scenario) -> list[str]:
-    """These labels in the scenario's order."""
-    return [entry.name for entry in scenario.algorithms if entry.name in labels]
+    """`81 (43 %)`"""
+    return f"{number} ({100 * number / of:.0f} %)"
