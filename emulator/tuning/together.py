@@ -84,7 +84,7 @@ def searches(scenario: Scenario) -> dict[str, Generator[Ask, Trials, Found]]:
 def steps_of(scenario: Scenario) -> list[int]:
     """Rounds after which configurations are compared."""
     assert scenario.tune
-    return rungs(scenario.rounds.max, scenario.tune.rungs)
+    return rungs(scenario.tune.rounds or scenario.rounds.max, scenario.tune.rungs)
 
 
 @dataclass
@@ -115,7 +115,9 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:
     """The scenario with these changes, checked anew, and without what only a search or a study reads."""
-    plain = scenario.model_copy(update={**changes, "tune": None, "expect": (), "published": (), "small": {}})
+    plain = scenario.model_copy(
+        update={"tune": None, "study": None, **changes, "expect": (), "published": (), "small": {}}
+    )
     return Scenario.model_validate_json(plain.model_dump_json())
 
 
