@@ -6,40 +6,32 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from emulator.commands.folder import alone, folder
 from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.play import Settings
-from emulator.commands.replay.play import play_all
 from emulator.commands.stopping import uninterrupted
+from emulator.commands.study.places import FOR_ROUNDS, Places
+from emulator.commands.study.replays import Replays
 from emulator.commands.trials import Runs as Rows
 from emulator.commands.trials import Trials, Unfinished
 from emulator.commands.tune.play import Tuning
-from emulator.record.digest import digest as record_digest
 from emulator.record.record import replace_file
 from emulator.record.targets import Target
-from emulator.replay.batch import Batch, Order, Source
-from emulator.replay.conditions import Condition, Uplink, links_from
-from emulator.replay.findings import Result
-from emulator.studies import analysis, cells
+from emulator.studies import analysis
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
 from emulator.studies.observed import Observed, Runs
-from emulator.studies.protocol import METRIC, OWN, digest, pairs, protocol_of, ranked, targets
-from emulator.studies.replays import Kept, Stamps, key, stamps
+from emulator.studies.protocol import METRIC, OWN, digest, pairs, protocol_of, targets
+from emulator.studies.replays import Kept
 from emulator.studies.why import pace
-from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
-from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
-from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import Configuration, applied
 from emulator.tuning.together import remade
 from emulator.worlds.remembering import Tally
@@ -50,8 +42,6 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
 PROTOCOL = "protocol.yaml"
-FOR_ROUNDS = f"{OWN}, tuned for rounds"
-CHUNK = 4000  # replays after which what is known is kept; some minutes
 
 
 class Studying:
@@ -180,38 +170,6 @@ class Studying:
         rounds = self._until(None)
         return {seed: Observed.of(rows, rounds.max, last, rounds.until_s) for seed, rows in of.items()}
 
-    # --- what is replayed -----------------------------------------------------------------------------------------
-
-    def _replayed(
-        self, where: Path, wanted: Sequence[Condition], kept: Kept, labels: Sequence[str] = ()
-    ) -> list[Stamps]:
-        """When the rounds of the runs in a folder end in each of these settings."""
-        record = f"{record_digest(where)} {','.join(labels)}"
-        names = [key(each, record) for each in wanted]
-        new = [number for number, name in enumerate(names) if name not in kept.known]
-        if new:
-            batch = Batch(Source(where, only=tuple(labels), targets=()))
-            rounds = {(script.label, script.seed): len(script.rounds) for script in batch.scripts}
-            each = len(batch.scripts)
-            step = max(1, CHUNK // each)
-            for first in range(0, len(new), step):
-                some = new[first : first + step]
-                results = self._play(batch, [Order(run, wanted[n]) for n in some for run in range(each)])
-                kept.add({names[n]: stamps(results[p * each : (p + 1) * each], rounds) for p, n in enumerate(some)})
-                with uninterrupted():
-                    kept.path.write_bytes(kept.content())
-                if first + len(some) < len(new):
-                    self._say(f"replays: {first + len(some)} of {len(new)} settings")
-        return [kept.known[name] for name in names]
-
-    def _play(self, batch: Batch, orders: Sequence[Order]) -> Sequence[Result]:
-        workers = self.trials.workers if isinstance(self.trials.workers, int) else None
-        played = play_all(batch, orders, workers, console=Console(stderr=True, quiet=self.settings.quiet))
-        if not played.whole:
-            say(f"fedlapse: {played.why}", err=True)
-            raise Unfinished(played.code)
-        return played.results
-
     def _say(self, text: str) -> None:
         if not self.settings.quiet:
             say(f"fedlapse: {text}", err=True)
@@ -225,8 +183,8 @@ class Studying:
         variants: Mapping[str, Mapping[str, Configuration]],
         runs: Runs,
     ) -> Answer:
-        kept = Kept(out / "replays.npz")
-        at = Places(self, out, founds, variants, runs, kept)
+        replays = Replays(self.trials, Kept(out / "replays.npz"), self.settings.quiet)
+        at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
         found = analysis.all_values(on, goals, self.protocol.horizon_s)
@@ -321,134 +279,3 @@ class Studying:
     def total(self) -> Tally:
         """Of all that was trained or known."""
         return Tally()
-
-
-class Places:
-    """The runs of a study on other links, on the points of its map, and on traces."""
-
-    def __init__(
-        self,
-        study: Studying,
-        out: Path,
-        founds: Founds,
-        variants: Mapping[str, Mapping[str, Configuration]],
-        runs: Runs,
-        kept: Kept,
-    ) -> None:
-        self.study, self.protocol, self.scenario = study, study.protocol, study.scenario
-        self.folder, self.founds, self.names, self.runs, self.kept = out / "reporting", founds, variants, runs, kept
-
-    def variants(self, clock: str) -> dict[str, str]:
-        """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
-        found = {entry.name: entry.name for entry in self.scenario.algorithms}
-        for label, of in self.founds.items():
-            best = of.best(clock if clock in clocks(of) else OWN_CLOCK)
-            found[label] = next(name for name, each in self.names[label].items() if each == best)
-        return found
-
-    def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
-        """The runs on their own links and on those that the study names; and sentences on what is not known."""
-        on: dict[str, Runs] = {OWN: own}
-        if (for_rounds := self.variants(ROUNDS)) != self.variants(OWN_CLOCK):
-            on[FOR_ROUNDS] = analysis.chosen(self.runs, for_rounds)
-        wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
-        there = self.study._replayed(self.folder, list(wanted.values()), self.kept)
-        unknown = []
-        for (name, _), ends in zip(wanted.items(), there, strict=True):
-            which = self.variants(name)
-            on[name], lost = analysis.elsewhere(analysis.chosen(self.runs, which), analysis.renamed(ends, which))
-            unknown += [f"{label} is not known on {name}: a decision there comes out otherwise" for label in lost]
-        return on, unknown
-
-    def map(self, goal: Target) -> list[cells.Cell]:
-        """Who is first at each point of the study's grid."""
-        if self.protocol.map is None:
-            return []
-        grid = cells.grid(self.protocol.map)
-        return self._cells([place for place, _ in grid], [each for _, each in grid], goal)
-
-    def traces(self, goal: Target) -> tuple[list[cells.Cell], list[str]]:
-        """Who is first on each trace, and what was assumed about them."""
-        found: list[Condition] = []
-        assumed: list[str] = []
-        for name in self.protocol.traces:
-            try:
-                found += links_from([name], Uplink(ratio=self.protocol.up_ratio), tell=assumed.append)
-            except (ValueError, OSError) as error:
-                assumed.append(f"{name} is left out: {error}")
-        for each in found:
-            assumed += [f"{each.name}: {said}" for said in each.about(self.base)]
-        made = self._cells([{"trace": each.name} for each in found], found, goal) if found else []
-        return made, list(dict.fromkeys(assumed))
-
-    @cached_property
-    def base(self) -> Any:
-        """The setting that the runs were played in."""
-        return Batch(Source(self.folder, only=(self.scenario.algorithms[0].name,), targets=())).base
-
-    def _labels(self) -> list[str]:
-        """Those that may win, in all their configurations."""
-        return [name for label in ranked(self.scenario) for name in self.names.get(label, {label: ()})]
-
-    def _cells(
-        self, places: Sequence[Mapping[str, float | str]], wanted: Sequence[Condition], goal: Target
-    ) -> list[cells.Cell]:
-        there = self.study._replayed(self.folder, wanted, self.kept, self._labels())
-        return analysis.cells(places, there, self._best(wanted), self.runs, goal)
-
-    def _best(self, wanted: Sequence[Condition]) -> list[dict[str, str]]:
-        """The configuration of each ranked algorithm that is best in each setting, by the runs of the search."""
-        own = self.variants(OWN_CLOCK)
-        found = [{label: own[label] for label in ranked(self.scenario)} for _ in wanted]
-        for label, several in self.names.items():
-            if len(several) > 1 and label in found[0]:
-                for chosen, name in zip(found, self._by_search(label, wanted), strict=True):
-                    chosen[label] = name
-        return found
-
-    def _by_search(self, label: str, wanted: Sequence[Condition]) -> list[str]:
-        """Under which name an algorithm is played with the configuration that is best in each setting."""
-        names = {each: name for name, each in self.names[label].items()}
-        trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
-        seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
-        there: dict[Configuration, list[Stamps]] = {}
-        for each in names:
-            played = self.study.tuning.names.of(label, each)
-            where = self.study.tuning.folders[label, each]
-            there[each] = [_only(of, played) for of in self.study._replayed(where, wanted, self.kept, [played])]
-        found = []
-        for number in range(len(wanted)):
-            pool = {
-                each: [
-                    _retimed(made, there[each][number][""][seed])
-                    for made, seed in zip(trials[each], seeds, strict=True)
-                    if there[each][number][""].get(seed) is not None
-                ]
-                for each in names
-            }
-            known = {each: curves for each, curves in pool.items() if len(curves) == len(seeds)}
-            ranks = scores(known)
-            best = min(ranks, key=lambda each: ranks[each][:2]) if ranks else self.founds[label].best()
-            found.append(names[best])
-        return found
-
-    def borders(self, drawn: Sequence[cells.Cell], goal: Target) -> list[cells.Border]:
-        """The uplinks at which the first algorithm changes."""
-
-        def ratio(place: Mapping[str, float], one: str, other: str) -> float:
-            at = cells.at_point(*(place[axis] for axis in cells.AXES))
-            (made,) = self._cells([place], [at], goal)
-            return made.means[one] / made.means[other]
-
-        return list(cells.borders(drawn, ratio))
-
-
-def _only(of: Stamps, label: str) -> Stamps:
-    return {"": of.get(label, {})}
-
-
-def _retimed(made: Any, ends: Sequence[float] | None) -> Any:
-    """A run of the search where its rounds end at other times."""
-    assert ends is not None
-    place = made.times.index(made.reached) if made.reached is not None else None
-    return retimed(made, ends, None if place is None else ends[place], made.end if made.end == inf else ends[-1])
