@@ -50,10 +50,16 @@ def target_of(scenario: Scenario) -> Target:
     return Target(METRIC, scenario.rounds.targets[-1].value, 3)
 
 
-def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """The algorithms that are tuned: all but those that are fixed."""
+def fixed(scenario: Scenario) -> list[str]:
+    """The algorithms that are not tuned: those that are fixed, and those of a study that follow its baseline."""
     assert scenario.tune
-    return [entry for entry in scenario.algorithms if entry.name not in scenario.tune.fixed]
+    nulls = scenario.study.nulls if scenario.study else ()
+    return [entry.name for entry in scenario.algorithms if entry.name in (*scenario.tune.fixed, *nulls)]
+
+
+def tuned_entries(scenario: Scenario) -> list[Entry]:
+    """All others."""
+    return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:

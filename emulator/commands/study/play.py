@@ -53,16 +53,8 @@ class Studying:
         self.digest = digest(scenario)
         self.scenario = scenario
         self.recorded = self.digest  # of the protocol that the records in OUT were made by
-        self.tuning = Tuning(self._plain(scenario), settings)
+        self.tuning = Tuning(scenario, settings)
         self.trials = Trials(settings)
-
-    def _plain(self, scenario: Scenario) -> Scenario:
-        """Without `study:`, and without what is known of nulls before the baseline is tuned."""
-        assert scenario.tune
-        fixed = tuple(dict.fromkeys([*scenario.tune.fixed, *self.protocol.nulls]))
-        made = scenario.model_copy(update={"study": None, "tune": scenario.tune.model_copy(update={"fixed": fixed})})
-        vars(made)["source"] = scenario.source
-        return made
 
     def run_and_tell(self) -> None:
         """Raises Unfinished if it was stopped."""
