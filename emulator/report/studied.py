@@ -80,7 +80,7 @@ def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[
     columns = dict.fromkeys(("label", "target"), "string") | dict.fromkeys(("ratio", "low", "high"), "number")
     here = table({**columns, "decided": "string"}, rows)
     at: Any = {
-        "y": alt.Y("label:N", title=None, sort=list(labels), axis=alt.Axis(grid=True, tickBand="extent")),
+        "y": alt.Y("label:N", title=None, sort=list(labels), axis=alt.Axis(grid=True, tickBand="extent", ticks=False)),
         "yOffset": alt.YOffset("target:N", sort=list(goals), scale=alt.Scale(paddingOuter=0.4)),
     }
     scale = alt.Scale(domain=list(goals), range=list(COLOURS[: len(goals)]))
@@ -113,7 +113,7 @@ def times(answer: Answer) -> Figure | None:
     }
     fill = alt.condition("datum.there == 'yes'", alt.value(COLOURS[0]), alt.value("white"))
     dots = here.transform_filter("datum.kind == 'seed'").mark_point(size=45, opacity=0.65, stroke=COLOURS[0])
-    ticks = here.transform_filter("datum.kind == 'mean'").mark_tick(color=COLOURS[1], thickness=3, size=18)
+    ticks = here.transform_filter("datum.kind == 'mean'").mark_tick(color=COLOURS[1], thickness=3, size=18, opacity=1)
     layers: list[Any] = [dots.encode(**at, fill=fill), ticks.encode(**at)]
     if isfinite(found[0].tau):
         layers.insert(0, rule(found[0].tau / unit.size))
@@ -148,7 +148,7 @@ def pace(answer: Answer) -> Figure | None:
         here.mark_bar(stroke="#888888", strokeWidth=0.4)
         .encode(
             y=alt.Y("label:N", title=None, sort=list(found)),
-            x=alt.X("time:Q", title=f"seconds of a round, in {unit.name}", stack="zero"),
+            x=alt.X("time:Q", title=f"a round, {unit.name}", stack="zero"),
             color=critical.scale(names),
             order=alt.Order("place:Q"),
         )

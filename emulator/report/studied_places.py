@@ -17,35 +17,38 @@ from emulator.studies.reading import CAPTIONS
 from emulator.studies.words import figure, goal
 
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight; greys are for what is not decided
-GREY = {UNDECIDED: "#D0D0D0", UNKNOWN: "#8C8C8C"}
-DARK = ("#0072B2", "#000000", "#D55E00", "#8C8C8C", "#009E73")  # under white text
+GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}
+DARK = ("#0072B2", "#000000")  # under white text
 SIDE, TALL = 38, 26  # of a cell, in pixels
 ROWS = 60  # recorded links that a picture shows
 
 
-def colours(answer: Answer) -> Mapping[str, str]:
-    """Of the baseline and of all that win somewhere, and greys for the rest; the same in both pictures."""
-    present = {each.winner for each in (*answer.cells, *answer.traces)}
-    names = [e.name for e in answer.scenario.algorithms if e.name in present or e.name == answer.baseline]
-    won = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)}
-    return won | {name: shade for name, shade in GREY.items() if name in present}
+def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
+    """Of the baseline and of all that win in these places, and greys for the rest; the same in both pictures."""
+    known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces))}
+    names = [entry.name for entry in answer.scenario.algorithms if entry.name in known]
+    shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)} | GREY
+    shown = {answer.baseline, *(each.winner for each in cells)}
+    return {name: shade for name, shade in shades.items() if name in shown}
 
 
 def grid(answer: Answer) -> Figure | None:
     """Panels by device speed (down) and download over upload (across); in each, uplink and round trip."""
-    if not answer.cells:
+    if not any(each.contrast for each in answer.cells):
         return None
     values = {axis: sorted({float(each.place[axis]) for each in answer.cells}) for axis in AXES}
     _, ratio, _, speed = AXES
-    rows = []
+    shades, last, rows = colours(answer, answer.cells), values[speed][-1], []
     for fast in values[speed]:
-        here = [each for each in answer.cells if each.place[speed] == fast]
-        panels = [
-            _panel([each for each in here if each.place[ratio] == over], values, colours(answer)).properties(
-                title=f"{fast:g} GFLOP/s, download {over:g}:1"
+        panels = []
+        for over in values[ratio]:
+            here = [each for each in answer.cells if (each.place[speed], each.place[ratio]) == (fast, over)]
+            titles = (
+                "uplink, Mbit/s" if fast == last else None,
+                "round trip, ms" if over == values[ratio][0] else None,
             )
-            for over in values[ratio]
-        ]
+            title = f"{fast:g} GFLOP/s, download {over:g}:1"
+            panels.append(_panel(here, values, shades, titles).properties(title=title))
         rows.append(alt.HConcatChart(hconcat=panels, spacing=18))
     chart: Any = alt.VConcatChart(vconcat=rows, spacing=14)
     described = f"Heat-maps of who reaches {goal(answer.main)} first, by link and device speed."
@@ -53,7 +56,12 @@ def grid(answer: Answer) -> Figure | None:
     return Figure("map", f"Who is first to {goal(answer.main)}", caption, frame(chart, "map", described))
 
 
-def _panel(cells: Sequence[Cell], values: Mapping[str, Sequence[float]], shades: Mapping[str, str]) -> Any:
+def _panel(
+    cells: Sequence[Cell],
+    values: Mapping[str, Sequence[float]],
+    shades: Mapping[str, str],
+    titles: tuple[str | None, str | None],
+) -> Any:
     up, _, trip, _ = AXES
     columns = dict.fromkeys(("up", "trip", "winner", "ratio", "ink"), "string")
     rows = [
@@ -62,8 +70,8 @@ def _panel(cells: Sequence[Cell], values: Mapping[str, Sequence[float]], shades:
     ]
     here = table(columns, rows)
     at: Any = {
-        "x": alt.X("up:N", title="uplink, Mbit/s", sort=[f"{v:g}" for v in values[up]], axis=alt.Axis(labelAngle=0)),
-        "y": alt.Y("trip:N", title="round trip, ms", sort=[f"{v:g}" for v in reversed(values[trip])]),
+        "x": alt.X("up:N", title=titles[0], sort=[f"{v:g}" for v in values[up]], axis=alt.Axis(labelAngle=0)),
+        "y": alt.Y("trip:N", title=titles[1], sort=[f"{v:g}" for v in reversed(values[trip])]),
     }
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
     boxes = here.mark_rect(stroke="white").encode(**at, color=alt.Color("winner:N", scale=scale, sort=list(shades)))
@@ -85,17 +93,13 @@ def traces(answer: Answer) -> Figure | None:
     known = [each for each in answer.traces if each.contrast]
     if not known:
         return None
-    shades = colours(answer)
+    shades = colours(answer, known)
     ordered = sorted(known, key=lambda each: (list(shades).index(each.winner), natural(str(each.place["trace"]))))
     shown = thinned(ordered, ROWS)
-    rows = [
-        (str(each.place["trace"]), each.winner, f"{each.first}, then {each.second}", c.ratio, c.low, c.high)
-        for each in shown
-        if (c := each.contrast)
-    ]
-    columns = dict.fromkeys(("trace", "winner", "order"), "string") | dict.fromkeys(("ratio", "low", "high"), "number")
+    rows = [(str(each.place["trace"]), each.winner, c.ratio, c.low, c.high) for each in shown if (c := each.contrast)]
+    columns = dict.fromkeys(("trace", "winner"), "string") | dict.fromkeys(("ratio", "low", "high"), "number")
     here = table(columns, rows)
-    ends = [value for row in rows for value in row[4:]]
+    ends = [value for row in rows for value in row[3:]]
     y: Any = alt.Y("trace:N", title=None, sort=[row[0] for row in rows], axis=alt.Axis(grid=True))
     colour = alt.Color("winner:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())))
     x = alt.X("low:Q", title="time of the next one over the first one's", scale=log_scale(ends), axis=log_axis(ends))

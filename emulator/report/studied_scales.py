@@ -9,6 +9,8 @@ import altair as alt
 
 from emulator.report.figure import table
 
+FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.5)
+NARROW = 2.5  # of an axis: its end over its begin
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 ROOM = 1.06  # beside the outermost ratio
 EDGE = "#666666"
@@ -28,7 +30,8 @@ def log_scale(ends: Iterable[float], room: float = ROOM) -> alt.Scale:
 def log_axis(ends: Iterable[float], room: float = ROOM) -> alt.Axis:
     """Ticks at ratios that people know."""
     low, high = domain(ends, room)
-    return alt.Axis(values=[step for step in STEPS if low <= step <= high], format="~g", grid=True)
+    steps = FINE if high < NARROW * low else STEPS
+    return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=True)
 
 
 def rule(at: float, dashed: bool = False) -> Any:

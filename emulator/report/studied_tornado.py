@@ -39,11 +39,17 @@ def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[fl
     title = f"{label}'s time over {answer.baseline}'s"
     x = alt.X("low:Q", title=title, scale=log_scale(ends, ROOM), axis=log_axis(ends, ROOM))
     bars = here.mark_bar(color=COLOURS[5], stroke="#888888", strokeWidth=0.4, size=BAR - 10).encode(y=y, x=x, x2="high")
-    left = here.mark_text(align="right", dx=-5, fontSize=11).encode(y=y, x="low:Q", text="least:N")
-    right = here.mark_text(align="left", dx=5, fontSize=11).encode(y=y, x="high:Q", text="most:N")
-    layers = [bars, rule(1.0), left, right]
+    names = [*_ends(here, y, "low", "least", "right", -5), *_ends(here, y, "high", "most", "left", 5)]
+    layers = [bars, rule(1.0), *names]
     base = unchanged(answer.moved, label)
     if base and base.ratio:
         layers.insert(1, rule(base.ratio, dashed=True))
     made: Any = alt.LayerChart(layer=layers).properties(width=WIDTH, height=BAR * len(found), title=label)
     return made
+
+
+def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
+    """The names of settings at one end of the bars, on white so that lines do not cross them."""
+    halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4)
+    plain = here.mark_text(align=align, dx=dx, fontSize=11)
+    return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]
