@@ -107,7 +107,7 @@ def _protocol(answer: Answer) -> Lines:
             f"{answer.best:.4g}, the tuned baseline's best validation accuracy."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
-        "Two algorithms differ if the p-value of their ratio is below 0.05, adjusted over the pair's targets and links.",
+        "Two algorithms differ if the p-value of their ratio is below 0.05, adjusted over its targets and links.",
     ]
     if answer.exploratory:
         facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")

@@ -10,7 +10,8 @@ CAPTIONS = {
     "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
     "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
     "line is the study as it is.",
-    "traces": "Who reaches the main target first when all devices replay one recorded link; one dot for each recording.",
+    "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "
+    "the next one takes, with its 95 % interval. Grey: it is undecided who is first.",
 }
 READ = """\
 - **Restricted mean time.** A run that stops before the target tells only that it would have taken longer. So each run

@@ -62,7 +62,7 @@ def row(number: int, time: float, accuracy: float, seconds: float, importance: b
 
 
 def run(rounds: int, seconds: float, importance: bool = False, of: int = 10, early: int | None = None) -> Observed:
-    """It reaches the target in so many rounds, each of so many seconds; `early`: a round in which it only touches it."""
+    """It reaches the target in so many rounds, each of so many s; `early`: a round in which it only touches it."""
     rows = [
         row(n, (n + 1) * seconds, 0.9 if n + 1 >= rounds or n + 1 == early else 0.5, seconds, importance)
         for n in range(of)
