@@ -84,6 +84,21 @@ def on_links(answer: Answer) -> Table:
     return Table(f"{caption}{more}", ("algorithm", *links), rows, 1)
 
 
+def means(answer: Answer) -> Table:
+    """Restricted mean times to the main target on each link, each in its own unit."""
+    all_ = list(dict.fromkeys(each.link for each in answer.values))
+    links = all_[:LINKS] if len(all_) > 1 else []
+    found = {link: [answer.value(label, answer.main, link) for label in _labels(answer)] for link in links}
+    chosen = {link: units.of_time(each.mean for each in of if each) for link, of in found.items()}
+    rows = [
+        (label, *(_time(found[link][number], chosen[link]) for link in links))
+        for number, label in enumerate(_labels(answer))
+        if links
+    ]
+    caption = f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time."
+    return Table(caption, ("algorithm", *(f"{link}, {unit.name}" for link, unit in chosen.items())), rows, 1)
+
+
 def reasons(answer: Answer) -> Table:
     """A ratio of times as rounds x seconds a round, to the main target."""
     rows = []
