@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
+from math import fsum, isfinite
 
 from emulator.results import units
 from emulator.results.tables import Table
-from emulator.results.units import NONE, joined
+from emulator.results.units import NONE, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
 from emulator.studies.cells import shares as shares_of
@@ -43,7 +43,15 @@ def times(answer: Answer) -> Table:
         for label, row in zip(_labels(answer), found, strict=True)
     ]
     caption = f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time."
+    caption += _horizons(answer)
     return Table(caption, ("algorithm", "part", *map(goal, answer.targets)), rows, 2)
+
+
+def _horizons(answer: Answer) -> str:
+    """Those of targets that some run did not reach."""
+    known = {target: answer.value(answer.baseline, target) for target in answer.targets}
+    said = [f"{duration(v.tau)} for {goal(target)}" for target, v in known.items() if v and isfinite(v.tau)]
+    return f" Horizons: {joined(said)}." if said else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:

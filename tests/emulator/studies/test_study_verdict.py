@@ -101,7 +101,10 @@ def test_the_factor_that_moves_most():
     widest, other = swings(answer().moved, "fedcl")
     assert (widest.factor, widest.least, widest.most, widest.wide) == ("batch", "as it is", "8", 2.0)
     assert (other.factor, other.low, other.high) == ("skew", 1.2, 1.5)
-    assert any("fedcl's by batch, from 1.50 (as it is) to 3.00 (8)." in line for line in verdict(answer()))
+    assert (
+        "To test accuracy 0.8, the ratio of fedcl's time to fedavg's changes most with batch, from 1.50 (as it is) to "
+        "3.00 (8) (values without intervals)."
+    ) in verdict(answer())
     assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3)], "fedcl") == []
 
 
@@ -125,6 +128,16 @@ def test_below_5_seeds_there_are_values_only():
     )
     assert told[2] == "By these means, fedcl takes 1.34 times as long as fedcurv."
     assert not any("[" in line or "decided" in line for line in told)
+
+
+def test_where_a_seed_did_not_get_there_the_horizon_is_told():
+    """FedCL's last seed stops after 120 s, when FedCurv's and FedAvg's have long got there: (4 x 60 + 120) / 5."""
+    runs = runs_of(5)
+    made = answer(runs={**runs, "fedcl": {**runs["fedcl"], 5: run(11, 12.0)}})
+    assert "40.0 s (5 of 5 seeds reached it within 120 s)" in verdict(made)[0]
+    page = markdown(made, {})
+    assert "| fedcl | ranked | 72.0 (4 of 5) |" in page
+    assert "Horizons: 120 s for test accuracy 0.8." in page
 
 
 def test_nobody_reached_it():
