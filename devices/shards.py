@@ -22,22 +22,24 @@ TENTH = 10  # of a natural owner's examples one in so many is a test example
 SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy to be useful
 
 
-def iid(labels: NDArray[np.integer], devices: int, rng: Generator) -> list[Indices]:
+def iid(labels: NDArray[np.integer], devices: int, rng: Generator, sizes_sigma: float | None = None) -> list[Indices]:
     """Even shards: floor(n / devices) examples each, drawn blindly from `labels` (n,); the rest is left out.
 
-    Raises ValueError if there are fewer examples than devices.
+    With `sizes_sigma` the sizes are those of `_sizes`.  Raises ValueError if there are fewer examples than devices.
     """
-    size = _shard_size(labels, devices)
-    order = rng.permutation(len(labels))
-    return [np.sort(order[k * size : (k + 1) * size]) for k in range(devices)]
+    ends = _sizes(_shard_size(labels, devices), devices, sizes_sigma, rng).cumsum()
+    return [np.sort(part) for part in np.split(rng.permutation(len(labels)), ends)[:-1]]
 
 
-def dirichlet(labels: NDArray[np.integer], devices: int, alpha: float, rng: Generator) -> list[Indices]:
+def dirichlet(
+    labels: NDArray[np.integer], devices: int, alpha: float, rng: Generator, sizes_sigma: float | None = None
+) -> list[Indices]:
     """Uneven shards: floor(n / devices) examples each, of uneven `labels` (n,); the rest is left out.
 
     Each device draws its label shares q_k ~ Dir(alpha*1); the convention is alpha for every class, not
     alpha*p of Hsu et al. 2019.  Rows (devices, equal sizes) and columns (classes, in proportion to their
     examples) are then fitted together, so that no device is left with what the others did not take.
+    With `sizes_sigma` the sizes of devices are those of `_sizes`.
     Raises ValueError for a split that is impossible or not to be fitted.  Source: docs/design/algorithms.md §9 reading
     7; fitting: Deming & Stephan 1940.
     """
@@ -45,11 +47,12 @@ def dirichlet(labels: NDArray[np.integer], devices: int, alpha: float, rng: Gene
     if not 0 < alpha < math.inf:
         raise ValueError(f"alpha is {alpha}; a Dirichlet split needs alpha > 0 (0.1 is very uneven, 100 nearly even)")
     kinds, available = np.unique(labels, return_counts=True)
+    sizes = _sizes(size, devices, sizes_sigma, rng)
     shares = rng.dirichlet(np.full(len(kinds), alpha), devices)  # (devices, classes)
     if not np.allclose(shares.sum(axis=1), 1):
         raise ValueError(f"alpha is {alpha}; at this size Dir(alpha) cannot be drawn, try 0.001 to 1e6")
-    fitted = _fitted(np.maximum(shares, TINY), size, available * (devices * size / len(labels)), alpha)
-    counts = _rounded(fitted, size, available)
+    fitted = _fitted(np.maximum(shares, TINY), sizes, available * (devices * size / len(labels)), alpha)
+    counts = _rounded(fitted, sizes, available)
     pools = [rng.permutation(np.flatnonzero(labels == kind)) for kind in kinds]
     return _dealt(pools, counts)
 
@@ -197,11 +200,37 @@ def _shard_size(labels: NDArray[np.integer], devices: int) -> int:
     return len(labels) // devices
 
 
-def _fitted(shares: NDArray[np.float64], row: int, columns: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Rows of `shares` scaled to sum to `row` and columns to `columns`, each within half an example."""
+def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDArray[np.int64]:
+    """Examples of each device, `mean * devices` together; without `sigma` all equal, and nothing is drawn.
+
+    Else they are in proportion to draws from a lognormal distribution, whose logarithms have the standard deviation
+    `sigma`: whole by largest remainders, and 1 at least.
+    """
+    if sigma is None:
+        return np.full(devices, mean, np.int64)
+    logs = sigma * rng.standard_normal(devices)
+    return _at_least_one(np.exp(logs - logs.max()), mean * devices)  # the largest is 1, so that none overflows
+
+
+def _at_least_one(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """`total` >= len(weights), shared out in proportion to `weights`; who is due less than 1 gets 1."""
+    due, more = np.zeros(len(weights)), np.ones(len(weights), bool)
+    while (due < 1).any():
+        due[:] = 1
+        due[more] = (total - (~more).sum()) * weights[more] / weights[more].sum()
+        more &= due >= 1
+    whole = np.floor(due).astype(np.int64)
+    whole[np.argsort(whole - due, kind="stable")[: total - whole.sum()]] += 1
+    return whole
+
+
+def _fitted(
+    shares: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.float64], alpha: float
+) -> NDArray[np.float64]:
+    """Rows of `shares` scaled to sum to `rows` and columns to `columns`, each within half an example."""
     for _ in range(SWEEPS):
         shares = shares * (columns / shares.sum(axis=0))
-        shares *= row / shares.sum(axis=1, keepdims=True)
+        shares *= rows[:, None] / shares.sum(axis=1, keepdims=True)
         if np.abs(shares.sum(axis=0) - columns).max() <= 0.5:
             return shares
     raise ValueError(
@@ -210,10 +239,10 @@ def _fitted(shares: NDArray[np.float64], row: int, columns: NDArray[np.float64],
     )
 
 
-def _rounded(fitted: NDArray[np.float64], row: int, available: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole examples: each row sums to `row`, no column exceeds `available`; largest remainders first."""
+def _rounded(fitted: NDArray[np.float64], rows: NDArray[np.int64], available: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole examples: rows sum to `rows`, no column exceeds `available`; largest remainders first."""
     counts = np.floor(fitted).astype(np.int64)
-    short = (row - counts.sum(axis=1)).tolist()
+    short = (rows - counts.sum(axis=1)).tolist()
     room = (available - counts.sum(axis=0)).tolist()
     remainders = (counts - fitted).ravel()
     for cell in np.argsort(remainders, kind="stable").tolist():

@@ -27,10 +27,11 @@ class Observed:
     whole: bool = True  # whether it was played to its end; one that failed before never reaches anything
 
     @classmethod
-    def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None) -> Observed:
-        """On its own links.  `due`: rounds that it should have, unless it reached the target `stopped` before."""
-        whole = len(rows) >= due or (stopped is not None and reached(rows, stopped) is not None)
-        return cls(rows, tuple(float(row["time_s"]) for row in rows), whole)
+    def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None, until: float | None = None) -> Observed:
+        """On its own links.  It should have `due` rounds, unless it reached `stopped`, or second `until`, before."""
+        enough = stopped is not None and reached(rows, stopped) is not None
+        late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
+        return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)
 
     def elsewhere(self, stamps: Sequence[float]) -> Observed:
         """The same run where its rounds end at other times."""

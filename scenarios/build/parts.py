@@ -165,16 +165,16 @@ def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.rand
     if data.y.ndim == 1:
         return _by_label(said, data.y[pool], devices, rng)
     if said.kind == "iid":  # positions have no one label
-        return shards.iid(np.zeros(len(pool), np.int64), devices, rng)
+        return shards.iid(np.zeros(len(pool), np.int64), devices, rng, said.sizes_sigma)
     raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
 
 
 def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
     if said.kind == "dirichlet":
-        return shards.dirichlet(labels, devices, said.alpha or math.nan, rng)
+        return shards.dirichlet(labels, devices, said.alpha or math.nan, rng, said.sizes_sigma)
     if said.kind == "shards":
         return shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
-    return shards.iid(labels, devices, rng)
+    return shards.iid(labels, devices, rng, said.sizes_sigma)
 
 
 def _of_owners(

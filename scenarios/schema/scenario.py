@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Server
-from scenarios.schema.keys import BelowOne, Count, Name, Part, Positive, Seconds, Seed, Share, says
+from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import NetworkModel, Shared, Transport
 from scenarios.schema.protocol import Protocol
 from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
@@ -18,7 +18,8 @@ from scenarios.text.source import Source
 
 
 class Split(Part):
-    """How the training set is divided among the devices, in equal shares unless the data have owners."""
+    """How the training set is divided among the devices, in equal shares unless the data have owners or `sizes_sigma`
+    is given."""
 
     kind: Literal["iid", "dirichlet", "shards", "natural", "draw"] = says(
         "Rule of the split. iid: at random. dirichlet: each device draws its class shares from Dir(alpha, ..., "
@@ -43,6 +44,12 @@ class Split(Part):
     least: Count | None = says(
         "Fewest training examples that an owner of a natural split must have (10 by default).", 20, default=None
     )
+    sizes_sigma: NotNegative | None = says(
+        "Standard deviation of the logarithm of a device's number of examples, which is drawn from a lognormal "
+        "distribution in an iid or dirichlet split; all devices together have as many as without. 0 is equal.",
+        0.7,
+        default=None,
+    )
 
     @model_validator(mode="after")
     def _keys_go_with_the_kind(self) -> Split:
@@ -50,10 +57,20 @@ class Split(Part):
             raise ValueError("a dirichlet split needs alpha, as {kind: dirichlet, alpha: 0.5}")
         if self.kind == "draw" and self.each is None:
             raise ValueError("a draw needs `each`, as {kind: draw, each: 50}")
-        kinds = {"alpha": "dirichlet", "each": "shards draw", "pure": "shards", "owners": "natural", "least": "natural"}
+        kinds = {
+            "alpha": "dirichlet",
+            "each": "shards draw",
+            "pure": "shards",
+            "owners": "natural",
+            "least": "natural",
+            "sizes_sigma": "iid dirichlet",
+        }
         for key, allowed in kinds.items():
             if getattr(self, key) is not None and self.kind not in allowed.split():
-                raise ValueError(f"{key} belongs to a {allowed.replace(' ', ' or ')} split; this one is {self.kind}")
+                article = "an" if allowed[0] in "aeiou" else "a"
+                raise ValueError(
+                    f"{key} belongs to {article} {allowed.replace(' ', ' or ')} split; this one is {self.kind}"
+                )
         return self
 
 

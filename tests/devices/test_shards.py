@@ -1,3 +1,4 @@
+import hashlib
 import math
 
 import numpy as np
@@ -150,6 +151,60 @@ def test_a_fit_that_does_not_come_to_rest_is_refused(monkeypatch):
     monkeypatch.setattr(shards, "SWEEPS", 1)
     with pytest.raises(ValueError, match="did not fit after 1 sweeps"):
         shards.dirichlet(balanced(1000), 10, 0.01, rng())
+
+
+UNEVEN = [
+    lambda labels, devices, sigma, of: shards.iid(labels, devices, of, sigma),
+    lambda labels, devices, sigma, of: shards.dirichlet(labels, devices, 1.0, of, sigma),
+]
+
+
+@pytest.mark.parametrize("split", UNEVEN, ids=["iid", "dirichlet"])
+@pytest.mark.parametrize("sigma", [0.0, 0.5, 3.0, 1e6])
+@pytest.mark.parametrize(("n", "devices"), [(600, 7), (60, 59), (7, 7), (50, 1)])
+def test_uneven_sizes_share_out_what_even_ones_do_and_leave_nobody_without(split, sigma, n, devices):
+    parts = split(balanced(n), devices, sigma, rng())
+    together = np.concatenate(parts)
+    assert len(np.unique(together)) == len(together) == n // devices * devices
+    assert min(len(part) for part in parts) >= 1
+    assert all((np.diff(part) > 0).all() for part in parts)
+    if not sigma:
+        assert {len(part) for part in parts} == {n // devices}
+
+
+@pytest.mark.parametrize("split", UNEVEN, ids=["iid", "dirichlet"])
+def test_the_logarithms_of_uneven_sizes_spread_as_they_should(split):
+    """The standard error of the deviation of 400 normal draws is sigma / sqrt(800)."""
+    sizes = np.log([len(part) for part in split(balanced(40_000), 400, 0.7, rng())])
+    assert sizes.std() == pytest.approx(0.7, abs=3 * 0.7 / math.sqrt(800))
+
+
+def test_who_is_due_less_than_one_gets_one_and_the_others_share_the_rest():
+    """By hand: of 12 by 1 : 60 : 39, the first is due 0.12 and gets 1; 11 by 60 : 39 are 6.67 and 4.33."""
+    assert shards._at_least_one(np.array([1.0, 60.0, 39.0]), 12).tolist() == [1, 7, 4]
+    assert shards._at_least_one(np.array([1.0, 0.0, 0.0]), 3).tolist() == [1, 1, 1]
+
+
+def test_the_class_shares_of_uneven_devices_are_those_of_the_law():
+    """At alpha = 1 and ten classes a device's largest share is H(10) / 10 = 0.293 in the mean."""
+    labels = balanced(60_000)
+    held = table(shards.dirichlet(labels, 1000, 1.0, rng(), 0.5), labels)
+    assert held.sum(axis=0).tolist() == [6000] * 10
+    large = held[held.sum(axis=1) >= 60]
+    assert (large.max(axis=1) / large.sum(axis=1)).mean() == pytest.approx(0.293, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        (lambda: shards.iid(balanced(60), 5, rng(3)), "5c247ce7706b92ce"),
+        (lambda: shards.dirichlet(balanced(60), 5, 0.5, rng(3)), "3193c1ff300fb65b"),
+    ],
+    ids=["iid", "dirichlet"],
+)
+def test_equal_sizes_draw_what_they_always_drew(split, said):
+    """The digests are those of the splits before sizes could differ."""
+    assert hashlib.sha256(b"|".join(part.tobytes() for part in split())).hexdigest()[:16] == said
 
 
 def test_a_proxy_set_is_a_percentage_but_at_least_64_examples():

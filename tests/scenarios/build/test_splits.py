@@ -24,6 +24,22 @@ def test_shards_give_each_device_few_labels():
     assert [len(np.unique(digits().y[held])) for (held,) in made["train"].values()] == [1] * 8
 
 
+@pytest.mark.parametrize("said", [{"kind": "iid"}, {"kind": "dirichlet", "alpha": 1.0}])
+def test_devices_of_different_sizes_can_all_train(said):
+    made = split({"split": {**said, "sizes_sigma": 3}, "validation": 0.9})
+    train, validation = ([len(own) for (own,) in made[part].values()] for part in ("train", "validation"))
+    assert min(train) >= 1
+    assert max(train) > 8 * min(train)
+    # 1437 examples are 179 each; none of the server's 72 is one of those held out
+    assert 8 * 179 - 72 <= sum(train) + sum(validation) <= 8 * 179
+
+
+def test_a_text_s_devices_may_differ_in_size_too():
+    data = babble(communities=9, cycles=1, windows=20)
+    made = split({"split": {"kind": "iid", "sizes_sigma": 1.0}}, dataset=data)
+    assert len({len(own) for (own,) in made["train"].values()}) > 4
+
+
 def test_a_draw_may_give_two_devices_the_same_example_and_none_twice():
     made = split({"split": {"kind": "draw", "each": 900}, "validation": 0})
     held = [own for (own,) in made["train"].values()]
@@ -93,6 +109,9 @@ def test_a_split_that_cannot_be_made_is_refused_in_one_line(data, dataset, said)
         ({"kind": "draw"}, "a draw needs `each`"),
         ({"kind": "iid", "each": 3}, "each belongs to a shards or draw split; this one is iid"),
         ({"kind": "shards", "alpha": 0.5}, "alpha belongs to a dirichlet split; this one is shards"),
+        ({"kind": "draw", "each": 9, "sizes_sigma": 1}, "sizes_sigma belongs to an iid or dirichlet split"),
+        ({"kind": "shards", "sizes_sigma": 0}, "sizes_sigma belongs to an iid or dirichlet split; this one is shards"),
+        ({"kind": "iid", "sizes_sigma": -1}, "greater than or equal to 0"),
         ({"kind": "dirichlet", "alpha": 0.5, "owners": "x"}, "owners belongs to a natural split"),
     ],
 )
