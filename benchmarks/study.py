@@ -28,7 +28,7 @@ SMALL = 0.5  # of --scale, below which the quick version is played
 
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(STUDIES)}.")] = "digits",
-    out: Annotated[Path | None, typer.Option(help="Folder of the study. Default: a new one, removed at the end.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the study. Default: a temporary one.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Make docs/study.md anew.")] = False,
     scale: Annotated[float, typer.Option(help="Below 0.5: the quick version, which is not written.")] = 1.0,
 ) -> None:
@@ -79,8 +79,8 @@ INTRODUCTION = """\
 # FedCL or FedCurv?
 
 What do FedCL and FedCurv cost in wall-clock, and do they pay for it? Each study below follows a protocol that was fixed
-before anything was trained. `fedlapse study` does this for [a fleet of your own](#a-study-of-your-own). The tables as CSV,
-the protocols and the figures are in [studies/](studies/).
+before anything was trained. `fedlapse study` does this for [a fleet of your own](#a-study-of-your-own). The tables as
+CSV, the protocols and the figures are in [studies/](studies/).
 
 This page is made by `python -m benchmarks.study --write`.
 """
