@@ -34,12 +34,11 @@ from emulator.tuning.together import (
     Asks,
     Names,
     remade,
-    searches,
+    searched,
     spaces,
     step,
     steps_of,
     target_of,
-    together,
     trial,
 )
 from scenarios.build import plugins
@@ -135,14 +134,14 @@ class Tuning:
             return made
 
         try:
-            together(searches(self.scenario), play)
+            searched(self.scenario, play)
         except Unfinished:
             return found, False
         return found, True
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
-        return together(searches(self.scenario), lambda asks: self._play(asks, out / "trials"))
+        return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
         """Leaves tuned.yaml, tune.json and tune.html; what tune.json says."""
