@@ -79,7 +79,8 @@ class Tuning:
             typer.echo(json.dumps({"out": str(out), **found}, indent=1))
         else:
             typer.echo(text(self.scenario, founds))
-            say(self.trials.tally.sentence())
+            if self.settings.ledger:
+                say(self.trials.tally.sentence())
             say(f"next: fedlapse compare {out / 'tuned.yaml'}    open {out / 'tune.html'}")
 
     def tell_cost(self) -> None:
