@@ -29,6 +29,7 @@ from emulator.commands.run import run
 from emulator.commands.scenarios import scenarios
 from emulator.commands.schema import schema
 from emulator.commands.stopping import ending, hear_no_more, listen
+from emulator.commands.study.cli import study
 from emulator.commands.trace.cli import trace
 from emulator.commands.tune.cli import tune
 from emulator.ledger.scratch import clear
@@ -43,6 +44,7 @@ COMMANDS = (
     replay,
     map_,
     tune,
+    study,
     audit,
     diff,
     scenarios,

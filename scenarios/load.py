@@ -119,7 +119,7 @@ def dump(scenario: Scenario) -> str:
 
 def shipped() -> dict[str, str]:
     """The scenarios that come with fedlapse: name -> text."""
-    return {**_in_folder(""), **_in_folder("benchmarks"), **_in_folder("papers")}
+    return {**_in_folder(""), **_in_folder("benchmarks"), **_in_folder("papers"), **_in_folder("studies")}
 
 
 def _in_folder(folder: str) -> dict[str, str]:

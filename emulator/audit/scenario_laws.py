@@ -39,15 +39,17 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
 
 
 def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
-    """A run that nobody stopped plays all rounds, or up to the one in which it reaches the target of `stop_at`."""
+    """A run that nobody stopped plays all rounds, or up to the one that reaches `stop_at` or ends after `until_s`."""
     if rows and not (_is_enough(declared.rounds, rows) and not _is_enough(declared.rounds, rows[:-1])):
-        due = f"{declared.rounds.max} at most" if declared.rounds.stop_at else declared.rounds.max
+        early = declared.rounds.stop_at or declared.rounds.until_s
+        due = f"{declared.rounds.max} at most" if early else declared.rounds.max
         yield f"scenario: {len(rows)} rounds were played; the scenario says {due}"
 
 
 def _is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
-    stop = rules.stop_at
-    return len(rows) == rules.max or bool(stop and reached(rows, Target(stop.metric, stop.value, stop.hold)))
+    stop, until = rules.stop_at, rules.until_s
+    late = bool(until and rows and rows[-1]["time_s"] >= until)
+    return len(rows) == rules.max or late or bool(stop and reached(rows, Target(stop.metric, stop.value, stop.hold)))
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:

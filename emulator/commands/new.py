@@ -15,6 +15,7 @@ SCHEMA = "scenario.schema.json"
 
 def new(
     name: Annotated[str, typer.Argument(help="Name of the scenario: campus writes campus.yaml.")],
+    study: Annotated[bool, typer.Option("--study", help="Write a study's protocol, for `fedlapse study`.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
 ) -> None:
     """Writes a scenario with comments that runs at once: change the fleet to yours.
@@ -32,11 +33,15 @@ def new(
     if file.exists() and not force:
         _refuse(f"{file} exists already; choose another name, or replace it with --force")
     shelf = resources.files("scenarios")
-    template = shelf.joinpath("template.yaml.txt").read_text(encoding="utf-8")
+    template = shelf.joinpath("study.yaml.txt" if study else "template.yaml.txt").read_text(encoding="utf-8")
     with told_in_one_line():
         replace_file(file, template.replace("NAME", stem))
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
+    if study:
+        typer.echo(f"next:  fedlapse tune {file} --dry-run    how much is trained, and how long that takes here")
+        typer.echo(f"then:  fedlapse study {file}    which algorithm is fastest, and whether that is decided")
+        return
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
     typer.echo(f"then:  fedlapse compare {file}    which algorithm reaches the target first")
 

@@ -38,7 +38,7 @@ class ExecutorName(StrEnum):
 def _scenarios(incomplete: str) -> Iterator[str]:
     """What the shell offers: scenarios that come with fedlapse, and files here."""
     home = resources.files("scenarios")
-    folders = {"": home, "benchmarks/": home / "benchmarks", "papers/": home / "papers"}
+    folders = {"": home} | {f"{name}/": home / name for name in ("benchmarks", "papers", "studies")}
     files = [(before, file.name) for before, folder in folders.items() for file in folder.iterdir()]
     shipped = [before + name.removesuffix(".yaml") for before, name in files if name.endswith(".yaml")]
     yield from (name for name in sorted(shipped) if name.startswith(incomplete))

@@ -79,7 +79,11 @@ def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str,
 def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
     """Plays at most `rounds` rounds.  Raises Faulty for an algorithm's own mistake."""
     short = replace(
-        conduct, rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)), schedule=Schedule(0, 0), stop_at=None
+        conduct,
+        rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)),
+        schedule=Schedule(0, 0),
+        stop_at=None,
+        until=None,
     )
     study = replace(study, stack={})  # nothing is trained here
     understudy = Understudy(study, run)

@@ -17,6 +17,7 @@ class Conduct:
     rules: RoundRules
     schedule: Schedule
     stop_at: Target | None = None
+    until: float | None = None  # s after which no further round begins
 
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
@@ -36,6 +37,7 @@ class Conduct:
             ),
             Schedule(evaluate.every, often),
             Target(stop.metric, stop.value, stop.hold) if stop else None,
+            rounds.until_s,
         )
 
     def evaluated(self, round: int) -> bool:

@@ -59,6 +59,7 @@ class Diary:
             values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
+        enough = enough or (conduct.until is not None and play.stamp >= conduct.until)
         if enough and values["personalised"] is None and conduct.schedule.personalise_every is not None:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))

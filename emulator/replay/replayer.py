@@ -101,7 +101,7 @@ class Replayer:
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
         study = bare(self.scenario, script, setting)
         rules = replace(self.conduct.rules, max=len(script.rounds))
-        conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None)
+        conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None, until=None)
         prices = Prices(study, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
         check = Check(script, anyway)

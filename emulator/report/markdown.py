@@ -8,6 +8,8 @@ from emulator.report import critical
 from emulator.report.comparison import MADE_BY, compare, notes, unlike
 from emulator.results import tables
 from emulator.results.caveats import remarks
+from emulator.results.markup import escaped as _text
+from emulator.results.markup import grid
 from emulator.results.results import Results, facts
 from emulator.results.tables import Table
 
@@ -44,15 +46,5 @@ def markdown(results: Sequence[Results]) -> str:
 
 
 def _table(shown: Table) -> Iterator[str]:
-    rules = [":--" if number < shown.words else "--:" for number in range(len(shown.headings))]
-    lines = [shown.headings, rules, *shown.rows]
-    yield "\n".join("| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines)
+    yield grid(shown.headings, shown.rows, shown.words)
     yield f"<sub>{_text(shown.caption)}</sub>"
-
-
-def _text(cell: str) -> str:
-    """Text that Markdown leaves as it is: no tags, no columns, no lines of its own."""
-    shown = " ".join(cell.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for sign in "\\`*_|":
-        shown = shown.replace(sign, "\\" + sign)
-    return shown.replace("](", "]\\(")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from emulator.record.targets import Target
@@ -47,6 +47,7 @@ class Values:
     label: str
     times: Mapping[int, Timed]  # by seed
     tau: float  # inf: all reached it
+    crossings: Mapping[int, float | None] = field(default_factory=dict)  # s, of the first evaluation that is enough
 
     @property
     def reached(self) -> int:
@@ -69,7 +70,8 @@ def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[
     """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all."""
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
     tau = common([each for of in times.values() for each in of.values()], wanted)
-    return [Values(link, target, label, of, tau) for label, of in times.items()]
+    crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
+    return [Values(link, target, label, of, tau, crossed[label]) for label, of in times.items()]
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:

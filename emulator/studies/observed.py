@@ -7,7 +7,7 @@ time that round's end on those links.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -27,10 +27,11 @@ class Observed:
     whole: bool = True  # whether it was played to its end; one that failed before never reaches anything
 
     @classmethod
-    def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None) -> Observed:
-        """On its own links.  `due`: rounds that it should have, unless it reached the target `stopped` before."""
-        whole = len(rows) >= due or (stopped is not None and reached(rows, stopped) is not None)
-        return cls(rows, tuple(float(row["time_s"]) for row in rows), whole)
+    def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None, until: float | None = None) -> Observed:
+        """On its own links.  It should have `due` rounds, unless it reached `stopped`, or second `until`, before."""
+        enough = stopped is not None and reached(rows, stopped) is not None
+        late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
+        return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)
 
     def elsewhere(self, stamps: Sequence[float]) -> Observed:
         """The same run where its rounds end at other times."""
@@ -46,6 +47,11 @@ class Observed:
         place = self.place(target)
         end = self.stamps[-1] if self.whole and self.stamps else inf
         return Timed(None if place is None else self.stamps[place], end)
+
+    def crossing(self, target: Target) -> float | None:
+        """When an evaluation was first at or above the target, s, whether or not the next ones were."""
+        place = self.place(replace(target, hold=1))
+        return None if place is None else self.stamps[place]
 
     def rounds_until(self, time: float) -> float:
         """How many rounds fit into this time; of the round under way its share."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import FEW
@@ -12,7 +13,7 @@ from scenarios.schema.protocol import Protocol
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 
-METRIC = "accuracy"  # on test examples; settings and targets are chosen on validation examples
+METRIC: Literal["accuracy"] = "accuracy"  # on test examples; settings and targets are chosen on validation examples
 OWN = "own links"
 
 

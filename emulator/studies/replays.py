@@ -52,8 +52,13 @@ class Kept:
         """Keeps them."""
         self.known.update(found)
 
-    def content(self) -> bytes:
-        """The file."""
+    def write(self) -> None:
+        """Leaves all of them in the file.  Raises OSError."""
+        partial = self.path.with_suffix(".partial")
+        partial.write_bytes(self._content())
+        partial.replace(self.path)
+
+    def _content(self) -> bytes:
         arrays: dict[str, NDArray[np.float64]] = {}
         for name, of in self.known.items():
             for label, seeds in of.items():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum
 from typing import Any
 
 from emulator.record.targets import Target
-from emulator.results.restricted import Split, restricted, split
 from emulator.results.resampling import Interval
+from emulator.results.restricted import Split, restricted, split
 from emulator.results.restricted import ratio as ratio_of_means
 from emulator.studies.comparisons import Values
 from emulator.studies.observed import Observed, Runs
@@ -95,8 +95,8 @@ def pace(label: str, runs: Mapping[int, Observed]) -> Pace:
             for kind, size in kinds.items():
                 carried[f"{way} {kind}"] += size
     spent = [value for row in rows for value in row.get("joules", {"": None}).values()]
-    energy = None if None in spent else fsum(value or 0.0 for value in spent) / len(rows)
     count = max(1, len(rows))
+    energy = None if None in spent else fsum(value or 0.0 for value in spent) / count
     return Pace(
         label,
         {what: total / count for what, total in sorted(seconds.items())},

@@ -50,10 +50,16 @@ def target_of(scenario: Scenario) -> Target:
     return Target(METRIC, scenario.rounds.targets[-1].value, 3)
 
 
-def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """The algorithms that are tuned: all but those that are fixed."""
+def fixed(scenario: Scenario) -> list[str]:
+    """The algorithms that are not tuned: those that are fixed, and those of a study that follow its baseline."""
     assert scenario.tune
-    return [entry for entry in scenario.algorithms if entry.name not in scenario.tune.fixed]
+    nulls = scenario.study.nulls if scenario.study else ()
+    return [entry.name for entry in scenario.algorithms if entry.name in (*scenario.tune.fixed, *nulls)]
+
+
+def tuned_entries(scenario: Scenario) -> list[Entry]:
+    """All others."""
+    return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
@@ -84,7 +90,7 @@ def searches(scenario: Scenario) -> dict[str, Generator[Ask, Trials, Found]]:
 def steps_of(scenario: Scenario) -> list[int]:
     """Rounds after which configurations are compared."""
     assert scenario.tune
-    return rungs(scenario.rounds.max, scenario.tune.rungs)
+    return rungs(scenario.tune.rounds or scenario.rounds.max, scenario.tune.rungs)
 
 
 @dataclass
@@ -115,7 +121,9 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:
     """The scenario with these changes, checked anew, and without what only a search or a study reads."""
-    plain = scenario.model_copy(update={**changes, "tune": None, "expect": (), "published": (), "small": {}})
+    plain = scenario.model_copy(
+        update={"tune": None, "study": None, **changes, "expect": (), "published": (), "small": {}}
+    )
     return Scenario.model_validate_json(plain.model_dump_json())
 
 

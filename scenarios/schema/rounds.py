@@ -135,6 +135,9 @@ class Rounds(Part):
         "Targets for which results report time, rounds and bytes.", [{"metric": "accuracy", "value": 0.9}], default=()
     )
     stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
+    until_s: Seconds | None = says(
+        "Virtual seconds after which no further round begins, so that a run ends early.", 600, default=None
+    )
 
 
 class Evaluate(Part):

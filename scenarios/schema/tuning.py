@@ -68,6 +68,7 @@ class Tune(Part):
     rungs: Annotated[int, Field(ge=1, le=10)] = says(
         "Steps of successive halving: after each, the better half goes on, with twice as many rounds.", 3, default=3
     )
+    rounds: Count | None = says("Rounds of the last step. By default those of the scenario.", 40, default=None)
     target: Aim | None = says(
         "Validation accuracy to which the time is measured. By default the value of the scenario's last target.",
         {"value": 0.9, "hold": 3},

@@ -58,6 +58,7 @@ class Tuning:
         self.target = target_of(scenario)
         self.trials = Trials(settings)
         self.names = Names({})
+        self.folders: dict[tuple[str, Configuration], Path] = {}  # where each was played last
         self.steps = 0
         self.began = time.monotonic()
         self.done, self.due = 0, _due(scenario)  # configurations x rounds
@@ -68,6 +69,7 @@ class Tuning:
         """Plays it into OUT and prints what was found.  Raises Unfinished if it was stopped."""
         out = folder(self.settings.out, f"{self.scenario.name}-tune")
         with alone(out):
+            self._claim(out)
             try:
                 founds = self.run(out)
             except Unfinished:
@@ -132,7 +134,6 @@ class Tuning:
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
-        self._claim(out)
         return together(searches(self.scenario), lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
@@ -169,6 +170,7 @@ class Tuning:
         scenario = step(self.scenario, self.scenario.tune, asks, self.names)
         where = out / f"{self.steps:02}-{rounds}-rounds"
         runs = self.trials.play(scenario, where, self._title(asks, rounds))
+        self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
         elsewhere = self._elsewhere(where)
         self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
         return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}

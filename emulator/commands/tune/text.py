@@ -11,7 +11,7 @@ from rich.table import Table
 from emulator.commands.lines import for_terminal
 from emulator.commands.plan_text import columns
 from emulator.tuning import results
-from emulator.tuning.together import spaces, target_of
+from emulator.tuning.together import fixed, spaces, target_of
 from scenarios.schema.scenario import Scenario
 
 
@@ -49,5 +49,5 @@ def text_of_plan(scenario: Scenario, rungs: str) -> str:
     for label, space in spaces(scenario).items():
         said = ", ".join(f"{each.option} {list(each.values)}" for each in space.dimensions) or "nothing to try"
         lines.append(f"  {label}: {said}; {len(space.grid)} in the grid")
-    lines += [f"  {label}: keeps its settings" for label in scenario.tune.fixed]
+    lines += [f"  {label}: keeps its settings" for label in fixed(scenario)]
     return "\n".join(map(for_terminal, lines))

@@ -1,0 +1,1 @@
+"""`fedlapse study`."""

@@ -1,0 +1,166 @@
+"""The runs of a study on other links, on the points of its map, and on recorded links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from emulator.commands.study.replays import Replays
+from emulator.commands.tune.play import Tuning
+from emulator.record.targets import Target
+from emulator.replay.batch import Batch, Source
+from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.studies import analysis, cells
+from emulator.studies.observed import Runs
+from emulator.studies.protocol import OWN, protocol_of, ranked
+from emulator.studies.replays import Stamps
+from emulator.tuning.elsewhere import condition
+from emulator.tuning.results import Founds, clocks
+from emulator.tuning.scores import Curve, retimed, scores
+from emulator.tuning.search import OWN as OWN_CLOCK
+from emulator.tuning.search import ROUNDS
+from emulator.tuning.space import Configuration
+from scenarios.schema.scenario import Scenario
+
+FOR_ROUNDS = f"{OWN}, tuned for rounds"
+
+
+class Places:
+    """The runs of a study on other links, on the points of its map, and on traces."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        tuning: Tuning,
+        folder: Path,
+        founds: Founds,
+        variants: Mapping[str, Mapping[str, Configuration]],
+        runs: Runs,
+        replays: Replays,
+    ) -> None:
+        """`folder`: that of the runs; `variants`: each algorithm's configurations, by the label that plays them."""
+        self.scenario, self.protocol, self.tuning = scenario, protocol_of(scenario), tuning
+        self.folder, self.founds, self.names, self.runs, self.replays = folder, founds, variants, runs, replays
+
+    def variants(self, clock: str) -> dict[str, str]:
+        """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
+        found = {entry.name: entry.name for entry in self.scenario.algorithms}
+        for label, of in self.founds.items():
+            best = of.best(clock if clock in clocks(of) else OWN_CLOCK)
+            found[label] = next(name for name, each in self.names[label].items() if each == best)
+        return found
+
+    def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
+        """The runs on their own links and on those that the study names; and sentences on what is not known."""
+        on: dict[str, Runs] = {OWN: own}
+        if (for_rounds := self.variants(ROUNDS)) != self.variants(OWN_CLOCK):
+            on[FOR_ROUNDS] = analysis.chosen(self.runs, for_rounds)
+        wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
+        there = self.replays.of(self.folder, list(wanted.values()))
+        unknown = []
+        for (name, _), ends in zip(wanted.items(), there, strict=True):
+            which = self.variants(name)
+            on[name], lost = analysis.elsewhere(analysis.chosen(self.runs, which), analysis.renamed(ends, which))
+            unknown += [f"{label} is not known on {name}: a decision there comes out otherwise" for label in lost]
+        return on, unknown
+
+    def map(self, goal: Target) -> list[cells.Cell]:
+        """Who is first at each point of the study's grid."""
+        if self.protocol.map is None:
+            return []
+        grid = cells.grid(self.protocol.map)
+        return self._cells([place for place, _ in grid], [each for _, each in grid], goal)
+
+    def traces(self, goal: Target) -> tuple[list[cells.Cell], list[str]]:
+        """Who is first on each trace, and what was assumed about them."""
+        found: list[Condition] = []
+        assumed: list[str] = []
+        for name in self.protocol.traces:
+            try:
+                found += links_from([name], Uplink(ratio=self.protocol.up_ratio), tell=assumed.append)
+            except (ValueError, OSError) as error:
+                assumed.append(f"{name} is left out: {error}")
+        for each in found:
+            assumed += [f"{each.name}: {said}" for said in each.about(self.base)]
+        made = self._cells([{"trace": each.name} for each in found], found, goal) if found else []
+        return made, list(dict.fromkeys(assumed))
+
+    @cached_property
+    def base(self) -> Any:
+        """The setting that the runs were played in."""
+        return Batch(Source(self.folder, only=(self.scenario.algorithms[0].name,), targets=())).base
+
+    def _labels(self, of: Sequence[str]) -> list[str]:
+        """Those under which these algorithms are played, in all their configurations."""
+        return [name for label in of for name in self.names.get(label, {label: ()})]
+
+    def _cells(
+        self,
+        places: Sequence[Mapping[str, float | str]],
+        wanted: Sequence[Condition],
+        goal: Target,
+        labels: Sequence[str] = (),
+    ) -> list[cells.Cell]:
+        labels = labels or ranked(self.scenario)
+        there = self.replays.of(self.folder, wanted, self._labels(labels))
+        return analysis.cells(places, there, self._best(wanted, labels), self.runs, goal)
+
+    def _best(self, wanted: Sequence[Condition], labels: Sequence[str]) -> list[dict[str, str]]:
+        """The configuration of each algorithm that is best in each setting, by the runs of the search."""
+        own = self.variants(OWN_CLOCK)
+        found = [{label: own[label] for label in labels} for _ in wanted]
+        for label, several in self.names.items():
+            if len(several) > 1 and label in found[0]:
+                for chosen, name in zip(found, self._by_search(label, wanted), strict=True):
+                    chosen[label] = name
+        return found
+
+    def _by_search(self, label: str, wanted: Sequence[Condition]) -> list[str]:
+        """Under which name an algorithm is played with the configuration that is best in each setting."""
+        names = {each: name for name, each in self.names[label].items()}
+        trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
+        seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
+        there: dict[Configuration, list[Stamps]] = {}
+        for each in names:
+            played = self.tuning.names.of(label, each)
+            where = self.tuning.folders[label, each]
+            there[each] = [_only(of, played) for of in self.replays.of(where, wanted, [played])]
+        found = []
+        for number in range(len(wanted)):
+            pool = {
+                each: [
+                    _retimed(made, there[each][number][""][seed])
+                    for made, seed in zip(trials[each], seeds, strict=True)
+                    if there[each][number][""].get(seed) is not None
+                ]
+                for each in names
+            }
+            known = {each: curves for each, curves in pool.items() if len(curves) == len(seeds)}
+            ranks = scores(known)
+            best = min(ranks, key=lambda each: ranks[each][:2]) if ranks else self.founds[label].best()
+            found.append(names[best])
+        return found
+
+    def borders(self, drawn: Sequence[cells.Cell], goal: Target) -> list[cells.Border]:
+        """The uplinks at which the first algorithm changes."""
+
+        def ratio(place: Mapping[str, float], one: str, other: str) -> float:
+            at = cells.at_point(*(place[axis] for axis in cells.AXES))
+            (made,) = self._cells([place], [at], goal, (one, other))
+            return made.means[one] / made.means[other]
+
+        return list(cells.borders(drawn, ratio))
+
+
+def _only(of: Stamps, label: str) -> Stamps:
+    return {"": of.get(label, {})}
+
+
+def _retimed(made: Curve, ends: Sequence[float] | None) -> Curve:
+    """A run of the search where its rounds end at other times."""
+    assert ends is not None
+    place = made.times.index(made.reached) if made.reached is not None else None
+    return retimed(made, ends, None if place is None else ends[place], made.end if made.end == inf else ends[-1])

@@ -1,0 +1,273 @@
+"""Follows a study's protocol from its first training to its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from emulator.commands.folder import alone, folder
+from emulator.commands.lines import say
+from emulator.commands.options import Format
+from emulator.commands.play import Settings
+from emulator.commands.stopping import uninterrupted
+from emulator.commands.study.places import FOR_ROUNDS, Places
+from emulator.commands.study.replays import Replays
+from emulator.commands.trials import Runs as Rows
+from emulator.commands.trials import Trials, Unfinished
+from emulator.commands.tune.play import Tuning
+from emulator.record.record import replace_file
+from emulator.record.targets import Target
+from emulator.studies import analysis
+from emulator.studies.answer import Answer, Moved
+from emulator.studies.comparisons import comparisons
+from emulator.studies.observed import Observed, Runs
+from emulator.studies.protocol import METRIC, OWN, digest, pairs, protocol_of, targets
+from emulator.studies.replays import Kept
+from emulator.studies.why import pace
+from emulator.tuning.results import Founds, clocks
+from emulator.tuning.search import OWN as OWN_CLOCK
+from emulator.tuning.space import Configuration, applied
+from emulator.tuning.together import remade
+from emulator.worlds.remembering import Tally
+from scenarios.load import dump, parse
+from scenarios.schema.entries import Entry
+from scenarios.schema.rounds import Rounds, Stop
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+PROTOCOL = "protocol.yaml"
+
+
+class Studying:
+    """A study under way.  Raises BadScenario if its protocol does not fit."""
+
+    def __init__(self, scenario: Scenario, settings: Settings, exploratory: bool) -> None:
+        self.protocol = protocol_of(scenario)
+        self.settings, self.exploratory = settings, exploratory
+        self.digest = digest(scenario)
+        self.scenario = scenario
+        self.recorded = self.digest  # of the protocol that the records in OUT were made by
+        self.tuning = Tuning(scenario, settings)
+        self.trials = Trials(settings)
+
+    def run_and_tell(self) -> None:
+        """Raises Unfinished if it was stopped."""
+        out = folder(self.settings.out, f"{self.scenario.name}-study")
+        with alone(out):
+            self._claim(out)
+            try:
+                answer = self.run(out)
+            except Unfinished:
+                say(f"fedlapse: what was done is in {out}; the same command with --out {out} goes on", err=True)
+                raise
+            self._write(out, answer)
+
+    def _claim(self, out: Path) -> None:
+        """The protocol comes first.  Raises BadScenario if OUT has another one, unless that is said to be all right."""
+        path = out / PROTOCOL
+        said = dump(self.scenario.model_copy(update={"protocol": None}))
+        held = [each.name for each in out.iterdir() if not each.name.endswith(".partial")]
+        if not path.is_file():
+            if held:
+                raise BadScenario(f"--out {out} holds files that are not a study's; give a new folder")
+            replace_file(path, said)
+            return
+        before = path.read_text(encoding="utf-8")
+        if before == said:
+            return
+        if not self.exploratory:
+            message = (
+                "its records belong to another protocol; give a new folder, or --exploratory, which the report says"
+            )
+            raise BadScenario(f"--out {out}: {message}")
+        self.recorded = digest(parse(before, str(path)))
+
+    # --- what is played -------------------------------------------------------------------------------------------
+
+    def run(self, out: Path) -> Answer:
+        """Everything, in the protocol's order."""
+        founds = self.tuning.run(out / "tuning")
+        self.tuning.write(out / "tuning", founds)
+        best = self._best(out / "baseline", founds)
+        goals = targets(self.protocol, best)
+        variants = self._variants(founds)
+        entries = self._entries(founds, variants)
+        rows = self._reporting(out / "reporting", entries, goals)
+        runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
+        return self._answer(out, founds, best, goals, variants, runs)
+
+    def _made(self, **changes: object) -> Scenario:
+        """The scenario of some of the study's runs; their records carry the protocol's digest."""
+        evaluate = self.scenario.evaluate.model_copy(update={"personalise_every": "never"})
+        made = remade(self.scenario, **{"evaluate": evaluate, **changes}, study=None, protocol=self.recorded)
+        vars(made)["source"] = None
+        return made
+
+    def _best(self, out: Path, founds: Founds) -> float:
+        """The best validation accuracy that the tuned baseline comes to under the seeds of the search, their mean."""
+        first = self.scenario.algorithms[0]
+        entry = applied(first, founds[first.name].best()) if first.name in founds else first
+        assert self.scenario.tune
+        scenario = self._made(seeds=self.scenario.tune.seeds, algorithms=(entry,), rounds=self._until(None))
+        runs = self.trials.play(scenario, out, "the tuned baseline, for the targets")[first.name]
+        tops = [max(row["validation"] or 0.0 for row in rows) for rows in runs.values()]
+        return sum(tops) / len(tops)
+
+    def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
+        """The best configuration of each tuned algorithm by each clock, under the label that plays it.
+
+        That for its own links is called as the algorithm; others that differ get a number.
+        """
+        found: dict[str, dict[str, Configuration]] = {}
+        for label, of in founds.items():
+            own = of.best()
+            known: dict[Configuration, str] = {own: label}
+            for clock in clocks(of):
+                known.setdefault(of.best(clock), self.tuning.names.of(label, of.best(clock)))
+            found[label] = {name: configuration for configuration, name in known.items()}
+        return found
+
+    def _entries(self, founds: Founds, variants: Mapping[str, Mapping[str, Configuration]]) -> list[Entry]:
+        """All that is played with the seeds that are reported."""
+        baseline = self.scenario.algorithms[0].name
+        found = []
+        for entry in self.scenario.algorithms:
+            if entry.name in variants:
+                found += [applied(entry, each, name) for name, each in variants[entry.name].items()]
+            elif entry.name in self.protocol.nulls and baseline in founds:
+                own = tuple((k, v) for k, v in founds[baseline].best() if k.startswith("training."))
+                found.append(applied(entry, own))
+            else:
+                found.append(entry)
+        return found
+
+    def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target]) -> Rows:
+        """All algorithms with the seeds that are reported, until the last target is reached."""
+        stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
+        scenario = self._made(algorithms=tuple(entries), rounds=self._until(stop))
+        return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
+
+    def _until(self, stop: Stop | None) -> Rounds:
+        """Rounds until a target is reached, or the study's horizon."""
+        changes = {"targets": (), "stop_at": stop, "until_s": self.protocol.horizon_s}
+        return self.scenario.rounds.model_copy(update=changes)
+
+    def _observed(self, of: Mapping[int, Sequence[Mapping[str, Any]]], last: Target) -> dict[int, Observed]:
+        rounds = self._until(None)
+        return {seed: Observed.of(rows, rounds.max, last, rounds.until_s) for seed, rows in of.items()}
+
+    def _say(self, text: str) -> None:
+        if not self.settings.quiet:
+            say(f"fedlapse: {text}", err=True)
+
+    def _answer(
+        self,
+        out: Path,
+        founds: Founds,
+        best: float,
+        goals: Sequence[Target],
+        variants: Mapping[str, Mapping[str, Configuration]],
+        runs: Runs,
+    ) -> Answer:
+        replays = Replays(self.trials, Kept(out / "replays.npz"), self.settings.quiet)
+        at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
+        own = analysis.chosen(runs, at.variants(OWN_CLOCK))
+        on, unknown = at.on_links(own)
+        found = analysis.all_values(on, goals, self.protocol.horizon_s)
+        compared = comparisons([each for each in found if each.link != FOR_ROUNDS], pairs(self.scenario))
+        main = goals[len(goals) // 2]
+        self._say("replays on the map and on traces")
+        answer = Answer(
+            scenario=self.scenario,
+            digest=self.digest,
+            exploratory=self.recorded != self.digest,
+            founds=founds,
+            best=best,
+            targets=goals,
+            values=found,
+            comparisons=compared,
+            whys=list(analysis.reasons(found, own, pairs(self.scenario), OWN)),
+            paces=[pace(label, of) for label, of in own.items()],
+            nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name, goals),
+            unknown=unknown,
+        )
+        drawn = at.map(main)
+        traces, assumed = at.traces(main)
+        moved = self._sensitivity(out, founds, goals)
+        return replace(
+            answer, cells=drawn, borders=at.borders(drawn, main), traces=traces, assumptions=assumed, moved=moved
+        )
+
+    def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
+        """One factor at a time, with the settings that were tuned without it; to the first target."""
+        said = self.protocol.sensitivity
+        if said is None:
+            return []
+        baseline, goal = self.scenario.algorithms[0].name, goals[0]
+        labels = dict.fromkeys([baseline, *said.algorithms])
+        entries = [
+            applied(entry, founds[entry.name].best()) if entry.name in founds else entry
+            for entry in self.scenario.algorithms
+            if entry.name in labels
+        ]
+        stop = Stop(metric=METRIC, value=goal.value, hold=goal.hold)
+        base = dump(self._made(algorithms=tuple(entries), seeds=said.seeds, rounds=self._until(stop)))
+        found = []
+        factors: dict[str, dict[str, dict[str, Any]]] = {"as it is": {"as it is": {}}, **said.factors}
+        for factor, settings in factors.items():
+            for name, changes in settings.items():
+                where = f"{factor}, {name}"
+                words = [f"{path}={json.dumps(value)}" for path, value in changes.items()]
+                scenario = parse(base, f"study.sensitivity: {where}", words)
+                rows = self.trials.play(scenario, out / "sensitivity" / f"{factor}-{name}".replace(" ", "-"), where)
+                runs = {
+                    label: {
+                        seed: Observed.of(each, scenario.rounds.max, goal, scenario.rounds.until_s)
+                        for seed, each in of.items()
+                    }
+                    for label, of in rows.items()
+                }
+                found += analysis.moved(factor, name, runs, baseline, goal)
+        return found
+
+    # --- what is left ---------------------------------------------------------------------------------------------
+
+    def _write(self, out: Path, answer: Answer) -> None:
+        from emulator.report.studied import pictures  # altair takes a second to import
+        from emulator.studies.page import markdown
+        from emulator.studies.tables import tables
+        from emulator.studies.verdict import verdict
+
+        with uninterrupted():
+            for folder_ in ("tables", "figures"):
+                (out / folder_).mkdir(exist_ok=True)
+            named = tables(answer)
+            for name, each in named.items():
+                replace_file(out / "tables" / name, each.csv)
+            drawn = dict(pictures(answer))
+            for name, content in drawn.items():
+                replace_file(out / "figures" / name, content)
+            shown = {Path(name).stem: f"figures/{name}" for name in drawn if name.endswith(".png")}
+            replace_file(out / "study.md", markdown(answer, shown))
+            said = {"digest": answer.digest, "exploratory": answer.exploratory, "verdict": verdict(answer)}
+            replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
+        if self.settings.format is Format.json:
+            typer.echo(json.dumps({"out": str(out), **said}, indent=1))
+            return
+        for line in verdict(answer):
+            say(line)
+        for tally in (self.trials.tally, self.tuning.trials.tally):
+            self.total.add(tally)
+        say(self.total.sentence())
+        say(f"study: {out / 'study.md'}")
+
+    @cached_property
+    def total(self) -> Tally:
+        """Of all that was trained or known."""
+        return Tally()

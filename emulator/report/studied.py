@@ -1,0 +1,163 @@
+"""A study's figures: who is faster by how much, what a round is made of, where that changes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+import altair as alt
+
+from emulator.report import critical
+from emulator.report.figure import Figure, table
+from emulator.report.palette import COLOURS
+from emulator.report.studied_places import grid, traces
+from emulator.report.studied_scales import frame, log_axis, log_scale, rule
+from emulator.report.studied_tornado import tornado
+from emulator.results import units
+from emulator.studies.answer import Answer
+from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.reading import CAPTIONS
+from emulator.studies.words import goal
+
+WIDTH = 420
+STEP = 11  # pixels from one target to the next
+WRAPPED = 100  # characters of a caption's line
+Part = tuple[str, str]  # family, kind or phase
+
+
+def figures(answer: Answer) -> Iterator[Figure]:
+    """Those that have something to show."""
+    for made in (ratios(answer), times(answer), pace(answer), grid(answer), tornado(answer), traces(answer)):
+        if made:
+            yield made
+
+
+def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
+    """(file name, contents) of every figure, twice: NAME.svg and NAME.png; on white, with title and caption."""
+    import vl_convert
+
+    for shown in figures(answer):
+        title = {
+            "text": shown.title,
+            "subtitle": textwrap.wrap(shown.caption, WRAPPED),
+            "anchor": "start",
+            "offset": 12,
+        }
+        spec = {**shown.chart.to_dict(), "background": "white", "title": title, "padding": 12}
+        yield f"{shown.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
+        yield f"{shown.name}.png", vl_convert.vegalite_to_png(spec, scale=2)
+
+
+def ratios(answer: Answer) -> Figure | None:
+    """Each algorithm's time over the baseline's: a panel for each link."""
+    base = answer.baseline
+    known = [each for each in answer.comparisons if each.base == base and each.contrast]
+    if not known:
+        return None
+    links = list(dict.fromkeys(each.link for each in known))
+    ends = [value for each in known if each.contrast for value in (each.contrast.low, each.contrast.high)]
+    labels = [entry.name for entry in answer.scenario.algorithms if any(entry.name == each.label for each in known)]
+    goals = [goal(target) for target in answer.targets]
+    panels = [
+        _forest([each for each in known if each.link == link], labels, goals, ends, f"Time over {base}'s").properties(
+            title=link
+        )
+        for link in links
+    ]
+    chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=2)
+    described = f"Ratios of {len(labels)} algorithms' times to {base}'s, with intervals."
+    return Figure("ratios", f"Time over {base}'s", CAPTIONS["ratios"], frame(chart, "ratios", described))
+
+
+def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[str], ends: Any, title: str) -> Any:
+    rows = [
+        (each.label, goal(each.target), c.ratio, c.low, c.high, "yes" if each.decided else "no")
+        for each in found
+        if (c := each.contrast)
+    ]
+    columns = dict.fromkeys(("label", "target"), "string") | dict.fromkeys(("ratio", "low", "high"), "number")
+    here = table({**columns, "decided": "string"}, rows)
+    at: Any = {
+        "y": alt.Y("label:N", title=None, sort=list(labels), axis=alt.Axis(grid=True, tickBand="extent", ticks=False)),
+        "yOffset": alt.YOffset("target:N", sort=list(goals), scale=alt.Scale(paddingOuter=0.4)),
+    }
+    scale = alt.Scale(domain=list(goals), range=list(COLOURS[: len(goals)]))
+    colour = alt.Color("target:N", scale=scale, sort=list(goals), legend=alt.Legend(symbolType="circle"))
+    lines = here.mark_rule(strokeWidth=1.6).encode(
+        **at, color=colour, x=alt.X("low:Q", scale=log_scale(ends), axis=log_axis(ends), title=title), x2="high:Q"
+    )
+    fill = alt.condition("datum.decided == 'yes'", alt.Fill("target:N", scale=scale, legend=None), alt.value("white"))
+    points = here.mark_point(size=42, opacity=1, strokeWidth=1.6).encode(
+        **at, x=alt.X("ratio:Q"), stroke=alt.Stroke("target:N", scale=scale, legend=None), fill=fill
+    )
+    height = (STEP * len(goals) + 8) * len(labels)
+    made: Any = alt.layer(rule(1.0), lines, points).properties(width=WIDTH, height=height)
+    return made
+
+
+def times(answer: Answer) -> Figure | None:
+    """Each seed's time to the main target on the study's own links, and the restricted mean."""
+    labels = [entry.name for entry in answer.scenario.algorithms]
+    found = [value for label in labels if (value := answer.value(label, answer.main)) and value.bound > 0]
+    if not any(each.reached for each in found):
+        return None
+    unit = units.of_time(each.bound for each in found)
+    rows = [(*row[:2], row[2] / unit.size, row[3]) for each in found for row in _dots(each)]
+    here = table({"label": "string", "kind": "string", "time": "number", "there": "string"}, rows)
+    order = [each.label for each in found]
+    at: Any = {
+        "y": alt.Y("label:N", title=None, sort=order, axis=alt.Axis(grid=True)),
+        "x": alt.X("time:Q", title=f"time to {goal(answer.main)}, {unit.name}", scale=alt.Scale(zero=True)),
+    }
+    fill = alt.condition("datum.there == 'yes'", alt.value(COLOURS[0]), alt.value("white"))
+    dots = here.transform_filter("datum.kind == 'seed'").mark_point(size=45, opacity=0.65, stroke=COLOURS[0])
+    ticks = here.transform_filter("datum.kind == 'mean'").mark_tick(color=COLOURS[1], thickness=3, size=18, opacity=1)
+    layers: list[Any] = [dots.encode(**at, fill=fill), ticks.encode(**at)]
+    if isfinite(found[0].tau):
+        layers.insert(0, rule(found[0].tau / unit.size))
+    chart: Any = alt.LayerChart(layer=layers).properties(width=2 * WIDTH - 180, height=26 * len(order))
+    described = f"Times of all seeds of {len(order)} algorithms."
+    return Figure("times", "Times of all seeds", CAPTIONS["times"], frame(chart, "times", described))
+
+
+def _dots(each: Values) -> Iterator[tuple[str, str, float, str]]:
+    for timed in each.times.values():
+        there = timed.time is not None and timed.time <= each.tau
+        yield each.label, "seed", timed.time if there and timed.time is not None else each.bound, "yes" if there else ""
+    yield each.label, "mean", each.mean, ""
+
+
+def pace(answer: Answer) -> Figure | None:
+    """The seconds of a round."""
+    found = {each.label: {_part(what): s for what, s in each.seconds.items() if s > 0} for each in answer.paces}
+    found = {label: parts for label, parts in found.items() if parts}
+    if not found:
+        return None
+    names = critical.named(part for parts in found.values() for part in parts)
+    unit = units.of_time(sum(parts.values()) for parts in found.values())
+    rows = [
+        (label, name, place, parts[part] / unit.size)
+        for label, parts in found.items()
+        for place, (part, name) in enumerate(names.items())
+        if part in parts
+    ]
+    here = table({"label": "string", "part": "string", "place": "number", "time": "number"}, rows)
+    chart: Any = (
+        here.mark_bar(stroke="#888888", strokeWidth=0.4)
+        .encode(
+            y=alt.Y("label:N", title=None, sort=list(found)),
+            x=alt.X("time:Q", title=f"a round, {unit.name}", stack="zero"),
+            color=critical.scale(names),
+            order=alt.Order("place:Q"),
+        )
+        .properties(width=2 * WIDTH - 180, height=24 * len(found))
+    )
+    described = f"Stacked bars of what a round's seconds go to, for {len(found)} algorithms."
+    return Figure("pace", "What a round is made of", CAPTIONS["pace"], frame(chart, "pace", described))
+
+
+def _part(what: str) -> Part:
+    family, _, key = what.partition(" ")
+    return family, key

@@ -1,0 +1,113 @@
+"""Who is first where: a study's map of links and devices, and its recorded links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from emulator.report.curves import thinned
+from emulator.report.figure import Figure, natural, table
+from emulator.report.palette import COLOURS
+from emulator.report.studied_scales import frame, log_axis, log_scale, rule
+from emulator.studies.answer import Answer
+from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell
+from emulator.studies.reading import CAPTIONS
+from emulator.studies.words import figure, goal
+
+WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight; greys are for what is not decided
+GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}
+DARK = ("#0072B2", "#000000")  # under white text
+SIDE, TALL = 38, 26  # of a cell, in pixels
+ROWS = 60  # recorded links that a picture shows
+
+
+def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
+    """Of the baseline and of all that win in these places, and greys for the rest; the same in both pictures."""
+    known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces))}
+    names = [entry.name for entry in answer.scenario.algorithms if entry.name in known]
+    shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)} | GREY
+    shown = {answer.baseline, *(each.winner for each in cells)}
+    return {name: shade for name, shade in shades.items() if name in shown}
+
+
+def grid(answer: Answer) -> Figure | None:
+    """Panels by device speed (down) and download over upload (across); in each, uplink and round trip."""
+    if not any(each.contrast for each in answer.cells):
+        return None
+    values = {axis: sorted({float(each.place[axis]) for each in answer.cells}) for axis in AXES}
+    _, ratio, _, speed = AXES
+    shades, last, rows = colours(answer, answer.cells), values[speed][-1], []
+    for fast in values[speed]:
+        panels = []
+        for over in values[ratio]:
+            here = [each for each in answer.cells if (each.place[speed], each.place[ratio]) == (fast, over)]
+            titles = (
+                "uplink, Mbit/s" if fast == last else None,
+                "round trip, ms" if over == values[ratio][0] else None,
+            )
+            title = f"{fast:g} GFLOP/s, download {over:g}:1"
+            panels.append(_panel(here, values, shades, titles).properties(title=title))
+        rows.append(alt.HConcatChart(hconcat=panels, spacing=18))
+    chart: Any = alt.VConcatChart(vconcat=rows, spacing=14)
+    described = f"Heat-maps of who reaches {goal(answer.main)} first, by link and device speed."
+    caption = f"{CAPTIONS['map']} Numbers: how many times as long the next one takes."
+    return Figure("map", f"Who is first to {goal(answer.main)}", caption, frame(chart, "map", described))
+
+
+def _panel(
+    cells: Sequence[Cell],
+    values: Mapping[str, Sequence[float]],
+    shades: Mapping[str, str],
+    titles: tuple[str | None, str | None],
+) -> Any:
+    up, _, trip, _ = AXES
+    columns = dict.fromkeys(("up", "trip", "winner", "ratio", "ink"), "string")
+    rows = [
+        (f"{each.place[up]:g}", f"{each.place[trip]:g}", each.winner, _ratio(each), _ink(shades[each.winner]))
+        for each in cells
+    ]
+    here = table(columns, rows)
+    at: Any = {
+        "x": alt.X("up:N", title=titles[0], sort=[f"{v:g}" for v in values[up]], axis=alt.Axis(labelAngle=0)),
+        "y": alt.Y("trip:N", title=titles[1], sort=[f"{v:g}" for v in reversed(values[trip])]),
+    }
+    scale = alt.Scale(domain=list(shades), range=list(shades.values()))
+    boxes = here.mark_rect(stroke="white").encode(**at, color=alt.Color("winner:N", scale=scale, sort=list(shades)))
+    texts = here.mark_text(fontSize=10).encode(**at, text="ratio:N", color=alt.Color("ink:N", scale=None))
+    made: Any = alt.LayerChart(layer=[boxes, texts])
+    return made.properties(width=SIDE * len(values[up]), height=TALL * len(values[trip]))
+
+
+def _ratio(each: Cell) -> str:
+    return figure(each.contrast.ratio) if each.contrast else ""
+
+
+def _ink(shade: str) -> str:
+    return "white" if shade in DARK else "black"
+
+
+def traces(answer: Answer) -> Figure | None:
+    """The second one's time over the first one's on each recorded link."""
+    known = [each for each in answer.traces if each.contrast]
+    if not known:
+        return None
+    shades = colours(answer, known)
+    ordered = sorted(known, key=lambda each: (list(shades).index(each.winner), natural(str(each.place["trace"]))))
+    shown = thinned(ordered, ROWS)
+    rows = [(str(each.place["trace"]), each.winner, c.ratio, c.low, c.high) for each in shown if (c := each.contrast)]
+    columns = dict.fromkeys(("trace", "winner"), "string") | dict.fromkeys(("ratio", "low", "high"), "number")
+    here = table(columns, rows)
+    ends = [value for row in rows for value in row[3:]]
+    y: Any = alt.Y("trace:N", title=None, sort=[row[0] for row in rows], axis=alt.Axis(grid=True))
+    colour = alt.Color("winner:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())))
+    x = alt.X("low:Q", title="time of the next one over the first one's", scale=log_scale(ends), axis=log_axis(ends))
+    lines = here.mark_rule(strokeWidth=1.6).encode(y=y, color=colour, x=x, x2="high:Q")
+    points = here.mark_point(filled=True, size=60, opacity=1).encode(y=y, color=colour, x="ratio:Q")
+    chart: Any = alt.layer(rule(1.0), lines, points).properties(width=560, height=18 * len(rows))
+    described = f"Who is first on {len(rows)} recorded links, and by how much."
+    caption = CAPTIONS["traces"]
+    if len(shown) < len(answer.traces):
+        caption += f" {len(shown)} of {len(answer.traces)} are shown."
+    return Figure("traces", "Who is first on recorded links", caption, frame(chart, "traces", described))

@@ -1,0 +1,54 @@
+"""What a study's figures share: an axis of ratios, lines to compare with, and how charts are dressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import altair as alt
+
+from emulator.report.figure import table
+
+FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.5)
+NARROW = 2.5  # of an axis: its end over its begin
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
+ROOM = 1.06  # beside the outermost ratio
+EDGE = "#666666"
+
+
+def domain(ends: Iterable[float], room: float = ROOM) -> tuple[float, float]:
+    """From below the least of these ratios and 1 to above the largest."""
+    held = [*ends, 1.0]
+    return min(held) / room, max(held) * room
+
+
+def log_scale(ends: Iterable[float], room: float = ROOM) -> alt.Scale:
+    """Of ratios: twice as long is as far from 1 as half as long."""
+    return alt.Scale(type="log", domain=list(domain(ends, room)), nice=False)
+
+
+def log_axis(ends: Iterable[float], room: float = ROOM) -> alt.Axis:
+    """Ticks at ratios that people know."""
+    low, high = domain(ends, room)
+    steps = FINE if high < NARROW * low else STEPS
+    return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=True)
+
+
+def rule(at: float, dashed: bool = False) -> Any:
+    """A line across all rows."""
+    made: Any = table({"at": "number"}, [(at,)]).mark_rule(
+        color=EDGE, strokeWidth=1.2, strokeDash=[5, 3] if dashed else [1, 0]
+    )
+    return made.encode(x="at:Q")
+
+
+def frame(chart: Any, name: str, description: str) -> Any:
+    """The chart under its own name, with a legend below."""
+    made: Any = (
+        chart.properties(name=name, description=description)
+        .configure_view(stroke=None)
+        .configure_axis(gridOpacity=0.35, labelLimit=220, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
+        .configure_title(anchor="start", subtitleColor="#444444", subtitleFontSize=12, fontSize=14)
+        .configure_legend(orient="bottom", title=None, columns=5, labelLimit=220, labelFontSize=12, symbolSize=110)
+    )
+    return made

@@ -1,0 +1,124 @@
+"""study.md: the verdict, how to read it, the protocol, and the numbers in short.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from emulator.results.markup import escaped, grid
+from emulator.results.tables import Table
+from emulator.results.units import counted, joined
+from emulator.studies import shown
+from emulator.studies.answer import Answer
+from emulator.studies.protocol import OWN, protocol_of
+from emulator.studies.reading import CAPTIONS, READ
+from emulator.studies.tables import tables
+from emulator.studies.verdict import verdict
+from emulator.studies.words import goal
+from emulator.tuning.results import remarks
+from emulator.tuning.together import target_of
+
+Lines = Iterator[str]
+
+
+def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
+    """The page.  `figures`: the path of each picture, relative to the page, by its name."""
+    parts = [
+        f"# {escaped(answer.scenario.name)}: which algorithm is fastest",
+        _list(verdict(answer)),
+        "## Times to the targets",
+        *_times(answer),
+        *_figures(figures, "ratios", "times"),
+        "## Why",
+        *_table(shown.reasons(answer)),
+        *_table(shown.paces(answer)),
+        *_figures(figures, "pace"),
+        *_elsewhere(answer, figures),
+        *_moved(answer, figures),
+        "## How to read this",
+        READ.rstrip(),
+        "## Protocol",
+        *_protocol(answer),
+        "## Files",
+        "All numbers in full are in `tables/`: " + joined([f"`{name}`" for name in tables(answer)]) + ".",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _table(found: Table) -> Lines:
+    if found.rows:
+        yield grid(found.headings, found.rows, found.words)
+        yield f"<sub>{escaped(found.caption)}</sub>"
+
+
+def _figures(figures: Mapping[str, str], *names: str) -> Lines:
+    for name in names:
+        if name in figures:
+            yield f"![{CAPTIONS[name]}]({figures[name]})"
+            yield f"<sub>{CAPTIONS[name]}</sub>"
+
+
+def _times(answer: Answer) -> Lines:
+    yield from _table(shown.times(answer))
+    yield from _table(shown.ratios(answer))
+    yield from _table(shown.on_links(answer))
+    if answer.unknown:
+        yield _list([f"{each}." for each in answer.unknown])
+
+
+def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
+    if answer.cells:
+        yield "## On other links and devices"
+        yield from _table(shown.shares(answer.cells, answer.baseline, "settings of the map"))
+        yield from _figures(figures, "map")
+        yield from _table(shown.borders(answer))
+    if answer.traces or answer.assumptions:
+        yield "## On recorded links"
+        yield from _table(shown.shares(answer.traces, answer.baseline, "recorded links"))
+        yield from _figures(figures, "traces")
+        yield _list([f"{each}." for each in answer.assumptions])
+
+
+def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
+    if answer.moved:
+        yield "## What if one thing were different"
+        yield from _figures(figures, "tornado")
+        yield from _table(shown.moved(answer))
+
+
+def _protocol(answer: Answer) -> Lines:
+    scenario, said = answer.scenario, protocol_of(answer.scenario)
+    seeds = ", ".join(map(str, scenario.seeds))
+    horizon = f"at most {said.horizon_s:g} s" if said.horizon_s else "the end of the first run that did not get there"
+    links = joined([OWN, *said.links])
+    facts = [
+        f"Fixed before training; SHA-256 `{answer.digest}`.",
+        (
+            f"{counted(scenario.devices, 'device')}, {escaped(scenario.data.set)}, {escaped(scenario.model)}, "
+            f"network model {scenario.network_model}."
+        ),
+        f"Seeds {seeds}. At most {counted(scenario.rounds.max, 'round')}.",
+        (
+            f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
+            f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
+            f"{answer.best:.4g}, the tuned baseline's best validation accuracy."
+        ),
+        f"Links: {escaped(links)}. Horizon: {horizon}.",
+        "Two algorithms differ if the p-value of their ratio is below 0.05, adjusted over its targets and links.",
+    ]
+    if answer.exploratory:
+        facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")
+    yield "\n".join(f"- {each}" for each in facts)
+    yield from _table(shown.roles(answer))
+    if scenario.tune:
+        tuned = ", ".join(map(str, scenario.tune.seeds))
+        yield (
+            f"Settings were chosen under seeds {tuned}, from {counted(scenario.tune.budget, 'configuration')} of each "
+            f"algorithm, by the restricted mean time to {escaped(target_of(scenario).name)}."
+        )
+        yield from _table(shown.tuned(answer))
+        yield _list([f"{each}." for each in remarks(scenario, answer.founds)])
+    yield from _table(shown.nulls(answer))

@@ -1,0 +1,34 @@
+"""What a reader of study.md must be told: captions of its figures, and the words of its tables."""
+
+CAPTIONS = {
+    "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "
+    "sooner than the baseline. A hollow point is undecided after Holm's adjustment.",
+    "times": "Each dot is the time that one seed took to the main target on the study's own links. A hollow dot at the "
+    "horizon is a seed that did not get there in time. The tick is the restricted mean time.",
+    "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round.",
+    "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
+    "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
+    "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
+    "line is the study as it is.",
+    "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "
+    "the next one takes, with its 95 % interval. Grey: it is undecided who is first.",
+}
+READ = """\
+- **Restricted mean time.** A run that stops before the target tells only that it would have taken longer. So each run
+  counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
+- **Horizon.** The number of seconds for which all runs were watched. It is the end of the first run that stopped
+  without the target, or less if the protocol says so. Where all runs got there, none is needed.
+- **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
+- **Decided, undecided.** With several targets and links, chance has several tries. Holm's adjustment of the p-values
+  makes up for that. A difference is decided if its adjusted p is below 0.05. Undecided does not mean equal. On the map
+  and on recorded links, each place has its own 95 % interval, without adjustment.
+- **Placebo.** An algorithm whose importance means nothing, as its values are shuffled, say. If it does as well as the
+  algorithm that it imitates, importance is not what helps.
+- **Null (without penalty).** An algorithm whose penalty is 0. It must take as many rounds as the baseline in every
+  seed; if it does not, the study is wrong.
+- **Control.** An algorithm that uses the same data on the server as FedCL, without its importance.
+- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own settings.
+- **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
+  accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on one link. Unless
+  something else is said, the settings are those for the link at hand.
+"""

@@ -1,0 +1,194 @@
+"""The numbers of a study's page, rounded, in units that people read.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+from emulator.results import units
+from emulator.results.tables import Table
+from emulator.results.units import NONE, joined
+from emulator.studies.answer import Answer
+from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
+from emulator.studies.cells import shares as shares_of
+from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.protocol import OWN
+from emulator.studies.tables import edges
+from emulator.studies.why import Pace
+from emulator.studies.words import count, figure, goal, ratio, role
+from emulator.tuning.results import Best, bests
+from emulator.tuning.space import words
+
+DECIDED = "✓"
+LINKS = 8  # columns of a table; all are in comparisons.csv
+
+
+def _labels(answer: Answer) -> list[str]:
+    known = {each.label for each in answer.values}
+    return [entry.name for entry in answer.scenario.algorithms if entry.name in known]
+
+
+def roles(answer: Answer) -> Table:
+    """Each algorithm's part in the study."""
+    rows = [(entry.name, role(answer.scenario, entry.name)) for entry in answer.scenario.algorithms]
+    return Table("The part of each algorithm.", ("algorithm", "part"), rows, 2)
+
+
+def times(answer: Answer) -> Table:
+    """Restricted mean times to each target on the study's own links."""
+    found = [[answer.value(label, target) for target in answer.targets] for label in _labels(answer)]
+    unit = units.of_time(each.mean for row in found for each in row if each)
+    rows = [
+        (label, role(answer.scenario, label), *(_time(each, unit) for each in row))
+        for label, row in zip(_labels(answer), found, strict=True)
+    ]
+    caption = f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time."
+    return Table(caption, ("algorithm", "part", *map(goal, answer.targets)), rows, 2)
+
+
+def _time(each: Values | None, unit: units.Unit) -> str:
+    return f"{unit.show(each.mean)} ({count(each.reached, len(each.times))})" if each else NONE
+
+
+def ratios(answer: Answer) -> Table:
+    """Every comparison on the study's own links."""
+    pairs = dict.fromkeys((each.label, each.base) for each in answer.comparisons if each.contrast)
+    rows = [
+        (*pair, *(_ratio(answer.compared(*pair, target)) for target in answer.targets))
+        for pair in pairs
+        if any(answer.compared(*pair, target) for target in answer.targets)
+    ]
+    caption = (
+        f"The time of the first over that of the second, with 95 % intervals, on the study's own links. {DECIDED}: "
+        "decided after Holm's adjustment over all targets and links."
+    )
+    return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
+
+
+def _ratio(each: Comparison | None) -> str:
+    return NONE if each is None else f"{ratio(each.contrast)}{f' {DECIDED}' if each.decided else ''}"
+
+
+def on_links(answer: Answer) -> Table:
+    """The time over the baseline's on each link, to the main target."""
+    base, main = answer.baseline, answer.main
+    all_ = list(dict.fromkeys(each.link for each in answer.comparisons if each.link != OWN))
+    links = all_[:LINKS]
+    rows = [
+        (label, *(_ratio(answer.compared(label, base, main, link)) for link in links))
+        for label in _labels(answer)
+        if links and any(answer.compared(label, base, main, link) for link in links)
+    ]
+    more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
+    caption = f"The time over {base}'s on other links, to {goal(main)}; each tuned for the link. {DECIDED}: decided."
+    return Table(f"{caption}{more}", ("algorithm", *links), rows, 1)
+
+
+def reasons(answer: Answer) -> Table:
+    """A ratio of times as rounds x seconds a round, to the main target."""
+    rows = []
+    for each in answer.whys:
+        if each.target == answer.main and each.split:
+            parts = (each.split.time, each.split.rounds, each.split.pace, each.bytes, each.joules)
+            rows.append((each.label, each.base, *map(ratio, parts)))
+    caption = (
+        f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
+        "per round. Bytes and joules are those of all devices until then."
+    )
+    headings = ("algorithm", "over", "time", "rounds", "seconds per round", "bytes", "joules")
+    return Table(caption, headings, rows, 2)
+
+
+def paces(answer: Answer) -> Table:
+    """What a round is made of."""
+    found = list(answer.paces)
+    unit, size = units.of_time(each.total for each in found), units.of_bytes(_bytes(each, "") for each in found)
+    spent = units.of_energy(each.joules for each in found)
+    rows = [
+        (
+            each.label,
+            unit.show(each.total),
+            *(unit.show(_seconds(each, family)) for family in ("download", "compute", "upload")),
+            *(size.show(_bytes(each, way)) for way in ("down", "up")),
+            NONE if each.joules is None else spent.show(each.joules),
+        )
+        for each in found
+    ]
+    headings = (
+        *("algorithm", f"a round, {unit.name}", "download", "compute", "upload"),
+        *(f"down, {size.name}", f"up, {size.name}", f"energy, {spent.name}"),
+    )
+    caption = "A round, mean over all rounds and seeds; bytes and energy are of all devices together."
+    return Table(caption, headings, rows, 1)
+
+
+def _seconds(each: Pace, family: str) -> float:
+    return fsum(value for what, value in each.seconds.items() if what.startswith(family))
+
+
+def _bytes(each: Pace, way: str) -> float:
+    return fsum(value for what, value in each.bytes.items() if what.startswith(way))
+
+
+def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
+    """Of how many places each algorithm is first."""
+    found = shares_of(cells, baseline) if cells else {}
+    order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
+    rows = [(name, str(round(found[name] * len(cells))), f"{100 * found[name]:.0f} %") for name in order]
+    return Table(f"Who is first, of {len(cells)} {what}.", ("first", "count", "share"), rows, 1)
+
+
+def borders(answer: Answer) -> Table:
+    """Uplinks at which the first one changes."""
+    axes = list(answer.borders[0].place) if answer.borders else []
+    names = {"down_over_up": "download over upload", "round_trip_ms": "round trip, ms", "speed_gflop_s": "GFLOP/s"}
+    rows = [
+        (each.slower, each.faster, f"{each.up_mbit_s:.3g}", *(f"{each.place[axis]:g}" for axis in axes))
+        for each in answer.borders
+    ]
+    headings = ("first below", "first above", "uplink, Mbit/s", *(names.get(axis, axis) for axis in axes))
+    return Table("Uplinks at which another algorithm has the least mean time, decided or not.", headings, rows, 2)
+
+
+def moved(answer: Answer) -> Table:
+    """The time over the baseline's in each setting of each factor."""
+    labels = list(dict.fromkeys(each.label for each in answer.moved))
+    cells = {
+        (each.factor, each.setting, each.label): ratio(each.contrast)
+        if each.contrast
+        else NONE
+        if each.ratio is None
+        else figure(each.ratio)
+        for each in answer.moved
+    }
+    places = dict.fromkeys((each.factor, each.setting) for each in answer.moved)
+    rows = [(*place, *(cells.get((*place, label), NONE) for label in labels)) for place in places]
+    caption = (
+        f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, with the "
+        f"settings that were tuned without the change. {NONE}: nobody got there."
+    )
+    return Table(caption, ("factor", "setting", *labels), rows, 2)
+
+
+def tuned(answer: Answer) -> Table:
+    """The best settings of each algorithm."""
+    rows = [
+        (best.label, best.clock, words(best.configuration), best.time, _edges(answer, best))
+        for best in bests(answer.founds)
+    ]
+    caption = "The best settings. At the edge: options whose best value is the largest or smallest that was tried."
+    return Table(caption, ("algorithm", "tuned for", "settings", "mean time", "at the edge"), rows, 5)
+
+
+def _edges(answer: Answer, best: Best) -> str:
+    return joined(edges(answer, best)) or NONE
+
+
+def nulls(answer: Answer) -> Table:
+    """Whether algorithms without penalty take as many rounds as the baseline."""
+    rows = []
+    for each in answer.nulls:
+        differ = [str(seed) for seed in each.rounds if each.rounds[seed] != each.base_rounds.get(seed)]
+        rows.append((each.label, goal(each.target), "no: seed " + joined(differ) if differ else "yes, in every seed"))
+    caption = f"Whether algorithms without their penalty take as many rounds as {answer.baseline}, as they must."
+    return Table(caption, ("algorithm", "target", "same"), rows, 3)

@@ -1,0 +1,200 @@
+"""A study's tables as CSV: every number of its page, and all that the figures show.  Pure.
+
+Seconds, bytes, joules and ratios are written in full.  An empty cell is not known, or there is no such thing: no time
+to a target that was not reached, no horizon where all runs got there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isinf
+
+from emulator.results.resampling import Interval
+from emulator.studies.answer import Answer
+from emulator.studies.cells import Cell
+from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.why import Pace, Why
+from emulator.tuning.results import Best, bests
+from emulator.tuning.search import ROUNDS
+from emulator.tuning.space import words
+
+Value = str | int | float | None
+Row = tuple[Value, ...]
+UNKNOWN: Row = (None, None, None)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One file."""
+
+    name: str
+    headings: Sequence[str]
+    rows: Sequence[Row]
+
+    @property
+    def csv(self) -> str:
+        """Its text."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.headings)
+        writer.writerows([_cell(value) for value in row] for row in self.rows)
+        return text.getvalue()
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def tables(answer: Answer) -> dict[str, Table]:
+    """By the name of the file; what a study has not asked for is left out."""
+    made = (
+        Table("tuning.csv", TUNING, list(_tuning(answer))),
+        Table("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
+        Table("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
+        Table("reasons.csv", REASONS, [_reason(each) for each in answer.whys]),
+        Table("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
+        _places("map.csv", answer.cells),
+        _borders(answer),
+        _places("traces.csv", answer.traces),
+        Table("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),
+        Table("nulls.csv", NULLS, list(_nulls(answer))),
+    )
+    return {each.name: each for each in made if each.rows}
+
+
+TUNING = ("algorithm", "tuned for", "settings", "mean restricted time", "unit", "reached", "of", "tried", "at the edge")
+
+
+def _tuning(answer: Answer) -> Iterator[Row]:
+    for best in bests(answer.founds):
+        tried = answer.founds[best.label].tried
+        unit = "rounds" if best.clock == ROUNDS else "s"
+        score = best.score
+        yield (
+            *(best.label, best.clock, words(best.configuration), float(score.time), unit),
+            *(score.reached, score.of, len(tried), ", ".join(edges(answer, best))),
+        )
+
+
+def edges(answer: Answer, best: Best) -> list[str]:
+    """Options whose best value is the largest or smallest that was tried."""
+    found = answer.founds[best.label]
+    return found.space.edges(best.configuration, found.tried)
+
+
+TIMES = ("link", "target", "algorithm", "seed", "time s", "first crossing s", "end s", "horizon s")
+
+
+def _times(found: Values) -> Iterator[Row]:
+    for seed, each in found.times.items():
+        crossing = found.crossings.get(seed)
+        head: Row = (found.link, found.target.name, found.label, seed)
+        yield *head, each.time, crossing, _finite(each.end), _finite(found.tau)
+
+
+def _finite(value: float) -> float | None:
+    return None if isinf(value) else value
+
+
+COMPARISONS = (
+    *("link", "target", "algorithm", "base", "ratio", "low", "high", "p", "adjusted p", "decided"),
+    *("reached", "base reached", "of", "horizon s"),
+)
+
+
+def _comparison(answer: Answer, each: Comparison) -> Row:
+    found = each.contrast
+    head: Row = (each.link, each.target.name, each.label, each.base, *_bounds(found), found.p if found else None)
+    mine, theirs = (answer.value(label, each.target, each.link) for label in (each.label, each.base))
+    counts = (mine.reached if mine else None, theirs.reached if theirs else None, len(mine.times) if mine else None)
+    return *head, each.adjusted, each.decided, *counts, _finite(mine.tau) if mine else None
+
+
+def _bounds(found: Interval | None) -> Row:
+    return (found.ratio, found.low, found.high) if found else UNKNOWN
+
+
+REASONS = (
+    *("target", "algorithm", "base"),
+    *(
+        f"{what}{bound}"
+        for what in ("time ratio", "rounds ratio", "seconds per round ratio", "bytes ratio", "joules ratio")
+        for bound in ("", " low", " high")
+    ),
+)
+
+
+def _reason(each: Why) -> Row:
+    split = each.split
+    parts = (split.time, split.rounds, split.pace) if split else (None, None, None)
+    found = [value for part in (*parts, each.bytes, each.joules) for value in _bounds(part)]
+    return each.target.name, each.label, each.base, *found
+
+
+PACE = ("algorithm", "what", "amount per round", "unit")
+
+
+def _pace(each: Pace) -> Iterator[Row]:
+    for what, seconds in each.seconds.items():
+        yield each.label, what, seconds, "s"
+    yield each.label, "all", each.total, "s"
+    for what, size in each.bytes.items():
+        yield each.label, what, size, "bytes"
+    yield each.label, "all devices", each.joules, "J"
+
+
+def _places(name: str, cells: Sequence[Cell]) -> Table:
+    axes = list(dict.fromkeys(axis for each in cells for axis in each.place))
+    labels = list(dict.fromkeys(label for each in cells for label in each.chosen))
+    headings = (
+        *axes,
+        *("winner", "first", "second", "ratio", "low", "high"),
+        *(f"{label} s" for label in labels),
+        *(f"{label} configuration" for label in labels),
+    )
+    return Table(name, headings, [_place(each, axes, labels) for each in cells])
+
+
+def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
+    return (
+        *(each.place.get(axis) for axis in axes),
+        *(each.winner, each.first, each.second, *_bounds(each.contrast)),
+        *(each.means.get(label) for label in labels),
+        *(each.chosen.get(label) for label in labels),
+    )
+
+
+def _borders(answer: Answer) -> Table:
+    axes = list(dict.fromkeys(axis for each in answer.borders for axis in each.place))
+    rows: list[Row] = [
+        (*(each.place[axis] for axis in axes), each.up_mbit_s, each.slower, each.faster) for each in answer.borders
+    ]
+    return Table("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
+
+
+SENSITIVITY = ("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "of")
+
+
+def _sensitivity(answer: Answer) -> Iterator[Row]:
+    for each in answer.moved:
+        found = each.contrast
+        bounds: Row = (found.low, found.high, found.p) if found else UNKNOWN
+        yield each.factor, each.setting, each.label, each.ratio, *bounds, each.reached, each.of
+
+
+NULLS = ("algorithm", "target", "seed", "rounds", "baseline rounds", "same")
+
+
+def _nulls(answer: Answer) -> Iterator[Row]:
+    """Rounds counted from 1, as many as it took."""
+    for each in answer.nulls:
+        for seed in sorted(each.rounds.keys() | each.base_rounds.keys()):
+            mine, base = (None if n is None else n + 1 for n in (each.rounds.get(seed), each.base_rounds.get(seed)))
+            yield each.label, each.target.name, seed, mine, base, mine == base

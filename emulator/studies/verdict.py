@@ -1,0 +1,215 @@
+"""The verdict of a study in at most ten sentences: who is first, by how much, why, where, and what is not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from emulator.results.summary import FEW
+from emulator.results.units import counted, duration, joined
+from emulator.studies.answer import Answer
+from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
+from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.protocol import enough_seeds, protocol_of, ranked
+from emulator.studies.swings import swings
+from emulator.studies.words import count, figure, goal, ratio, share
+from scenarios.schema.protocol import Protocol
+
+LINES = 10
+PAIRS = 2  # told in a sentence each; more of them share the second
+CHANGED = "Exploratory: the protocol was changed after records were made"
+
+
+def verdict(answer: Answer) -> list[str]:
+    """Each line is a sentence.  Below 5 seeds there are values, and no ranking."""
+    lines = [*_warning(answer), *(_decided(answer) if enough_seeds(answer.scenario) else _values(answer))]
+    return lines[:LINES]
+
+
+def _decided(answer: Answer) -> Iterator[str]:
+    yield from _first(answer)
+    yield from _pairs(answer)
+    yield from _against_baseline(answer)
+    yield from _importance(answer)
+    yield from _places(answer.cells, answer, "Of the {} links and device speeds on the map")
+    yield from _places(answer.traces, answer, "Of the {} recorded links")
+    yield from _sensitivity(answer)
+    yield from _undecided(answer)
+
+
+def _warning(answer: Answer) -> Iterator[str]:
+    """What a reader must know before anything else, in one sentence."""
+    wrong = list(dict.fromkeys(each.label for each in answer.nulls if not each.same))
+    said = [CHANGED] if answer.exploratory else []
+    if wrong:
+        said.append(
+            f"{'the' if said else 'The'} study is wrong: without their penalty, {joined(wrong)} must take exactly as "
+            f"many rounds as {answer.baseline}, and did not"
+        )
+    if said:
+        yield ", and ".join(said) + "."
+
+
+def _own(answer: Answer) -> list[Values]:
+    """Times to the main target on the study's own links, of those that may win; the least mean first."""
+    found = [answer.value(label, answer.main) for label in ranked(answer.scenario)]
+    return sorted((each for each in found if each), key=lambda each: each.mean)
+
+
+def _time(each: Values) -> str:
+    return f"{duration(each.mean)} ({count(each.reached, len(each.times))} seeds reached it)"
+
+
+def _first(answer: Answer) -> Iterator[str]:
+    order = _own(answer)
+    if not order or not any(each.reached for each in order):
+        yield f"No ranked algorithm reached {goal(answer.main)} on the study's own links."
+        return
+    best, baseline = order[0], answer.baseline
+    said = (
+        f"On the study's own links, {best.label} has the least restricted mean time to {goal(answer.main)}, "
+        f"{_time(best)}"
+    )
+    base = answer.value(baseline, answer.main)
+    if best.label != baseline and base:
+        compared = answer.compared(best.label, baseline, answer.main)
+        known = f"; {_settled(compared)}" if compared and compared.contrast else ""
+        said += f", and {baseline} takes {_time(base)}{known}"
+    elif order[1:]:
+        said += f"; next comes {order[1].label} with {_time(order[1])}"
+    yield f"{said}."
+
+
+def _settled(found: Comparison) -> str:
+    return f"the difference is {'decided' if found.decided else 'not decided'}"
+
+
+def _pairs(answer: Answer) -> Iterator[str]:
+    said = [_pair(answer, *pair) for pair in protocol_of(answer.scenario).pairs]
+    yield from (f"{each}." for each in islice(said, PAIRS - 1))
+    if rest := said[PAIRS - 1 :]:
+        yield "; ".join(rest) + "."
+
+
+def _pair(answer: Answer, label: str, base: str) -> str:
+    compared = answer.compared(label, base, answer.main)
+    if compared is None or compared.contrast is None:
+        return f"How {label} compares with {base} is not known, as nothing was timed for both"
+    said = (
+        f"{label} takes {ratio(compared.contrast)} times as long as {base} to {goal(answer.main)}, "
+        f"which is {'decided' if compared.decided else 'not decided'} after Holm's adjustment"
+    )
+    why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
+    if why is None or why.split is None:
+        return said
+    return f"{said}: {ratio(why.split.rounds)} times as many rounds, each {ratio(why.split.pace)} times as long"
+
+
+def _against_baseline(answer: Answer) -> Iterator[str]:
+    baseline = answer.baseline
+    others = [label for label in ranked(answer.scenario) if label != baseline]
+    found = {label: answer.compared(label, baseline, answer.main) for label in others}
+    groups: dict[str, list[str]] = {"sooner": [], "later": [], "undecided": [], "not known": []}
+    for label, each in found.items():
+        known = each is not None and each.contrast is not None
+        groups[_side(each, label)].append(f"{label} {ratio(each.contrast)}" if each and known else label)
+    said = [f"{name}: {joined(labels)}" for name, labels in groups.items() if labels]
+    if said:
+        yield f"Of the ranked algorithms, as multiples of {baseline}'s time, {'; '.join(said)}."
+
+
+def _side(each: Comparison | None, label: str) -> str:
+    if each is None or each.contrast is None:
+        return "not known"
+    return "undecided" if each.sooner is None else "sooner" if each.sooner == label else "later"
+
+
+def _importance(answer: Answer) -> Iterator[str]:
+    """Whether an algorithm is sooner than its own placebos."""
+    imitated: dict[str, list[str]] = {}
+    for placebo, original in protocol_of(answer.scenario).placebos.items():
+        imitated.setdefault(original, []).append(placebo)
+    said = [_of_placebos(answer, original, placebos) for original, placebos in imitated.items()]
+    if said:
+        text = "; ".join(said)
+        yield f"{text[0].upper()}{text[1:]}."
+
+
+def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
+    found = [answer.compared(label, original, answer.main) for label in placebos]
+    known = [each for each in found if each and each.contrast]
+    told = joined([f"{each.label} takes {ratio(each.contrast)} times as long" for each in known])
+    if not known:
+        return f"whether importance helps {original} is not known"
+    if any(each.sooner == each.label for each in known):
+        return f"importance is not what helps {original}, as a placebo is sooner: {told}"
+    if all(each.sooner == original for each in known):
+        return f"importance helps {original}, as each placebo of it is later: {told}"
+    return f"importance is not shown to help {original}, as it is not decided that each placebo is later: {told}"
+
+
+def _places(cells: Sequence[Cell], answer: Answer, where: str) -> Iterator[str]:
+    if not cells:
+        return
+    counts = {answer.baseline: 0}
+    for each in cells:
+        counts[each.winner] = counts.get(each.winner, 0) + 1
+    open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
+    winners = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
+    said = [f"{name} is first on {share(counts[name], len(cells))}" for name in winners]
+    said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
+    yield f"{where.format(len(cells))}, {joined(said)}."
+
+
+def _sensitivity(answer: Answer) -> Iterator[str]:
+    """Of each algorithm the factor that changes its ratio to the baseline most."""
+    said = []
+    for label in dict.fromkeys(each.label for each in answer.moved):
+        ranges = swings(answer.moved, label)
+        if not ranges:
+            continue
+        most = ranges[0]
+        said.append(
+            f"{label}'s by {most.factor}, from {figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
+        )
+    if said:
+        few = "" if _known(answer) else ", values without intervals"
+        yield f"Which factor moves the ratio to {answer.baseline}'s time most{few}: {'; '.join(said)}."
+
+
+def _known(answer: Answer) -> bool:
+    """Whether the runs with one factor changed have intervals."""
+    return any(each.contrast is not None for each in answer.moved)
+
+
+def _undecided(answer: Answer) -> Iterator[str]:
+    total, links = len(answer.comparisons), {each.link for each in answer.comparisons}
+    if not total:
+        return
+    left = sum(not each.decided for each in answer.comparisons)
+    scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
+    unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
+    pairs = counted(total, "comparison")
+    yield f"Of {pairs} over {scope}, {left} remain undecided{unknown}."
+
+
+def _values(answer: Answer) -> Iterator[str]:
+    """Restricted mean times in the scenario's order, and ratios without intervals."""
+    seeds = counted(len(answer.scenario.seeds), "seed")
+    yield f"{seeds[0].upper()}{seeds[1:]} are fewer than the {FEW} that intervals need, so these are values only."
+    found = {label: answer.value(label, answer.main) for label in ranked(answer.scenario)}
+    said = [f"{label} {_time(each)}" for label, each in found.items() if each]
+    if said:
+        yield f"Restricted mean times to {goal(answer.main)} on the study's own links: {', '.join(said)}."
+    yield from _ratios(answer, protocol_of(answer.scenario))
+    yield from _sensitivity(answer)
+
+
+def _ratios(answer: Answer, said: Protocol) -> Iterator[str]:
+    told = []
+    for label, base in said.pairs:
+        mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)
+        if mine and theirs and theirs.mean:
+            told.append(f"{label} takes {figure(mine.mean / theirs.mean)} times as long as {base}")
+    if told:
+        yield f"By these means, {joined(told)}."

@@ -1,0 +1,155 @@
+"""`fedlapse study`: whole studies on a tiny fleet, whose times can be worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.__main__ import app
+from emulator.record.record import read_lines
+from scenarios.load import build, dump
+from tests.runs.nets import DENSE
+
+pytestmark = pytest.mark.slow
+
+LINK = {"up_mbit_s": 0.01, "down_mbit_s": 0.05, "latency_ms": 10}
+STUDY: dict[str, Any] = {
+    "name": "tiny",
+    "seeds": [1, 2, 3, 4, 5],
+    "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05, "overlap": False}},
+    "model": DENSE,
+    "training": {"epochs": 1, "batch": 20, "lr": 0.1},
+    "rounds": {"max": 40, "fraction": 1.0, "targets": [{"value": 0.6}]},
+    "network": {"model": "ideal"},  # so that times can be worked out by hand
+    "server": {"profile": "workstation", "link": {"up_mbit_s": 10000, "down_mbit_s": 10000, "latency_ms": 0}},
+    "fleet": [{"profile": "pi-4", "count": 3, "link": LINK}],
+    "algorithms": [
+        "fedavg",
+        {"fedcl": {"strength": 1.0, "importance": "sq", "interval": 2}},
+        {"fedcurv": {"strength": 0.01, "training": {"lr": 0.3}}},
+        {"fedcurv": {"strength": 0.01, "placebo": "shuffled", "training": {"lr": 0.3}}, "name": "shuffled"},
+        {"fedcl": {"strength": 0.0, "interval": 2}, "name": "zero"},
+    ],
+    "tune": {
+        "seeds": [101],
+        "grid": {"fedcl.strength": [0.1, 1.0]},
+        "budget": 2,
+        "rungs": 2,
+        "rounds": 8,
+        "target": {"value": 0.5, "hold": 1},
+        "fixed": ["fedcurv", "shuffled"],
+    },
+    "study": {
+        "placebos": {"shuffled": "fedcurv"},
+        "nulls": ["zero"],
+        "pairs": [["fedcl", "fedcurv"]],
+        "shares": [0.7, 0.8],
+        "hold": 1,
+        "horizon_s": 400,
+        "links": {"fast": {"up_mbit_s": 10}},
+        "map": {"up_mbit_s": [0.001, 0.1, 10], "down_over_up": [5], "round_trip_ms": [20], "speed_gflop_s": [0.01, 1]},
+        "sensitivity": {"algorithms": ["fedcurv"], "seeds": [1], "factors": {"share": {"half": {"rounds.fraction": 0.5}}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, followed in this process."""
+    folder = tmp_path_factory.mktemp("study")
+    file = folder / "tiny.yaml"
+    file.write_text(dump(build(STUDY)), encoding="utf-8")
+    followed(folder, file, "out", "--workers", "0")
+    return folder
+
+
+def followed(folder: Path, file: Path, out: str, *more: str, code: int = 0) -> str:
+    words = ["study", str(file), "--out", str(folder / out), "--ledger", str(folder / "ledger"), "--quiet", *more]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == code, result.output
+    return str(result.output)
+
+
+def rows(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_same_tables_from_two_workers_and_the_ledger(made: Path) -> None:
+    followed(made, made / "tiny.yaml", "again", "--workers", "2")
+    for each in sorted((made / "out" / "tables").iterdir()):
+        assert (made / "again" / "tables" / each.name).read_bytes() == each.read_bytes(), each.name
+    assert (made / "again" / "study.md").read_bytes() == (made / "out" / "study.md").read_bytes()
+
+
+def test_records_carry_the_digest_of_the_protocol(made: Path) -> None:
+    page = (made / "out" / "study.md").read_text(encoding="utf-8")
+    for name in ("reporting", "baseline", "sensitivity/share-half"):
+        text = (made / "out" / name / "scenario.yaml").read_text(encoding="utf-8")
+        digest = next(line for line in text.splitlines() if line.startswith("protocol: ")).split()[1]
+        assert len(digest) == 64
+        assert digest in page
+
+
+def test_a_report_over_another_protocol_must_be_called_exploratory(made: Path) -> None:
+    other = made / "other.yaml"
+    other.write_text(dump(build({**STUDY, "study": {**STUDY["study"], "shares": [0.5]}})), encoding="utf-8")
+    said = followed(made, other, "again", "--workers", "0", code=2)
+    assert "--exploratory" in said
+    said = followed(made, other, "again", "--workers", "0", "--exploratory")
+    assert said.startswith("Exploratory")
+    assert "xploratory" in (made / "again" / "study.md").read_text(encoding="utf-8")
+
+
+def test_without_its_penalty_an_algorithm_takes_as_many_rounds_as_the_baseline(made: Path) -> None:
+    found = rows(made / "out", "nulls")
+    assert found
+    assert {row["algorithm"] for row in found} == {"zero"}
+    runs = made / "out" / "reporting"
+    for seed in STUDY["seeds"]:
+        own, base = (list(read_lines(runs / f"{label}-s{seed}" / "rounds.jsonl")) for label in ("zero", "fedavg"))
+        both = min(len(own), len(base))
+        assert [row["accuracy"] for row in own[:both]] == [row["accuracy"] for row in base[:both]]
+
+
+def analytic(folder: Path, label: str, up: float, speed: float, target: float) -> float:
+    """Mean seconds to the target over the seeds, by hand: devices are alike and alone on their links, the network is
+    `ideal`, so a round takes a latency and the bytes each way, the device's FLOPs, and the server's seconds."""
+    total = 0.0
+    for seed in STUDY["seeds"]:
+        for row in read_lines(folder / f"{label}-s{seed}" / "rounds.jsonl"):
+            devices = row["asked"]
+            down, sent = (sum(row["bytes"][way].values()) / devices for way in ("down", "up"))
+            server = sum(row["critical"]["server_s"].values())
+            flops = max(device_flops(folder / f"{label}-s{seed}", row["round"]))
+            total += 2 * 0.010 + down * 8 / (5 * up * 1e6) + sent * 8 / (up * 1e6) + flops / (speed * 1e9) + server
+            if row["accuracy"] >= target:
+                break
+        else:
+            raise AssertionError(f"{label}, seed {seed}, does not reach {target}")
+    return total / len(STUDY["seeds"])
+
+
+def device_flops(run: Path, round: int) -> list[float]:
+    lines = (line for line in read_lines(run / "events.jsonl") if line.get("round") == round)
+    return [sum(line["flops"].values()) for line in lines if line["event"] == "compute_start" and "device" in line]
+
+
+def test_the_frontier_of_the_map_is_the_analytic_one_within_1_percent(made: Path) -> None:
+    """FedAvg sends less and takes more rounds; FedCurv, with another learning rate, sends more and takes fewer."""
+    found = rows(made / "out", "borders")
+    assert found
+    target = float(rows(made / "out", "times")[0]["target"].split()[1])
+    for row in found:
+        up, speed = float(row["up_mbit_s"]), float(row["speed_gflop_s"])
+        one, other = (analytic(made / "out" / "reporting", row[who], up, speed, target) for who in ("slower", "faster"))
+        low, high = (
+            analytic(made / "out" / "reporting", row["slower"], at, speed, target)
+            / analytic(made / "out" / "reporting", row["faster"], at, speed, target)
+            for at in (up / 1.01, up * 1.01)
+        )
+        assert low < 1 < high or high < 1 < low, (one, other)
