@@ -104,7 +104,9 @@ def _course(found: Found) -> str:
     number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
     first, *others = (rung for rung in found.rungs if rung.phase == "coarse")
     began = f"{counted(len(first.scores), 'configuration')} after {counted(first.rounds, 'round')}"
-    kept = [f"{len(of.scores)} after {of.rounds} ({', '.join(str(number[each]) for each in of.scores)})" for of in others]
+    kept = [
+        f"{len(of.scores)} after {of.rounds} ({', '.join(str(number[each]) for each in of.scores)})" for of in others
+    ]
     more = len(found.tried) - len(first.scores)
     return ", ".join([began, *kept]) + (f"; then {more} more" if more else "")
 
@@ -130,8 +132,19 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
             if link not in clocks(found)
         ]
         if not found.scores()[found.best()].reached:
-            said.append(f"{label}: no configuration reached {target_of(scenario).name}; the best is by accuracy")
+            said.append(f"{label}: {_unreached(found, target_of(scenario).name)}; the best is by accuracy")
     return said
+
+
+def _unreached(found: Found, target: str) -> str:
+    """Why times do not tell which configuration is best."""
+    late = any(curve.reached is not None for trial in found.finals.values() for curve in trial[OWN])
+    if not late:
+        return f"no configuration reached {target}"
+    horizon = found.scores()[found.best()].time
+    return (
+        f"no configuration reached {target} within {duration(horizon)}, when the first that did not had no rounds left"
+    )
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,10 +87,9 @@ def tuned(folder: Path, changes: Mapping[str, Any] | None = None, *words: object
 
 
 def better_halves(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> set[int]:
-    """Who goes on by any clock, from the scores of a rung in tune.json: the better half, and what ties with its last."""
+    """Who goes on by any clock, from the scores of a rung in tune.json: the better half, and what ties with it."""
     kept: set[int] = set()
-    clocks: Sequence[str] = list(next(iter(scores.values())))
-    for clock in clocks:
+    for clock in next(iter(scores.values())):
         ranked = sorted((of[clock]["time"], of[clock]["error"], int(number)) for number, of in scores.items())
         last = ranked[max(1, len(ranked) // 2) - 1][:2]
         kept |= {number for *score, number in ranked if tuple(score) <= last}

@@ -169,7 +169,7 @@ class Tuning:
         self.steps += 1
         scenario = step(self.scenario, self.scenario.tune, asks, self.names)
         where = out / f"{self.steps:02}-{rounds}-rounds"
-        runs = self.trials.play(scenario, where, self._title(asks, rounds))
+        runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
         self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
         elsewhere = self._elsewhere(where)
         self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
