@@ -142,9 +142,7 @@ def _unreached(found: Found, target: str) -> str:
     if not late:
         return f"no configuration reached {target}"
     horizon = found.scores()[found.best()].time
-    return (
-        f"no configuration reached {target} within {duration(horizon)}, when the first that did not had no rounds left"
-    )
+    return f"no configuration reached {target} in the {duration(horizon)} for which all ran"
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
