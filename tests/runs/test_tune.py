@@ -105,25 +105,32 @@ def test_nothing_is_chosen_by_test_examples(tmp_path: Path) -> None:
     assert right > 0.4 > 0.2 > wrong  # the control: they are other examples
 
 
+ELSEWHERE = {  # what `tune.links` says, the fleet of which that is true, and the epochs that are best there
+    "uplink": ({"up_mbit_s": 0.02}, {"link": {**FAST, "up_mbit_s": 0.02}}, 5),
+    "both-ways": ({"up_mbit_s": 0.1, "down_mbit_s": 0.05}, {"link": {"up_mbit_s": 0.1, "down_mbit_s": 0.05}}, 5),
+    "latency": ({"latency_ms": 500}, {"link": {**FAST, "latency_ms": 500}}, 5),
+    "slow-devices": ({"speed_gflop_s": 0.001}, {"speed_gflop_s": 0.001}, 1),
+}
+
+
 @pytest.mark.slow
 def test_the_best_of_another_link_is_what_a_search_there_finds(tmp_path: Path) -> None:
-    """On a slow uplink more epochs pay, on slow devices fewer; each is compared with real trainings there."""
-    there = {"slow": {"up_mbit_s": 0.02}, "computing": {"speed_gflop_s": 0.001}}
+    """Where messages are slow more epochs pay, on slow devices fewer; each is compared with real trainings there."""
     common = {"rounds": {"max": 8}, "algorithms": ["fedavg"]}
     tune = {**ONE, "target": {"value": 0.5, "hold": 1}}
-    from_afar = tuned(folder_of(tmp_path, "afar"), {**common, "tune": {**tune, "links": there}})
-    found = from_afar.found["algorithms"]["fedavg"]
-    assert (found["tried"][found["best"]["slow"] - 1], found["tried"][found["best"]["computing"] - 1]) == (
-        {"training.epochs": 5},
-        {"training.epochs": 1},
-    )
-    fleet = [{"profile": "pi-4", "count": 3, "link": {**FAST, "up_mbit_s": 0.02}}]
-    on_site = tuned(folder_of(tmp_path, "site"), {**common, "fleet": fleet, "tune": {**tune, "links": {}}})
-    own = on_site.found["algorithms"]["fedavg"]
-    assert own["best"]["own links"] == found["best"]["slow"]
-    assert own["tried"] == found["tried"]
-    for number, score in own["final"]["own links"].items():
-        assert found["final"]["slow"][number] == pytest.approx(score, rel=1e-9)
+    links = {name: said for name, (said, _, _) in ELSEWHERE.items()}
+    found = tuned(folder_of(tmp_path, "afar"), {**common, "tune": {**tune, "links": links}}).found["algorithms"][
+        "fedavg"
+    ]
+    for name, (_, fleet, epochs) in ELSEWHERE.items():
+        there = [{"profile": "pi-4", "count": 3, "link": FAST, **fleet}]
+        changes = {**common, "fleet": there, "tune": {**tune, "links": {}}}
+        own = tuned(folder_of(tmp_path, name), changes).found["algorithms"]["fedavg"]
+        assert own["tried"] == found["tried"]
+        assert own["best"]["own links"] == found["best"][name]
+        assert own["tried"][own["best"]["own links"] - 1] == {"training.epochs": epochs}
+        for number, score in own["final"]["own links"].items():
+            assert found["final"][name][number] == pytest.approx(score, rel=1e-9)
 
 
 def folder_of(tmp_path: Path, name: str) -> Path:
