@@ -23,6 +23,7 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.training --scale $(SCALE)
 	$(BIN)/python -m benchmarks.training --scale $(SCALE) --ledger
 	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
+	$(BIN)/python -m benchmarks.study --scale $(SCALE)
 
 # Plants each fault of tests/mutants.py and sees that the tests beside it notice; minutes.
 mutants: .venv/tested

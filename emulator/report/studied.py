@@ -66,7 +66,7 @@ def ratios(answer: Answer) -> Figure | None:
         )
         for link in links
     ]
-    chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=2)
+    chart: Any = alt.concat(*panels, columns=2)
     described = f"Ratios of {len(labels)} algorithms' times to {base}'s, with intervals."
     return Figure("ratios", f"Time over {base}'s", CAPTIONS["ratios"], frame(chart, "ratios", described))
 

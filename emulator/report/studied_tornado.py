@@ -26,7 +26,7 @@ def tornado(answer: Answer) -> Figure | None:
         return None
     ends = [value for each in found.values() for swing in each for value in (swing.low, swing.high)]
     panels = [_panel(answer, label, each, ends) for label, each in found.items()]
-    chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
+    chart: Any = alt.VConcatChart(vconcat=panels)
     described = f"Ranges of the ratio to {answer.baseline}'s time over {len(found)} algorithms' factors."
     return Figure("tornado", "What moves the ratio", CAPTIONS["tornado"], frame(chart, "tornado", described))
 
@@ -50,6 +50,6 @@ def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[fl
 
 def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
     """The names of settings at one end of the bars, on white so that lines do not cross them."""
-    halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4)
+    halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4, strokeJoin="round")
     plain = here.mark_text(align=align, dx=dx, fontSize=11)
     return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from emulator.record.targets import Target
-from emulator.results.restricted import Contrast, Timed
+from emulator.results.restricted import Contrast
 from emulator.studies.cells import Border, Cell
 from emulator.studies.comparisons import Comparison, Values
 from emulator.studies.protocol import OWN
@@ -64,7 +64,6 @@ class Answer:
     traces: Sequence[Cell] = ()
     assumptions: Sequence[str] = ()  # about traces
     moved: Sequence[Moved] = ()
-    crossings: Mapping[str, Mapping[int, Timed]] = field(default_factory=dict)
 
     @property
     def main(self) -> Target:

@@ -64,6 +64,7 @@ def _figures(figures: Mapping[str, str], *names: str) -> Lines:
 def _times(answer: Answer) -> Lines:
     yield from _table(shown.times(answer))
     yield from _table(shown.ratios(answer))
+    yield from _table(shown.means(answer))
     yield from _table(shown.on_links(answer))
     if answer.unknown:
         yield _list([f"{each}." for each in answer.unknown])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum
+from math import fsum, isfinite
 
 from emulator.results import units
 from emulator.results.tables import Table
-from emulator.results.units import NONE, joined
+from emulator.results.units import NONE, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
 from emulator.studies.cells import shares as shares_of
@@ -43,7 +43,15 @@ def times(answer: Answer) -> Table:
         for label, row in zip(_labels(answer), found, strict=True)
     ]
     caption = f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time."
+    caption += _horizons(answer)
     return Table(caption, ("algorithm", "part", *map(goal, answer.targets)), rows, 2)
+
+
+def _horizons(answer: Answer) -> str:
+    """Those of targets that some run did not reach."""
+    known = {target: answer.value(answer.baseline, target) for target in answer.targets}
+    said = [f"{duration(v.tau)} for {goal(target)}" for target, v in known.items() if v and isfinite(v.tau)]
+    return f" Horizons: {joined(said)}." if said else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
@@ -82,6 +90,21 @@ def on_links(answer: Answer) -> Table:
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
     caption = f"The time over {base}'s on other links, to {goal(main)}; each tuned for the link. {DECIDED}: decided."
     return Table(f"{caption}{more}", ("algorithm", *links), rows, 1)
+
+
+def means(answer: Answer) -> Table:
+    """Restricted mean times to the main target on each link, each in its own unit."""
+    all_ = list(dict.fromkeys(each.link for each in answer.values))
+    links = all_[:LINKS] if len(all_) > 1 else []
+    found = {link: [answer.value(label, answer.main, link) for label in _labels(answer)] for link in links}
+    chosen = {link: units.of_time(each.mean for each in of if each) for link, of in found.items()}
+    rows = [
+        (label, *(_time(found[link][number], chosen[link]) for link in links))
+        for number, label in enumerate(_labels(answer))
+        if links
+    ]
+    caption = f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time."
+    return Table(caption, ("algorithm", *(f"{link}, {unit.name}" for link, unit in chosen.items())), rows, 1)
 
 
 def reasons(answer: Answer) -> Table:

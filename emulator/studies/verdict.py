@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import isfinite
 
 from emulator.results.summary import FEW
 from emulator.results.units import counted, duration, joined
@@ -57,7 +58,8 @@ def _own(answer: Answer) -> list[Values]:
 
 
 def _time(each: Values) -> str:
-    return f"{duration(each.mean)} ({count(each.reached, len(each.times))} seeds reached it)"
+    within = f" within {duration(each.tau)}" if isfinite(each.tau) else ""
+    return f"{duration(each.mean)} ({count(each.reached, len(each.times))} seeds reached it{within})"
 
 
 def _first(answer: Answer) -> Iterator[str]:
@@ -170,11 +172,12 @@ def _sensitivity(answer: Answer) -> Iterator[str]:
             continue
         most = ranges[0]
         said.append(
-            f"{label}'s by {most.factor}, from {figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
+            f"the ratio of {label}'s time to {answer.baseline}'s changes most with {most.factor}, from "
+            f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
         )
     if said:
-        few = "" if _known(answer) else ", values without intervals"
-        yield f"Which factor moves the ratio to {answer.baseline}'s time most{few}: {'; '.join(said)}."
+        few = "" if _known(answer) else " (values without intervals)"
+        yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
 
 
 def _known(answer: Answer) -> bool:

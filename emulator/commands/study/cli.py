@@ -29,6 +29,7 @@ from emulator.commands.options import (
 )
 from emulator.ledger.place import KEEP_STATES
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")]
 Exploratory = Annotated[
     bool,
     typer.Option(
@@ -41,6 +42,7 @@ Exploratory = Annotated[
 def study(
     what: What = None,
     exploratory: Exploratory = False,
+    dry_run: DryRun = False,
     workers: Workers = None,
     device: DeviceOption = "cpu",
     executor: ExecutorOption = ExecutorName.processes,
@@ -70,7 +72,11 @@ def study(
         with placed(scenario.source), told_in_one_line(ValueError):
             place, cluster = ledger_of(ledger, no_ledger), cluster_of(executor, ray_address)
             settings = Settings(workers, out, force, quiet, format, place, keep_states, device=device, cluster=cluster)
+            made = Studying(scenario, settings, exploratory)
+            if dry_run:
+                made.tell_cost()
+                return
             try:
-                Studying(scenario, settings, exploratory).run_and_tell()
+                made.run_and_tell()
             except Unfinished as end:
                 raise typer.Exit(end.code) from None

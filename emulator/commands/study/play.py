@@ -21,9 +21,10 @@ from emulator.commands.study.replays import Replays
 from emulator.commands.trials import Runs as Rows
 from emulator.commands.trials import Trials, Unfinished
 from emulator.commands.tune.play import Tuning
+from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.record.targets import Target
-from emulator.studies import analysis
+from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
 from emulator.studies.observed import Observed, Runs
@@ -67,6 +68,30 @@ class Studying:
                 say(f"fedlapse: what was done is in {out}; the same command with --out {out} goes on", err=True)
                 raise
             self._write(out, answer)
+
+    def tell_cost(self) -> None:
+        """Prints what the search costs, and about how much is trained after it."""
+        self.tuning.tell_cost()
+        asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
+        each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
+        reported = len(self.scenario.seeds) * sum(each.values())
+        say(f"then about {reported:.0f} device-rounds, with the seeds that are reported: {self._about(reported)}")
+        if said:
+            settings = 1 + sum(map(len, said.factors.values()))
+            labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
+            moved = settings * len(said.seeds) * sum(each.get(label, 0.0) for label in labels)
+            say(f"and at most about {moved:.0f} in {settings} settings of the sensitivity: {self._about(moved)}")
+        places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
+        say(f"and replays, without training, in {places} cells of the map and on the recorded links")
+
+    def _rounds(self, label: str) -> float:
+        """Those of a run, as far as its rounds before tuning tell: until the horizon."""
+        rounds, span = self.scenario.rounds.max, self.tuning.forecast.prices[label].span_s
+        horizon = self.protocol.horizon_s
+        return min(rounds, horizon / (span / rounds)) if horizon else rounds
+
+    def _about(self, device_rounds: float) -> str:
+        return about(self.tuning.seconds_each * device_rounds)
 
     def _claim(self, out: Path) -> None:
         """The protocol comes first.  Raises BadScenario if OUT has another one, unless that is said to be all right."""

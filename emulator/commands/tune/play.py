@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import typer
@@ -19,7 +20,7 @@ from emulator.commands.replay.play import play_all
 from emulator.commands.stopping import uninterrupted
 from emulator.commands.trials import Runs, Trials, Unfinished
 from emulator.commands.tune.text import text, text_of_plan
-from emulator.forecast.plan import forecast_of
+from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.replay.batch import Batch, Order, Source
@@ -89,13 +90,21 @@ class Tuning:
         """Prints how much would be trained at most, how much of that the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
-        forecast = forecast_of(self._base(), self.trials.workers_here, self.trials.places)
-        whole = len(self._base().algorithms) * len(self._base().seeds) * forecast.rounds * forecast.asked
-        seconds = forecast.effort.seconds / whole * _epochs(self.scenario) * (total - known)
-        rungs = ", ".join(map(str, steps_of(self.scenario)))
-        typer.echo(text_of_plan(self.scenario, rungs))
+        typer.echo(text_of_plan(self.scenario, ", ".join(map(str, steps_of(self.scenario)))))
         say(f"at most {total} device-rounds are trained, and {known} of them are in the ledger")
+        seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
         say(f"the rest takes {about(seconds)} on this computer, with {self.trials.workers_here} workers")
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """Of the scenario as it is, with the seeds of the search."""
+        return forecast_of(self._base(), self.trials.workers_here, self.trials.places)
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that a device-round takes on this computer."""
+        base, forecast = self._base(), self.forecast
+        return forecast.effort.seconds / (len(base.algorithms) * len(base.seeds) * forecast.rounds * forecast.asked)
 
     @property
     def _each(self) -> int:

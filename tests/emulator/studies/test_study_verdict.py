@@ -1,0 +1,174 @@
+"""A study's verdict and page: what they say of numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.results.resampling import Interval
+from emulator.studies.answer import Answer, Moved, Null
+from emulator.studies.page import markdown
+from emulator.studies.swings import swings
+from emulator.studies.verdict import LINES, verdict
+from emulator.studies.words import ratio, role
+from tests.emulator.studies.made import TARGET, answer, run, runs_of, scenario
+
+WRONG = Null("fedcl-0", TARGET, {1: 3}, {1: 4})
+PLACEBO = {"fedcl": {}, "name": "fedcl-shuffled"}
+ROLES = {
+    "algorithms": ["fedavg", "fedcl", "fedcurv", PLACEBO],
+    "placebos": {"fedcl-shuffled": "fedcl"},
+}
+
+
+def with_placebo(rounds: int, seconds: float = 12.0) -> Answer:
+    """FedCL takes 5 rounds of 12 s; its placebo what is given."""
+    runs = {**runs_of(5), "fedcl-shuffled": {seed: run(rounds, seconds + seed / 9) for seed in range(1, 6)}}
+    return answer(runs=runs, said=scenario(5, **ROLES))
+
+
+def undecided() -> Answer:
+    """FedCurv is now a little sooner than FedAvg, now a little later."""
+    runs = runs_of(5)
+    return answer(runs={**runs, "fedcurv": {seed: run(4, 9.0 if seed % 2 else 11.0) for seed in runs["fedcurv"]}})
+
+
+def test_it_names_the_first_with_seconds_and_seeds():
+    assert verdict(answer())[0] == (
+        "On the study's own links, fedavg has the least restricted mean time to test accuracy 0.8, 40.0 s (5 of 5 "
+        "seeds reached it); next comes fedcurv with 44.6 s (5 of 5 seeds reached it)."
+    )
+
+
+def test_a_first_that_is_not_the_baseline_stands_beside_it():
+    runs = {**runs_of(5), "fedcl": {seed: run(2, 10.0) for seed in range(1, 6)}}
+    assert verdict(answer(runs=runs))[0] == (
+        "On the study's own links, fedcl has the least restricted mean time to test accuracy 0.8, 20.0 s (5 of 5 "
+        "seeds reached it), and fedavg takes 40.0 s (5 of 5 seeds reached it); the difference is decided."
+    )
+
+
+def test_a_pair_is_told_with_its_reasons():
+    """60 s over 44.6 s; 5 rounds over 4.6; 12 s a round over 44.6 / 4.6."""
+    line = verdict(answer())[1]
+    assert line.startswith("fedcl takes 1.35 [1.30, 1.39] times as long as fedcurv to test accuracy 0.8, which is ")
+    assert "is decided after Holm's adjustment: 1.09 [" in line
+    assert "times as many rounds, each 1.24 [" in line
+
+
+def test_decided_and_undecided_are_kept_apart():
+    assert verdict(answer())[2] == (
+        "Of the ranked algorithms, as multiples of fedavg's time, later: fedcl 1.50 [1.50, 1.50] and fedcurv 1.11 "
+        "[1.08, 1.16]."
+    )
+    told = verdict(undecided())
+    assert "later: fedcl 1.50 [1.50, 1.50]; undecided: fedcurv 0.98 [" in told[2]
+    assert told[-1] == "Of 6 comparisons over 1 target and 2 links, 2 remain undecided."
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        (7, "Importance helps fedcl, as each placebo of it is later: fedcl-shuffled takes 1.4"),
+        (3, "Importance is not what helps fedcl, as a placebo is sooner: fedcl-shuffled takes 0.6"),
+    ],
+)
+def test_placebos_say_whether_importance_helps(rounds: int, said: str):
+    assert any(line.startswith(said) for line in verdict(with_placebo(rounds)))
+
+
+def test_a_placebo_that_does_as_well_shows_no_help():
+    runs = {**runs_of(5), "fedcl-shuffled": runs_of(5)["fedcl"]}
+    told = verdict(answer(runs=runs, said=scenario(5, **ROLES)))
+    assert (
+        "Importance is not shown to help fedcl, as it is not decided that each placebo is later: fedcl-shuffled takes "
+        "1.00 [1.00, 1.00] times as long."
+    ) in told
+
+
+def test_shares_of_the_map_and_of_traces():
+    told = verdict(answer())
+    assert "Of the 2 links and device speeds on the map, fedavg is first on 2 (100 %)." in told
+    open_ = replace(answer().cells[0], contrast=None)
+    assert (
+        "fedavg is first on 1 (50 %) and 1 (50 %) is undecided." in verdict(answer(cells=[answer().cells[0], open_]))[3]
+    )
+
+
+def test_the_factor_that_moves_most():
+    """From 1.5 to 3 is twofold; from 1.2 to 1.5 is less, and where nobody gets there nothing is known."""
+    widest, other = swings(answer().moved, "fedcl")
+    assert (widest.factor, widest.least, widest.most, widest.wide) == ("batch", "as it is", "8", 2.0)
+    assert (other.factor, other.low, other.high) == ("skew", 1.2, 1.5)
+    assert (
+        "To test accuracy 0.8, the ratio of fedcl's time to fedavg's changes most with batch, from 1.50 (as it is) to "
+        "3.00 (8) (values without intervals)."
+    ) in verdict(answer())
+    assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3)], "fedcl") == []
+
+
+def test_a_null_that_differs_is_said_first():
+    assert verdict(answer(nulls=[WRONG]))[0] == (
+        "The study is wrong: without their penalty, fedcl-0 must take exactly as many rounds as fedavg, and did not."
+    )
+
+
+def test_exploratory_is_the_first_word():
+    assert verdict(answer(exploratory=True))[0] == "Exploratory: the protocol was changed after records were made."
+    both = verdict(answer(exploratory=True, nulls=[WRONG]))[0]
+    assert both.startswith("Exploratory: the protocol was changed after records were made, and the study is wrong: ")
+
+
+def test_below_5_seeds_there_are_values_only():
+    told = verdict(answer(3))
+    assert told[0] == "3 seeds are fewer than the 5 that intervals need, so these are values only."
+    assert told[1].startswith(
+        "Restricted mean times to test accuracy 0.8 on the study's own links: fedavg 40.0 s (3 of"
+    )
+    assert told[2] == "By these means, fedcl takes 1.34 times as long as fedcurv."
+    assert not any("[" in line or "decided" in line for line in told)
+
+
+def test_where_a_seed_did_not_get_there_the_horizon_is_told():
+    """FedCL's last seed stops after 120 s, when FedCurv's and FedAvg's have long got there: (4 x 60 + 120) / 5."""
+    runs = runs_of(5)
+    made = answer(runs={**runs, "fedcl": {**runs["fedcl"], 5: run(11, 12.0)}})
+    assert "40.0 s (5 of 5 seeds reached it within 120 s)" in verdict(made)[0]
+    page = markdown(made, {})
+    assert "| fedcl | ranked | 72.0 (4 of 5) |" in page
+    assert "Horizons: 120 s for test accuracy 0.8." in page
+
+
+def test_nobody_reached_it():
+    runs = {label: {seed: run(11, 10.0) for seed in of} for label, of in runs_of(5).items()}
+    assert verdict(answer(runs=runs))[0] == "No ranked algorithm reached test accuracy 0.8 on the study's own links."
+
+
+def test_never_more_than_ten_lines_each_a_sentence():
+    made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is not known on fast"])
+    pairs = [["fedcl", "fedcurv"], ["fedcurv", "fedcl"], ["fedcl-shuffled", "fedcurv"]]
+    told = verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
+    assert len(told) == LINES
+    assert all((line.endswith(".") and line[0].isupper()) or line.startswith("fed") for line in told)
+    assert told == verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
+    assert told[-1].endswith("remain undecided, and 1 time could not be replayed.")
+
+
+def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():
+    assert ratio(Interval(1.2, 1.1, 1.31, 0.001)) == "1.20 [1.10, 1.31]"
+    assert ratio(Interval(1.01, 1.001, 1.02, 0.04)) == "1.01 [1.001, 1.02]"
+    assert ratio(Interval(12.34, 0.9, 99.0, 0.2)) == "12.3 [0.90, 99.0]"
+
+
+def test_the_page_names_everything():
+    made = with_placebo(7)
+    page = markdown(made, {"ratios": "figures/ratios.png"})
+    assert made.digest in page
+    for entry in made.scenario.algorithms:
+        assert f"| {entry.name} | {role(made.scenario, entry.name)} |" in page
+    assert "placebo of fedcl" in page
+    assert "](figures/ratios.png)" in page
+    assert "figures/map.png" not in page
+    assert all(line in page for line in verdict(made))
+    assert page == markdown(with_placebo(7), {"ratios": "figures/ratios.png"})
