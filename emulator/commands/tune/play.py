@@ -87,11 +87,12 @@ class Tuning:
             say(f"next: fedlapse compare {out / 'tuned.yaml'}    open {out / 'tune.html'}")
 
     def tell_cost(self) -> None:
-        """Prints how much would be trained at most, how much of that the ledger has, and how long the rest takes."""
+        """Prints how much would be trained, about, how much of that the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         typer.echo(text_of_plan(self.scenario, ", ".join(map(str, steps_of(self.scenario)))))
-        say(f"at most {total} device-rounds are trained, and {known} of them are in the ledger")
+        much = f"{total}" if all_known else f"about {total}"  # as many as go on if no two tie and all clocks agree
+        say(f"{much} device-rounds are trained, and {known} of them are in the ledger")
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
         say(f"the rest takes {about(seconds)} on this computer, with {self.trials.workers_here} workers")
 
@@ -209,11 +210,11 @@ class Tuning:
         return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
 
     def _title(self, asks: Asks, rounds: int) -> str:
-        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left at most`."""
+        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left`."""
         tried = sum(len(ask.configurations) for ask in asks.values())
         phases = " and ".join(sorted({ask.phase for ask in asks.values()}))
         took = time.monotonic() - self.began
-        left = f"; {about(took / self.done * (self.due - self.done))} left at most" if self.done else ""
+        left = f"; {about(took / self.done * max(0, self.due - self.done))} left" if self.done else ""
         return f"tune, {phases}: {tried} configurations for {rounds} rounds{left}"
 
 
