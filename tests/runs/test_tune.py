@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,6 +181,28 @@ def test_a_dry_run_says_what_is_known_and_trains_nothing(fedlapse, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_a_dry_run_knows_who_goes_on_because_of_another_link(fedlapse, tmp_path: Path) -> None:
+    """The uplink is slow, so that here and by rounds more epochs pay; on a quick one with slow devices fewer."""
+    fleet = [{"profile": "pi-4", "count": 3, "link": {**FAST, "up_mbit_s": 0.01}}]
+    tune = {"grid": {"training.epochs": [1, 2, 5, 10, 20]}, "target": {"value": 0.5, "hold": 1}}
+    quick = {"quick": {"up_mbit_s": 8, "speed_gflop_s": 0.0005}}
+    counts = []
+    for name, links in (("none", {}), ("quick", quick)):
+        changes = {"algorithms": ["fedavg"], "fleet": fleet, "tune": {**tune, "links": links}}
+        words = ("--ledger", tmp_path / "ledger")
+        made = tuned(tmp_path, changes, *words, name=name)
+        (line,) = (line for line in made.said.splitlines() if line.startswith("training: "))
+        counts.append(int(line.split()[3]))
+        done = fedlapse("tune", tmp_path / "tiny.yaml", "--dry-run", "--workers", 0, *words)
+        assert f"\n{counts[-1]} device-rounds are trained, and {counts[-1]} of them are in the ledger\n" in done.stdout
+        if links == {}:  # what is known without the other link is not all that it takes
+            written(tmp_path, {**changes, "tune": {**tune, "links": quick}})
+            more = fedlapse("tune", tmp_path / "tiny.yaml", "--dry-run", "--workers", 0, *words)
+            assert "\nabout " in more.stdout
+    assert counts[1] > counts[0]
+
+
+@pytest.mark.slow
 def test_a_dry_run_says_about_how_much_is_trained(fedlapse, tmp_path: Path) -> None:
     """By hand: nobody gets there, so that all rounds are played, each by one device of each of two seeds.
 
@@ -292,6 +315,19 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, undisturbed: dict[str, bytes],
     last = f"fedlapse: what was tried is in {command.out}; the same command with --out {command.out} goes on"
     assert text.splitlines()[-1] == last
     assert tuned(tmp_path, STOPPED, "--ledger", tmp_path / "ledger").decided == undisturbed
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_dry_run_leaves_nothing(tmp_path: Path, whole: Tuned) -> None:
+    words = ("--dry-run", "--workers", 0, "--ledger", whole.out.parent / "ledger", "--quiet")
+    with Command(tmp_path / "out", "tune", written(tmp_path), *words) as command:
+        command.until(lambda: bool(command.left()))
+        time.sleep(0.2)
+        command.send(signal.SIGINT)
+        code, text = command.ended(60)
+    assert (code, text.splitlines()[-1]) == (130, "fedlapse: stopped")
+    assert "Traceback" not in text
+    assert command.left() == []
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 from rich.console import Console
@@ -123,24 +124,39 @@ class Tuning:
         """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""
         found = 0
 
-        def play(asks: Asks) -> dict[str, dict[Configuration, Trial]]:
+        def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
             nonlocal found
             made: dict[str, dict[Configuration, Trial]] = {}
             assert self.scenario.tune
             for rounds in sorted({ask.rounds for ask in asks.values()}):
                 some = {label: ask for label, ask in asks.items() if ask.rounds == rounds}
-                runs, known = self.trials.known(step(self.scenario, self.scenario.tune, some, self.names))
+                scenario = step(self.scenario, self.scenario.tune, some, self.names)
+                runs, known = self.trials.known(scenario)
                 found += known
                 if runs is None:
                     raise Unfinished(0)
-                made |= {label: dict(self._trials(label, some, rounds, runs, {})) for label in some}
+                there = self._known_elsewhere(scenario, folder / f"{found}-{rounds}") if self.links else {}
+                made |= {label: dict(self._trials(label, some, rounds, runs, there)) for label in some}
             return made
 
-        try:
-            together(searches(self.scenario), play)
-        except Unfinished:
-            return found, False
+        with TemporaryDirectory(prefix="fedlapse-tune-") as folder:
+            try:
+                together(searches(self.scenario), lambda asks: play(asks, Path(folder)))
+            except Unfinished as end:
+                if end.code:
+                    raise
+                return found, False
         return found, True
+
+    def _known_elsewhere(self, scenario: Scenario, where: Path) -> dict[str, list[Result]]:
+        """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
+        aside = replace(self.settings, workers=0, cluster=None, quiet=True)
+        try:
+            Trials(aside).play(scenario, where, hopeless=True)
+        except Unfinished:
+            say("fedlapse: stopped", err=True)
+            raise
+        return self._elsewhere(where)
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
