@@ -55,14 +55,16 @@ class Trials:
         self.settings = replace(settings, at_once=AT_ONCE * self.workers_here)
         self.tally = Tally()  # of all that were played
 
-    def play(self, scenario: Scenario, out: Path, title: str = "") -> Runs:
+    def play(self, scenario: Scenario, out: Path, title: str = "", hopeless: bool = False) -> Runs:
         """The rows of all runs of the scenario, by label and seed.
 
+        `hopeless`: algorithms that can never meet the deadline are played too, and fail.
         Raises BadScenario if it cannot be played, Unfinished if it was stopped.
         """
         study = gpus.at(study_of(scenario), self.places)
         scenario = resolved(scenario, study.data)
-        check_deadline(study, scenario)
+        if not hopeless:
+            check_deadline(study, scenario)
         compile_network(scenario)
         out.mkdir(parents=True, exist_ok=True)
         if not complete(out, scenario):

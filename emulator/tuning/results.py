@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from emulator.record.targets import Target
-from emulator.results.units import duration
+from emulator.results.units import counted, duration
 from emulator.tuning.scores import Score
 from emulator.tuning.search import OWN, ROUNDS, Found, Rung
 from emulator.tuning.space import Configuration, applied, plain, words
@@ -92,6 +92,25 @@ def _rung(rung: Rung, number: Mapping[Configuration, int]) -> dict[str, Any]:
     return {"phase": rung.phase, "rounds": rung.rounds, "scores": scored, "survivors": survivors, "ties": rung.ties}
 
 
+def courses(founds: Founds) -> list[str]:
+    """How each search went: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
+
+    In parentheses: who went on to so many rounds, by the numbers that tune.json and the folders of trials have.
+    """
+    return [f"{label}: {_course(found)}" for label, found in founds.items()]
+
+
+def _course(found: Found) -> str:
+    number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
+    first, *others = (rung for rung in found.rungs if rung.phase == "coarse")
+    began = f"{counted(len(first.scores), 'configuration')} after {counted(first.rounds, 'round')}"
+    kept = [
+        f"{len(of.scores)} after {of.rounds} ({', '.join(str(number[each]) for each in of.scores)})" for of in others
+    ]
+    more = len(found.tried) - len(first.scores)
+    return ", ".join([began, *kept]) + (f"; then {more} more" if more else "")
+
+
 def remarks(scenario: Scenario, founds: Founds) -> list[str]:
     """What a reader must know: unused budgets, edges, ties, links that are not known, targets that nobody reached."""
     assert scenario.tune
@@ -113,8 +132,17 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
             if link not in clocks(found)
         ]
         if not found.scores()[found.best()].reached:
-            said.append(f"{label}: no configuration reached {target_of(scenario).name}; the best is by accuracy")
+            said.append(f"{label}: {_unreached(found, target_of(scenario).name)}; the best is by accuracy")
     return said
+
+
+def _unreached(found: Found, target: str) -> str:
+    """Why times do not tell which configuration is best."""
+    late = any(curve.reached is not None for trial in found.finals.values() for curve in trial[OWN])
+    if not late:
+        return f"no configuration reached {target}"
+    horizon = found.scores()[found.best()].time
+    return f"no configuration reached {target} in the {duration(horizon)} for which all ran"
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:

@@ -113,24 +113,29 @@ class Space:
     ) -> list[Configuration]:
         found: list[Configuration] = []
         for dimension, (_, value) in zip(self.dimensions, best, strict=True):
-            found += [
-                tuple((name, other if name == dimension.option else old) for name, old in best)
-                for other in others(dimension, value)
-            ]
+            found += [_with(best, dimension.option, other) for other in others(dimension, value)]
         return [each for each in dict.fromkeys(found) if each not in tried and self.valid(each)]
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
-        """The options of the best that have the largest or smallest value that was tried."""
+        """The options of the best that have the largest or smallest value that was tried, where others lie beyond."""
         found = []
         for dimension, (name, value) in zip(self.dimensions, best, strict=True):
+            if dimension.factor is None:
+                continue
             seen = self.values(name, tried)
-            if dimension.factor is not None and value in (max(seen, key=float), min(seen, key=float)):
+            low, high = min(seen, key=float), max(seen, key=float)
+            beyond = [other for other in dimension.beside(value) if other < value == low or other > value == high]  # type: ignore[operator]
+            if any(self.valid(_with(best, name, other)) for other in beyond):
                 found.append(name)
         return found
 
     def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
         """Those of one option that were tried, each once."""
         return list(dict.fromkeys(dict(each)[option] for each in tried))
+
+
+def _with(configuration: Configuration, option: str, value: Choice) -> Configuration:
+    return tuple((name, value if name == option else old) for name, old in configuration)
 
 
 def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:

@@ -90,3 +90,9 @@ class Tune(Part):
             if len(set(plain)) < len(plain):
                 raise ValueError(f"grid.{name} has a value twice")
         return self
+
+    @model_validator(mode="after")
+    def _rounds_are_no_link(self) -> Tune:
+        if "rounds" in self.links:
+            raise ValueError("links.rounds: settings are tuned for rounds as well; give these links another name")
+        return self

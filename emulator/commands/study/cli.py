@@ -73,10 +73,10 @@ def study(
             place, cluster = ledger_of(ledger, no_ledger), cluster_of(executor, ray_address)
             settings = Settings(workers, out, force, quiet, format, place, keep_states, device=device, cluster=cluster)
             made = Studying(scenario, settings, exploratory)
-            if dry_run:
-                made.tell_cost()
-                return
             try:
-                made.run_and_tell()
+                if dry_run:
+                    made.tell_cost()
+                else:
+                    made.run_and_tell()
             except Unfinished as end:
                 raise typer.Exit(end.code) from None

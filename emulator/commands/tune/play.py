@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 from rich.console import Console
@@ -81,15 +82,17 @@ class Tuning:
             typer.echo(json.dumps({"out": str(out), **found}, indent=1))
         else:
             typer.echo(text(self.scenario, founds))
-            say(self.trials.tally.sentence())
+            if self.settings.ledger:
+                say(self.trials.tally.sentence())
             say(f"next: fedlapse compare {out / 'tuned.yaml'}    open {out / 'tune.html'}")
 
     def tell_cost(self) -> None:
-        """Prints how much would be trained at most, how much of that the ledger has, and how long the rest takes."""
+        """Prints how much would be trained, about, how much of that the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         typer.echo(text_of_plan(self.scenario, ", ".join(map(str, steps_of(self.scenario)))))
-        say(f"at most {total} device-rounds are trained, and {known} of them are in the ledger")
+        much = f"{total}" if all_known else f"about {total}"  # as many as go on if no two tie and all clocks agree
+        say(f"{much} device-rounds are trained, and {known} of them are in the ledger")
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
         say(f"the rest takes {about(seconds)} on this computer, with {self.trials.workers_here} workers")
 
@@ -120,24 +123,39 @@ class Tuning:
         """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""
         found = 0
 
-        def play(asks: Asks) -> dict[str, dict[Configuration, Trial]]:
+        def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
             nonlocal found
             made: dict[str, dict[Configuration, Trial]] = {}
             assert self.scenario.tune
             for rounds in sorted({ask.rounds for ask in asks.values()}):
                 some = {label: ask for label, ask in asks.items() if ask.rounds == rounds}
-                runs, known = self.trials.known(step(self.scenario, self.scenario.tune, some, self.names))
+                scenario = step(self.scenario, self.scenario.tune, some, self.names)
+                runs, known = self.trials.known(scenario)
                 found += known
                 if runs is None:
                     raise Unfinished(0)
-                made |= {label: dict(self._trials(label, some, rounds, runs, {})) for label in some}
+                there = self._known_elsewhere(scenario, folder / f"{found}-{rounds}") if self.links else {}
+                made |= {label: dict(self._trials(label, some, rounds, runs, there)) for label in some}
             return made
 
-        try:
-            searched(self.scenario, play)
-        except Unfinished:
-            return found, False
+        with TemporaryDirectory(prefix="fedlapse-tune-") as folder:
+            try:
+                searched(self.scenario, lambda asks: play(asks, Path(folder)))
+            except Unfinished as end:
+                if end.code:
+                    raise
+                return found, False
         return found, True
+
+    def _known_elsewhere(self, scenario: Scenario, where: Path) -> dict[str, list[Result]]:
+        """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
+        aside = replace(self.settings, workers=0, cluster=None, quiet=True)
+        try:
+            Trials(aside).play(scenario, where, hopeless=True)
+        except Unfinished:
+            say("fedlapse: stopped", err=True)
+            raise
+        return self._elsewhere(where)
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
@@ -176,7 +194,7 @@ class Tuning:
         self.steps += 1
         scenario = step(self.scenario, self.scenario.tune, asks, self.names)
         where = out / f"{self.steps:02}-{rounds}-rounds"
-        runs = self.trials.play(scenario, where, self._title(asks, rounds))
+        runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
         self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
         elsewhere = self._elsewhere(where)
         self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
@@ -207,11 +225,11 @@ class Tuning:
         return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
 
     def _title(self, asks: Asks, rounds: int) -> str:
-        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left at most`."""
+        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left`."""
         tried = sum(len(ask.configurations) for ask in asks.values())
         phases = " and ".join(sorted({ask.phase for ask in asks.values()}))
         took = time.monotonic() - self.began
-        left = f"; {about(took / self.done * (self.due - self.done))} left at most" if self.done else ""
+        left = f"; {about(took / self.done * max(0, self.due - self.done))} left" if self.done else ""
         return f"tune, {phases}: {tried} configurations for {rounds} rounds{left}"
 
 

@@ -16,7 +16,7 @@ from scenarios.schema.scenario import Scenario
 
 
 def text(scenario: Scenario, founds: results.Founds) -> str:
-    """The best settings of each algorithm by each clock, and what is to be said of them."""
+    """The best settings of each algorithm by each clock, how each search went, and what is to be said of them."""
     assert scenario.tune
     seeds = ", ".join(map(str, scenario.tune.seeds))
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
@@ -33,7 +33,8 @@ def text(scenario: Scenario, founds: results.Founds) -> str:
         f"of each algorithm, network model {scenario.network_model}"
     )
     lines = [for_terminal(title), *(line.rstrip() for line in shown.getvalue().rstrip().splitlines())]
-    return "\n".join([*lines, *map(for_terminal, results.remarks(scenario, founds))])
+    said = (*results.courses(founds), *results.remarks(scenario, founds))
+    return "\n".join([*lines, *map(for_terminal, said)])
 
 
 def text_of_plan(scenario: Scenario, rungs: str) -> str:

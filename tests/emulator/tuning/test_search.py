@@ -142,6 +142,19 @@ def test_configurations_that_an_algorithm_refuses_are_not_tried() -> None:
     assert space.around((("training.momentum", 0.9),), space.grid) == [(("training.momentum", 0.45),)]
 
 
+def test_an_edge_beyond_which_nothing_can_be_tried_is_none() -> None:
+    """There is no half an epoch, and no momentum of 1 or more."""
+    epochs = Space("x", (Dimension("training.epochs", (1, 5)),))
+    assert epochs.edges((("training.epochs", 1),), epochs.grid) == []
+    assert epochs.edges((("training.epochs", 5),), epochs.grid) == ["training.epochs"]
+    momentum = Dimension("training.momentum", (0.09, 0.9))
+    space = Space("x", (momentum,), valid=lambda each: float(dict(each)["training.momentum"]) < 1)
+    assert space.edges((("training.momentum", 0.9),), space.grid) == []
+    assert space.edges((("training.momentum", 0.09),), space.grid) == ["training.momentum"]
+    words = Space("x", (Dimension("schedule", ("cosine", "constant")),))
+    assert words.edges((("schedule", "cosine"),), words.grid) == []
+
+
 def test_rungs_double_and_end_with_all_rounds() -> None:
     assert rungs(60, 3) == [15, 30, 60]
     assert rungs(3, 3) == [1, 2, 3]
