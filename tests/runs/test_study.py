@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from emulator.__main__ import app
 from emulator.record.record import read_lines
 from scenarios.load import build, dump
+from tests.emulator.commands.processes import Command
 from tests.runs.nets import DENSE
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,7 @@ STUDY: dict[str, Any] = {
     "seeds": [1, 2, 3, 4, 5],
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05, "overlap": False}},
     "model": DENSE,
-    "training": {"epochs": 1, "batch": 20, "lr": 0.1},
+    "training": {"epochs": 1, "batch": 40, "lr": 0.2},
     "rounds": {"max": 40, "fraction": 1.0, "targets": [{"value": 0.6}]},
     "network": {"model": "ideal"},  # so that times can be worked out by hand
     "server": {"profile": "workstation", "link": {"up_mbit_s": 10000, "down_mbit_s": 10000, "latency_ms": 0}},
@@ -32,8 +33,8 @@ STUDY: dict[str, Any] = {
     "algorithms": [
         "fedavg",
         {"fedcl": {"strength": 1.0, "importance": "sq", "interval": 2}},
-        {"fedcurv": {"strength": 0.01, "training": {"lr": 0.3}}},
-        {"fedcurv": {"strength": 0.01, "placebo": "shuffled", "training": {"lr": 0.3}}, "name": "shuffled"},
+        {"fedcurv": {"strength": 0.01, "training": {"lr": 0.6}}},
+        {"fedcurv": {"strength": 0.01, "placebo": "shuffled", "training": {"lr": 0.6}}, "name": "shuffled"},
         {"fedcl": {"strength": 0.0, "interval": 2}, "name": "zero"},
     ],
     "tune": {
@@ -120,6 +121,22 @@ def test_without_its_penalty_an_algorithm_takes_as_many_rounds_as_the_baseline(m
         own, base = (list(read_lines(runs / f"{label}-s{seed}" / "rounds.jsonl")) for label in ("zero", "fedavg"))
         both = min(len(own), len(base))
         assert [row["accuracy"] for row in own[:both]] == [row["accuracy"] for row in base[:both]]
+
+
+def test_what_was_killed_goes_on_to_the_same_tables(made: Path) -> None:
+    """In the search, among the runs that are reported, and at the end; each time the same command goes on."""
+    out = made / "killed"
+    instants = ("tuning/trials/*/*-s101/rounds.jsonl", "reporting/*-s3/rounds.jsonl", "replays.npz", "tables/times.csv")
+    words = ["study", made / "tiny.yaml", "--ledger", made / "other-ledger", "--workers", "0", "--quiet"]
+    for instant in instants:
+        command = Command(out, *words)
+        command.until(lambda instant=instant: any(out.glob(instant)))
+        command.killed()
+    code, text = Command(out, *words).ended(300)
+    assert code == 0, text
+    for each in sorted((made / "out" / "tables").iterdir()):
+        assert (out / "tables" / each.name).read_bytes() == each.read_bytes(), each.name
+    assert (out / "study.md").read_bytes() == (made / "out" / "study.md").read_bytes()
 
 
 def analytic(folder: Path, label: str, up: float, speed: float, target: float) -> float:
