@@ -73,10 +73,16 @@ def rungs(rounds: int, steps: int) -> list[int]:
     return list(dict.fromkeys(max(1, -(-rounds // 2 ** (steps - 1 - step))) for step in range(steps)))
 
 
-def search(space: Space, budget: int, rounds: Sequence[int], rng: np.random.Generator) -> Generator[Ask, Trials, Found]:
-    """Yields what is to be played, and gets what came of it; returns what was found."""
+def search(
+    space: Space, budget: int, rounds: Sequence[int], rng: np.random.Generator, known: Configuration = ()
+) -> Generator[Ask, Trials, Found]:
+    """Yields what is to be played, and gets what came of it; returns what was found.
+
+    `known`: the baseline's best settings of training, which every other algorithm may try too.  Else the size of its
+    grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the baseline.
+    """
     found = Found(space)
-    coarse = space.coarse(max(1, budget - budget // FINE), rng)
+    coarse = space.coarse(max(1, budget - budget // FINE), rng, known)
     yield from _halving(found, coarse, rounds, "coarse")
     while left := budget - len(found.tried):
         new = _next(found)[:left]

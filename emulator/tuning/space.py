@@ -69,16 +69,28 @@ class Space:
         found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
         return [each for each in found if self.valid(each)]
 
-    def coarse(self, count: int, rng: np.random.Generator) -> list[Configuration]:
-        """So many of the grid, each value of each option about equally often; the whole grid if it is no larger."""
-        grid = self.grid
-        if count >= len(grid):
-            return grid
-        chosen = self._balanced(count, rng)
+    def coarse(self, count: int, rng: np.random.Generator, known: Configuration = ()) -> list[Configuration]:
+        """So many of the grid, each value of each option about equally often; the whole grid if it is no larger.
+
+        `known`: settings of training that are good for another algorithm.  At most half of the sample has them, with
+        each value of the options that are this algorithm's own.
+        """
+        anchored = self._anchored(known)[: max(1, count // 2)]
+        if count >= len(grid := self.grid):
+            return list(dict.fromkeys([*anchored, *grid]))[:count]
+        chosen = list(dict.fromkeys([*anchored, *self._balanced(count - len(anchored), rng)]))
         left = [each for each in grid if each not in chosen]
         order = rng.permutation(len(left))
-        chosen += [left[number] for number in order[: count - len(chosen)]]
-        return sorted(chosen, key=grid.index)
+        return chosen + [left[number] for number in order[: count - len(chosen)]]
+
+    def _anchored(self, known: Configuration) -> list[Configuration]:
+        """Each combination of the algorithm's own options, with these settings of training; none if it has no such."""
+        training = {option: value for option, value in known if option.startswith(f"{TRAINING}.")}
+        if not training.keys() <= {each.option for each in self.dimensions} or not training:
+            return []
+        values = [(training[d.option],) if d.option in training else d.values for d in self.dimensions]
+        found = (tuple(zip((d.option for d in self.dimensions), each, strict=True)) for each in product(*values))
+        return [each for each in found if self.valid(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
         """A Latin hypercube (McKay et al. 1979) on the grid; what is there twice, or is not valid, is left out."""

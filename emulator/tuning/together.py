@@ -79,12 +79,24 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
     return valid
 
 
-def searches(scenario: Scenario) -> dict[str, Generator[Ask, Trials, Found]]:
-    """One for each algorithm that is tuned; equal for equal scenarios."""
-    tune, steps = scenario.tune, steps_of(scenario)
+def searched(scenario: Scenario, play: Play) -> dict[str, Found]:
+    """What is found of all algorithms that are tuned: of the baseline first, as the others may try its training."""
+    baseline = scenario.algorithms[0].name
+    if baseline in fixed(scenario):
+        return together(_searches(scenario, list(spaces(scenario))), play)
+    first = together(_searches(scenario, [baseline]), play)
+    others = [label for label in spaces(scenario) if label != baseline]
+    return first | together(_searches(scenario, others, first[baseline].best()), play)
+
+
+def _searches(
+    scenario: Scenario, labels: Sequence[str], known: Configuration = ()
+) -> dict[str, Generator[Ask, Trials, Found]]:
+    """Equal for equal scenarios."""
+    tune, steps, all_ = scenario.tune, steps_of(scenario), spaces(scenario)
     assert tune
-    rng = {label: np.random.default_rng(seed(0, "tune", label)) for label in spaces(scenario)}
-    return {label: search(space, tune.budget, steps, rng[label]) for label, space in spaces(scenario).items()}
+    rng = {label: np.random.default_rng(seed(0, "tune", label)) for label in labels}
+    return {label: search(all_[label], tune.budget, steps, rng[label], known) for label in labels}
 
 
 def steps_of(scenario: Scenario) -> list[int]:

@@ -36,12 +36,11 @@ from emulator.tuning.together import (
     Asks,
     Names,
     remade,
-    searches,
+    searched,
     spaces,
     step,
     steps_of,
     target_of,
-    together,
     trial,
 )
 from scenarios.build import plugins
@@ -142,7 +141,7 @@ class Tuning:
 
         with TemporaryDirectory(prefix="fedlapse-tune-") as folder:
             try:
-                together(searches(self.scenario), lambda asks: play(asks, Path(folder)))
+                searched(self.scenario, lambda asks: play(asks, Path(folder)))
             except Unfinished as end:
                 if end.code:
                     raise
@@ -161,7 +160,7 @@ class Tuning:
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
-        return together(searches(self.scenario), lambda asks: self._play(asks, out / "trials"))
+        return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
         """Leaves tuned.yaml, tune.json and tune.html; what tune.json says."""

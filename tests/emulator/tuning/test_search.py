@@ -112,6 +112,17 @@ def test_a_grid_within_the_budget_is_tried_whole() -> None:
     assert len(SPACE.grid) == 15
 
 
+def test_an_algorithm_may_try_the_training_that_is_best_for_the_baseline() -> None:
+    """Half of the sample has it, with each strength; else a larger grid would mean worse training."""
+    chosen = SPACE.coarse(10, np.random.default_rng(1), (("training.lr", 0.03),))
+    assert chosen[:5] == [(("training.lr", 0.03), ("strength", value)) for value in STRENGTH.values]
+    assert all(each in SPACE.grid for each in chosen[5:])
+    assert len(set(chosen)) == 10
+    assert SPACE.coarse(10, np.random.default_rng(1), (("training.momentum", 0.5),))[0] in SPACE.grid
+    few = SPACE.coarse(4, np.random.default_rng(1), (("training.lr", 0.03),))
+    assert sum(dict(each)["training.lr"] == 0.03 for each in few) == 2
+
+
 def test_neighbours_are_those_of_the_grid_and_then_halves_and_doubles() -> None:
     epochs = Dimension("training.epochs", (1, 5, 20))
     assert (epochs.beside(5), epochs.near(5)) == ([20, 1], [10, 2])
