@@ -31,6 +31,48 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "settings are chosen by test examples",
+        "emulator/tuning/together.py",
+        'METRIC: Literal["validation"] = "validation"',
+        'METRIC: Literal["validation"] = "accuracy"  # type: ignore[assignment]',
+        "tests/runs/test_tune.py::test_nothing_is_chosen_by_test_examples",
+    ),
+    Mutant(
+        "who is good on another link does not go on",
+        "emulator/tuning/search.py",
+        "    for clock in _clocks(trials):\n        half",
+        "    for clock in _clocks(trials)[:1]:\n        half",
+        "tests/emulator/tuning/test_search.py",
+    ),
+    Mutant(
+        "a dry run does not look at other links",
+        "emulator/commands/tune/play.py",
+        'self._known_elsewhere(scenario, folder / f"{found}-{rounds}") if self.links else {}',
+        "{}",
+        "tests/runs/test_tune.py::test_a_dry_run_knows_who_goes_on_because_of_another_link",
+    ),
+    Mutant(
+        "who ties with the last of the better half is left behind",
+        "emulator/tuning/scores.py",
+        "if found[thing][:2] <= last)",
+        "if found[thing][:2] <= last)[:keep]",
+        "tests/emulator/tuning/test_search.py",
+    ),
+    Mutant(
+        "a configuration that cannot meet the deadline ends the search",
+        "emulator/commands/tune/play.py",
+        "self._title(asks, rounds), hopeless=True)",
+        "self._title(asks, rounds))",
+        "tests/runs/test_tune.py::test_a_configuration_that_can_never_meet_the_deadline_loses_and_breaks_nothing",
+    ),
+    Mutant(
+        "a device of a split of uneven sizes may be left without an example",
+        "devices/shards.py",
+        "    while (due < 1).any():\n",
+        "    for _ in range(1):\n",
+        "tests/devices/test_shards.py",
+    ),
+    Mutant(
         "a training's key lacks what came down",
         "emulator/ledger/key.py",
         '            "download": download.digest,\n',

@@ -373,7 +373,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(fedlapse, tmp_path):
 @pytest.mark.slow
 def test_a_folder_that_holds_another_tuning_is_left_alone_unless_forced(fedlapse, tmp_path):
     tune = {**ONE, "grid": LR, "links": {}}
-    made = tuned(tmp_path, {**SHORT, "tune": tune})
+    made = tuned(tmp_path, {**SHORT, "tune": {**tune, "budget": 4}})
     before = made.decided
     changed = written(tmp_path, {**SHORT, "tune": {**tune, "grid": {"training.lr": [0.2, 0.4]}}})
     done = fedlapse("tune", changed, "--workers", 0, "--out", "out")
@@ -383,6 +383,9 @@ def test_a_folder_that_holds_another_tuning_is_left_alone_unless_forced(fedlapse
     assert forced.found["algorithms"]["fedavg"]["tried"] == [{"training.lr": 0.2}, {"training.lr": 0.4}]
     fresh = tuned(folder_of(tmp_path, "fresh"), {**SHORT, "tune": {**tune, "grid": {"training.lr": [0.2, 0.4]}}})
     assert forced.decided == fresh.decided
+    assert [{path.name for path in (each.out / "trials").iterdir()} for each in (forced, fresh)] == [
+        {"01-1-rounds"}
+    ] * 2
 
 
 @pytest.mark.slow

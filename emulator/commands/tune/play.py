@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -176,8 +177,10 @@ class Tuning:
         mine = out / "asked.json"
         said = self.scenario.model_dump_json(indent=1) + "\n"
         held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
-        if mine.is_file() and mine.read_text(encoding="utf-8") != said and not self.settings.force:
-            raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+        if mine.is_file() and mine.read_text(encoding="utf-8") != said:
+            if not self.settings.force:
+                raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+            clear_tuning(out)
         if held and not mine.is_file():
             raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
         replace_file(mine, said)
@@ -238,6 +241,13 @@ def _epochs(scenario: Scenario) -> float:
     assert scenario.tune
     said = [float(value) for value in scenario.tune.grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
+
+
+def clear_tuning(out: Path) -> None:
+    """Takes away what another tuning has left, but for what says which it was."""
+    for name in (DONE, "tuned.yaml", "tune.html"):
+        (out / name).unlink(missing_ok=True)
+    shutil.rmtree(out / "trials", ignore_errors=True)
 
 
 def check(scenario: Scenario) -> None:
