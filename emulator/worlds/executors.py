@@ -145,11 +145,11 @@ _map = Maps()
 
 
 def _arrive(lab: Lab, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
-    global _study, _folders
+    global _lab, _folders
     quiet_torch()
     place = turns.get()
     gpus.use(place)
-    _study, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
+    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
 
 
 def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
@@ -158,7 +158,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     for job, args in orders:
         drafts = Drafts(_folders, _map)
         try:
-            results.append((job(_study, drafts, *args), drafts.made))
+            results.append((job(_lab, drafts, *args), drafts.made))
         except Exception:
             if results:
                 break

@@ -69,20 +69,20 @@ class Tally:
 
 
 class Remembering:
-    """See executors.Executor.  `lab` is the digest of the scenario that facts are noted under."""
+    """See executors.Executor.  `scenario` is the digest of the one that facts are noted under."""
 
     def __init__(
         self,
         inner: Inline | Processes | Ray,
         ledger: Ledger,
         keys: Keys,
-        lab: str,
+        scenario: str,
         keep_states: int = KEEP_STATES,
         own: bool = True,
     ) -> None:
         """`own`: the ledger is closed with this."""
         assert isinstance(inner.store, Files)
-        self.inner, self.ledger, self.keys, self.lab = inner, ledger, keys, lab
+        self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
         self.origins = Origins()
@@ -130,7 +130,7 @@ class Remembering:
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
             result = FORMS[job][0](done.result())
-            self.ledger.facts.put(Fact(key, job.__name__, self.lab, plain_args(args), result))
+            self.ledger.facts.put(Fact(key, job.__name__, self.scenario, plain_args(args), result))
             self._seen(job, args, done.result())
         self.under_way.pop(key, None)
 

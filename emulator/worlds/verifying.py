@@ -44,7 +44,7 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
         if _draw(fact.key) < fraction:
             drawn[fact.study].append(fact)
     done, unbuilt = list[set[str]](), []
-    for scenario, of_lab in drawn.items():
+    for scenario, some in drawn.items():
         try:
             known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
             lab = gpus.at(lab_of(known), places)
@@ -53,7 +53,7 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
             continue
         try:
             with remembering(lab, ledger, workers, scenario, own=False) as pool:
-                done += _done_again(pool, of_lab, facts)
+                done += _done_again(pool, some, facts)
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
     others = sum(map(len, drawn.values())) - len(done)
