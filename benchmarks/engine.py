@@ -26,12 +26,12 @@ from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.conversation.rounds import RoundRules
+from emulator.lab.lab import Lab, Split
+from emulator.lab.store import Store
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study.store import Store
-from emulator.study.study import Split, Study
 from emulator.worlds.executors import Inline
 from emulator.worlds.garbage import let_stay
 from network.links.link import Link
@@ -60,17 +60,17 @@ class Nothing(FedAvg):
 class Stopwatch:
     """Runs jobs at once, in this process, and knows how long they took."""
 
-    def __init__(self, study: Study) -> None:
-        self.inline, self.seconds = Inline(study), 0.0
+    def __init__(self, lab: Lab) -> None:
+        self.inline, self.seconds = Inline(lab), 0.0
         self.store = self.inline.store
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Future[Any]:
         return self.inline.submit(self._timed, job, *args)
 
-    def _timed(self, study: Study, store: Store, job: Callable[..., Any], *args: Any) -> Any:
+    def _timed(self, lab: Lab, store: Store, job: Callable[..., Any], *args: Any) -> Any:
         began = time.perf_counter()
         try:
-            return job(study, store, *args)
+            return job(lab, store, *args)
         finally:
             self.seconds += time.perf_counter() - began
 
@@ -85,7 +85,7 @@ class Cost:
     own: float  # without the time inside jobs
 
 
-def study_of(fleet: int) -> Study:
+def lab_of(fleet: int) -> Lab:
     """So many devices of all profiles and several links, who share one example."""
     models.MODELS.setdefault(
         "two-weights", models.Design(lambda: nn.Sequential(nn.Flatten(), nn.Linear(1, 1)), (1, 1, 1))
@@ -94,7 +94,7 @@ def study_of(fleet: int) -> Study:
     names = [f"device-{k:05}" for k in range(fleet)]
     shards = dict.fromkeys(names, (one,))
     kinds = list(profiles().values())
-    return Study(
+    return Lab(
         model="two-weights",
         dataset=Dataset("nothing", x, y, x, y, classes=1),
         splits={1: Split(shards, shards, shards, one)},
@@ -107,20 +107,20 @@ def study_of(fleet: int) -> Study:
     )
 
 
-def measure(study: Study, cohort: int, rounds: int, folder: Path) -> Cost:
+def measure(lab: Lab, cohort: int, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds of `cohort` devices; the record goes to `folder`."""
-    conduct, executor = Conduct(RoundRules(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(study)
+    conduct, executor = Conduct(RoundRules(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(lab)
     let_stay()  # as the commands do
     began = time.perf_counter()
-    asyncio.run(run_virtual(study, Run("nothing", 1), conduct, executor, folder))
+    asyncio.run(run_virtual(lab, Run("nothing", 1), conduct, executor, folder))
     seconds, device_rounds = time.perf_counter() - began, cohort * rounds
-    return Cost(len(study.fleet), cohort, seconds / device_rounds, (seconds - executor.seconds) / device_rounds)
+    return Cost(len(lab.fleet), cohort, seconds / device_rounds, (seconds - executor.seconds) / device_rounds)
 
 
 def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
     """The best of the repetitions for each cohort and fleet, by cohort and then by fleet."""
     cases = sorted({(min(cohort, fleet), fleet) for cohort in COHORTS for fleet in FLEETS})
-    studies = {fleet: study_of(fleet) for fleet in FLEETS}
+    studies = {fleet: lab_of(fleet) for fleet in FLEETS}
     costs: dict[tuple[int, int], list[Cost]] = {case: [] for case in cases}
     for _ in range(repetitions):
         for cohort, fleet in cases:

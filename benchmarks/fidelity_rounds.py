@@ -29,12 +29,12 @@ from emulator.commands import calibrate
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast import calibration
 from emulator.forecast.rehearsal import rehearse
+from emulator.lab.build import lab_of
+from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.study import Study
 from scenarios.load import load
 
 SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
@@ -96,20 +96,20 @@ def slowed(profile: Profile, name: str, times: float) -> Profile:
     )
 
 
-def calibrated(study: Study, here: Profile, rounds: Sequence[Played]) -> Study:
-    """The study with speeds as FedAvg's rounds had them; the server is this host, and links stay as they are."""
-    as_host = replace(study, fleet={name: Device(name, here) for name in study.fleet}, server=Device("server", here))
-    costs = Costs(as_host, CALIBRATED, min(study.splits))
+def calibrated(lab: Lab, here: Profile, rounds: Sequence[Played]) -> Lab:
+    """The lab with speeds as FedAvg's rounds had them; the server is this host, and links stay as they are."""
+    as_host = replace(lab, fleet={name: Device(name, here) for name in lab.fleet}, server=Device("server", here))
+    costs = Costs(as_host, CALIBRATED, min(lab.splits))
     fleet = {}
-    for name in study.fleet:
+    for name in lab.fleet:
         took = statistics.fmean(at.trained - at.came for at in (played.devices[name] for played in rounds))
         times = took / costs.device(name, 0, ["weights"], []).total_seconds
         fleet[name] = Device(name, slowed(here, f"{here.name}-{name}", times))
     return replace(as_host, fleet=fleet)
 
 
-def as_trained(known: Study, label: str, rounds: Sequence[Played]) -> Study:
-    """The study with speeds as the algorithm's own rounds had them: what is wrong then is wrong with the links."""
+def as_trained(known: Lab, label: str, rounds: Sequence[Played]) -> Lab:
+    """The lab with speeds as the algorithm's own rounds had them: what is wrong then is wrong with the links."""
     spans = predict(known, label, len(rounds)).spans
     fleet = {}
     for name, device in known.fleet.items():
@@ -138,16 +138,16 @@ class Predicted:
         return told | {"server": sum(took["server"]) / rounds}
 
 
-def predict(study: Study, label: str, rounds: int) -> Predicted:
+def predict(lab: Lab, label: str, rounds: int) -> Predicted:
     """In the virtual world, where nothing needs to be trained for it: of all seeds the one with the median time, as
     queues leave something to chance."""
-    every = sorted((_predict(study, Run(label, seed), rounds) for seed in study.splits), key=lambda each: each.seconds)
+    every = sorted((_predict(lab, Run(label, seed), rounds) for seed in lab.splits), key=lambda each: each.seconds)
     return every[len(every) // 2]
 
 
-def _predict(study: Study, run: Run, rounds: int) -> Predicted:
-    conduct = Conduct(RoundRules(rounds, len(study.fleet), len(study.fleet)), Schedule(every=0))
-    played = rehearse(study, run, conduct, rounds)
+def _predict(lab: Lab, run: Run, rounds: int) -> Predicted:
+    conduct = Conduct(RoundRules(rounds, len(lab.fleet), len(lab.fleet)), Schedule(every=0))
+    played = rehearse(lab, run, conduct, rounds)
     began: dict[tuple[Any, ...], float] = {}
     spans: dict[tuple[str, int, str | None], float] = defaultdict(float)
     for event in (each.plain for each in played.events):
@@ -172,22 +172,22 @@ def _measured(runs: Sequence[Sequence[Played]]) -> Pieces:
     }
 
 
-def measure(study: Study, rounds: int, repetitions: int) -> Diary:
+def measure(lab: Lab, rounds: int, repetitions: int) -> Diary:
     """Every algorithm in turns, so that a busy minute hits all of them."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     here = calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
-    played: dict[str, list[list[Played]]] = {label: [] for label in study.algorithms}
-    shares = dict(zip(study.fleet, SHARES, strict=True))
-    with namespaces.ended_politely(), players(SCENARIO, study, shares) as fleet:
+    played: dict[str, list[list[Played]]] = {label: [] for label in lab.algorithms}
+    shares = dict(zip(lab.fleet, SHARES, strict=True))
+    with namespaces.ended_politely(), players(SCENARIO, lab, shares) as fleet:
         for _ in range(repetitions):
             for label, runs in played.items():
-                runs.append(fleet.play(label, min(study.splits), rounds))
+                runs.append(fleet.play(label, min(lab.splits), rounds))
     return Diary(host(), here, played)
 
 
-def findings(study: Study, here: Profile, played: Runs) -> list[Finding]:
+def findings(lab: Lab, here: Profile, played: Runs) -> list[Finding]:
     """What was measured beside what the FedAvg of the same repetition lets one predict."""
-    known = [calibrated(study, here, rounds) for rounds in played[CALIBRATED]]
+    known = [calibrated(lab, here, rounds) for rounds in played[CALIBRATED]]
     found = []
     for label, runs in played.items():
         said = [predict(each, label, len(rounds)) for each, rounds in zip(known, runs, strict=True)]
@@ -314,11 +314,11 @@ def main(
     if fault:
         typer.echo(f"fidelity_rounds {fault}; --stored judges by what was measured before", err=True)
         raise typer.Exit(2)
-    study = study_of(load(str(SCENARIO), [f"network.model={model}"]))
-    diary = read(KEPT) if stored else measure(study, 3 if quick else rounds, 1 if quick else repetitions)
+    lab = lab_of(load(str(SCENARIO), [f"network.model={model}"]))
+    diary = read(KEPT) if stored else measure(lab, 3 if quick else rounds, 1 if quick else repetitions)
     if not (quick or stored):
         diary.write(KEPT)
-    found = findings(study, diary.here, diary.runs)
+    found = findings(lab, diary.here, diary.runs)
     typer.echo(table(found))
     if not quick:
         write(rounds=part(found, diary, model))

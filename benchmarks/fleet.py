@@ -27,11 +27,11 @@ from torch import nn
 
 from benchmarks.verdict import judge
 from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline, Job
 from emulator.worlds.garbage import let_stay
 from scenarios.load import build
@@ -99,11 +99,11 @@ def scenario_of(fleet: int, comes: bool, rounds: int) -> Scenario:
 def measure(fleet: int, comes: bool, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds in this process; the record goes to `folder`."""
     scenario, closed = scenario_of(fleet, comes, rounds), list[float]()
-    study = study_of(scenario)
-    check_deadline(study, scenario)
+    lab = lab_of(scenario)
+    check_deadline(lab, scenario)
     let_stay()  # as the commands do
-    executor = Stopwatch(study)
-    asyncio.run(run_virtual(study, Run("nothing", 1), Conduct.of(scenario), executor, folder, progress=_noting(closed)))
+    executor = Stopwatch(lab)
+    asyncio.run(run_virtual(lab, Run("nothing", 1), Conduct.of(scenario), executor, folder, progress=_noting(closed)))
     assert executor.began is not None
     own = time.process_time() - executor.began - executor.seconds
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -26,6 +26,7 @@ import typer
 from benchmarks.devices import table
 from emulator.commands.errors import told_in_one_line
 from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
@@ -34,7 +35,6 @@ from emulator.results import results, units
 from emulator.results.results import Results
 from emulator.results.summary import Rows, Spread, spread
 from emulator.results.units import Unit
-from emulator.study.build import study_of
 from emulator.worlds.crew import executor
 from scenarios.load import dump, load
 from scenarios.schema.hardware import Presence
@@ -79,17 +79,17 @@ def even(scenario: Scenario, like: str) -> Scenario:
 
 def play(scenario: Scenario, folder: Path, workers: int) -> Results:
     """Leaves the records of all seeds in `folder`, and reads them.  Raises BadScenario if a run cannot go on."""
-    study, conduct = study_of(scenario), Conduct.of(scenario)
-    check_deadline(study, scenario)
+    lab, conduct = lab_of(scenario), Conduct.of(scenario)
+    check_deadline(lab, scenario)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scenario.yaml").write_text(dump(scenario), encoding="utf-8")
-    runs = [Run(label, seed) for label in study.algorithms for seed in scenario.seeds]
+    runs = [Run(label, seed) for label in lab.algorithms for seed in scenario.seeds]
 
     async def all_of_them() -> list[Outcome]:
-        played = (run_virtual(study, run, conduct, pool, folder / f"{run.label}-s{run.seed}") for run in runs)
+        played = (run_virtual(lab, run, conduct, pool, folder / f"{run.label}-s{run.seed}") for run in runs)
         return await asyncio.gather(*played)
 
-    with executor(study, workers) as pool:
+    with executor(lab, workers) as pool:
         outcomes = asyncio.run(all_of_them())
     if failures := [outcome.failure for outcome in outcomes if outcome.failure]:
         raise BadScenario(failures[0])

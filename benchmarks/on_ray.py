@@ -20,13 +20,13 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.training import RUN, SHAPES, WORKERS, Race, Shape, Speed, conduct_of, study_of
+from benchmarks.training import RUN, SHAPES, WORKERS, Race, Shape, Speed, conduct_of, lab_of
 from benchmarks.verdict import judge
 from emulator.commands.options import ExecutorName
+from emulator.lab.jobs import train, train_stack
+from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
-from emulator.study.jobs import train, train_stack
-from emulator.study.study import Study
 from emulator.worlds.crew import executor
 from emulator.worlds.executors import Cluster, Executor
 from emulator.worlds.garbage import let_stay
@@ -35,10 +35,10 @@ from emulator.worlds.garbage import let_stay
 class InTurn:
     """A run that goes on by one round whenever it is asked to."""
 
-    def __init__(self, study: Study, conduct: Conduct, pool: Executor, folder: Path) -> None:
+    def __init__(self, lab: Lab, conduct: Conduct, pool: Executor, folder: Path) -> None:
         self.asked, self.done, self.ended = Semaphore(0), Semaphore(0), False
         self.thread = Thread(
-            target=lambda: asyncio.run(run_virtual(study, RUN, conduct, pool, folder, self._going_on)), daemon=True
+            target=lambda: asyncio.run(run_virtual(lab, RUN, conduct, pool, folder, self._going_on)), daemon=True
         )
         self.thread.start()
         self.done.acquire()
@@ -67,16 +67,16 @@ class InTurn:
 
 def race(shape: Shape) -> list[tuple[float, float]]:
     """Seconds of each round, on workers of Ray and in worker processes."""
-    study, conduct = study_of(shape), conduct_of(shape, shape.rounds, every=0)
+    lab, conduct = lab_of(shape), conduct_of(shape, shape.rounds, every=0)
     with (
         tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
-        executor(study, Cluster(WORKERS)) as ray,
-        executor(study, WORKERS) as processes,
+        executor(lab, Cluster(WORKERS)) as ray,
+        executor(lab, WORKERS) as processes,
     ):
         let_stay()  # as the commands do
-        others = InTurn(study, conduct, processes, Path(folder) / "processes")
+        others = InTurn(lab, conduct, processes, Path(folder) / "processes")
         runner = Race(others.seconds, shape.rounds)
-        asyncio.run(run_virtual(study, RUN, conduct, ray, Path(folder) / "ray", runner.going_on))
+        asyncio.run(run_virtual(lab, RUN, conduct, ray, Path(folder) / "ray", runner.going_on))
         others.end()
     return runner.seconds
 
@@ -111,10 +111,10 @@ class Grown:
 
 def grown(shape: Shape, on: ExecutorName, workers: int) -> Grown:
     """Plays the shape's rounds with so many workers."""
-    study, began = study_of(shape), time.perf_counter()
+    lab, began = lab_of(shape), time.perf_counter()
     crew = Cluster(workers) if on is ExecutorName.ray else workers
-    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder, executor(study, crew) as pool:
-        run = InTurn(study, conduct_of(shape, shape.rounds, every=0), pool, Path(folder) / "run")
+    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder, executor(lab, crew) as pool:
+        run = InTurn(lab, conduct_of(shape, shape.rounds, every=0), pool, Path(folder) / "run")
         start = time.perf_counter() - began
         run.seconds(0)  # warms up
         seconds, work = [], []

@@ -23,12 +23,12 @@ import typer
 
 from benchmarks.verdict import judge
 from emulator.forecast.rehearsal import Understudy
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
-from emulator.study.build import study_of
 from network.links.synth import presets, synth
 from scenarios.load import dump, load
 from scenarios.schema.scenario import Scenario
@@ -66,12 +66,12 @@ def scenario_of(rounds: int = ROUNDS) -> Scenario:
 
 def record(scenario: Scenario, folder: Path) -> None:
     """Leaves what `compare` would, but for the models."""
-    study, conduct = study_of(scenario), Conduct.of(scenario)
+    lab, conduct = lab_of(scenario), Conduct.of(scenario)
     (folder / "scenario.yaml").write_text(dump(scenario), encoding="utf-8")
-    for label in study.algorithms:
+    for label in lab.algorithms:
         run = Run(label, scenario.seeds[0])
         where = folder / f"{label}-s{run.seed}"
-        asyncio.run(run_virtual(study, run, conduct, Understudy(study, run), where))
+        asyncio.run(run_virtual(lab, run, conduct, Understudy(lab, run), where))
 
 
 def recorded(count: int) -> list[Condition]:

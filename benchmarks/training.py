@@ -35,13 +35,13 @@ from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.commands.options import ExecutorName
 from emulator.conversation.rounds import RoundRules
+from emulator.lab import stacking
+from emulator.lab.lab import Lab, Split
 from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study import stacking
-from emulator.study.study import Split, Study
 from emulator.worlds.executors import Processes
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Remembering, remembering
@@ -91,7 +91,7 @@ def _whole(held: dict[str, Any]) -> dict[str, tuple[Any]]:
     return {name: (indices,) for name, indices in held.items()}
 
 
-def study_of(shape: Shape, tests: int = TESTS) -> Study:
+def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
     """Devices with random examples, a tenth of which serves as their validation set too."""
     rng = np.random.default_rng(1)
     x = rng.random((shape.devices * shape.examples, 1, 28, 28), dtype=np.float32)
@@ -101,7 +101,7 @@ def study_of(shape: Shape, tests: int = TESTS) -> Study:
     validation = {name: held[: shape.examples // 10] for name, held in train.items()}
     shards = dict(zip(names, np.array_split(np.arange(tests), shape.devices), strict=True))
     data = Dataset("random", x, y, rng.random((tests, 1, 28, 28), dtype=np.float32), y_test, classes=10)
-    return Study(
+    return Lab(
         model=shape.model,
         dataset=data,
         splits={RUN.seed: Split(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
@@ -137,15 +137,15 @@ class Race:
 
 
 @contextmanager
-def pool_of(study: Study, with_ledger: bool) -> Iterator[Processes | Remembering]:
+def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Processes | Remembering]:
     """fedlapse's workers; a ledger is a new one on the disk."""
     if not with_ledger:
-        with Processes(study, WORKERS) as pool:
+        with Processes(lab, WORKERS) as pool:
             yield pool
         return
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         ledger = Ledger(Path(folder), typer.echo)
-        with remembering(study, ledger, WORKERS, ledger.facts.about("bench")) as remembers:
+        with remembering(lab, ledger, WORKERS, ledger.facts.about("bench")) as remembers:
             yield remembers
 
 
@@ -155,20 +155,20 @@ def conduct_of(shape: Shape, rounds: int, every: int) -> Conduct:
 
 
 def race(
-    shape: Shape, study: Study, files: Path, with_ledger: bool, rounds: int, every: int
+    shape: Shape, lab: Lab, files: Path, with_ledger: bool, rounds: int, every: int
 ) -> tuple[list[tuple[float, float]], int]:
     """Seconds of each round, fedlapse's and the bare loop's, with evaluation every so many rounds (0: never); and the
     most memory that fedlapse's processes used."""
     conduct = conduct_of(shape, rounds, every)
     with (
         tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
-        pool_of(study, with_ledger) as ours,
+        pool_of(lab, with_ledger) as ours,
         Watched([os.getpid(), *(process.pid for process in active_children() if process.pid)]) as memory,
         bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
         let_stay()  # as the commands do
         runner = Race(partial(bare.seconds, theirs, shape.model, shape.training, shape.cohort), rounds)
-        asyncio.run(run_virtual(study, RUN, conduct, ours, Path(folder), runner.going_on))
+        asyncio.run(run_virtual(lab, RUN, conduct, ours, Path(folder), runner.going_on))
     return runner.seconds, memory.most
 
 
@@ -197,13 +197,13 @@ class Speed:
 def measure(name: str, with_ledger: bool, scale: float, evaluated: int = EVALUATED) -> list[Speed]:
     """Training alone, and with evaluation each round; `scale` is the share of each device's examples, and of rounds."""
     shape = SHAPES[name].scaled(scale)
-    study = study_of(shape)
-    assert study.dataset
+    lab = lab_of(shape)
+    assert lab.dataset
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
-        np.save(Path(folder) / "x.npy", study.dataset.x)
-        np.save(Path(folder) / "y.npy", study.dataset.y)
-        alone = race(shape, study, Path(folder), with_ledger, shape.rounds, every=0)
-        beside = race(shape, study, Path(folder), with_ledger, evaluated, every=1)
+        np.save(Path(folder) / "x.npy", lab.dataset.x)
+        np.save(Path(folder) / "y.npy", lab.dataset.y)
+        alone = race(shape, lab, Path(folder), with_ledger, shape.rounds, every=0)
+        beside = race(shape, lab, Path(folder), with_ledger, evaluated, every=1)
     return [Speed.of(name, shape.samples, *alone), Speed.of(f"{name}, evaluated", shape.samples, *beside)]
 
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.audit.audit import audit
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.load import build, dump
 
@@ -131,10 +131,10 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
 
     def play_small(algorithm: Any = "fedavg", seed: int = 1, **changes: Any) -> Played:
         scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm], "seeds": [seed]}))
-        study = study_of(scenario)
+        lab = lab_of(scenario)
         run = Run(scenario.algorithms[0].name, seed)
         folder = tmp_path_factory.mktemp("run") / f"{run.label}-s{seed}"
-        outcome = asyncio.run(run_virtual(study, run, Conduct.of(scenario), Inline(study), folder))
+        outcome = asyncio.run(run_virtual(lab, run, Conduct.of(scenario), Inline(lab), folder))
         (folder.parent / "scenario.yaml").write_text(dump(scenario))
         (folder.parent / "host.json").write_text('{"world": "virtual"}')
         found = audit(folder)

@@ -263,17 +263,17 @@ MUTANTS = [
     ),
     Mutant(
         "the same batches in every round",
-        "emulator/study/jobs.py",
+        "emulator/lab/jobs.py",
         "seed=derive(run.seed, purpose, name, round),",
         "seed=derive(run.seed, purpose, name),",
-        "tests/emulator/study/test_jobs.py",
+        "tests/emulator/lab/test_jobs.py",
     ),
     Mutant(
         "the same seed on all devices",
-        "emulator/study/jobs.py",
+        "emulator/lab/jobs.py",
         "seed=derive(run.seed, purpose, name, round),",
         "seed=derive(run.seed, purpose, round),",
-        "tests/emulator/study/test_jobs.py",
+        "tests/emulator/lab/test_jobs.py",
     ),
     Mutant(
         "a radio sleeps at 10 s sharp",
@@ -473,10 +473,10 @@ MUTANTS = [
     ),
     Mutant(
         "what a worker found wrong with its upload is forgotten",
-        "emulator/study/store.py",
+        "emulator/lab/store.py",
         "return Stored(store.put(*view.pieces), view.sizes, fault)",
         "return Stored(store.put(*view.pieces), view.sizes)",
-        "tests/emulator/study/test_store.py",
+        "tests/emulator/lab/test_store.py",
     ),
     Mutant(
         "one end of a connection is reckoned",
@@ -494,7 +494,7 @@ MUTANTS = [
     ),
     Mutant(
         "each algorithm has batches of its own",
-        "emulator/study/jobs.py",
+        "emulator/lab/jobs.py",
         "seed=derive(run.seed, purpose, name, round),",
         "seed=derive(run.seed, run.label, purpose, name, round),",
         "tests/runs/test_same_chances.py",

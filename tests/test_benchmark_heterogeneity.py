@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from benchmarks import heterogeneity
 from benchmarks.devices import PHONES, SECONDS
 from benchmarks.heterogeneity import Fleet, beside, busiest, even, failed, found, lengthened
+from emulator.lab.build import lab_of
 from emulator.record.tally import Usage, seconds
 from emulator.results import results
-from emulator.study.build import study_of
 from scenarios.load import build, dump, load
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
@@ -161,8 +161,8 @@ def test_the_slowest_phone_keeps_the_deadline_if_it_stays() -> None:
 @pytest.mark.slow
 def test_an_epoch_is_one_step() -> None:
     said = load("flash-phones", ("seeds=[1]",))
-    study = study_of(said)
-    assert {len(study.held(1, name)) for name in study.names} <= set(range(1, said.training.batch + 1))
+    lab = lab_of(said)
+    assert {len(lab.held(1, name)) for name in lab.names} <= set(range(1, said.training.batch + 1))
 
 
 @pytest.mark.slow

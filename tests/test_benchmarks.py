@@ -57,7 +57,7 @@ def test_growth_compares_equal_cohorts_only() -> None:
 
 @pytest.mark.slow
 def test_the_engine_really_plays_the_device_rounds_it_divides_by(tmp_path: Path) -> None:
-    cost = engine.measure(engine.study_of(12), cohort=4, rounds=3, folder=tmp_path)
+    cost = engine.measure(engine.lab_of(12), cohort=4, rounds=3, folder=tmp_path)
     events = [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     rows = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
     assert events.count("up.end") == events.count("compute.end") == 4 * 3
@@ -140,10 +140,10 @@ def test_memory_of_this_process_grows_with_what_it_holds() -> None:
 
 
 def test_training_data_have_mnists_shape_and_even_clients() -> None:
-    study = training.study_of(TINY, tests=8)
-    assert study.dataset is not None
-    assert study.dataset.x.shape == (80, 1, 28, 28)
-    held = [indices for (indices,) in study.splits[1].train.values()]
+    lab = training.lab_of(TINY, tests=8)
+    assert lab.dataset is not None
+    assert lab.dataset.x.shape == (80, 1, 28, 28)
+    held = [indices for (indices,) in lab.splits[1].train.values()]
     assert [len(indices) for indices in held] == [20] * 4
     assert len(np.unique(np.concatenate(list(held)))) == 80
 
@@ -171,11 +171,11 @@ def test_the_bare_loop_takes_the_very_steps_of_fedlapse() -> None:
 def test_both_sides_train_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a ledger, in front of the same workers that train without one."""
     monkeypatch.setattr(training, "WORKERS", 1)
-    study = training.study_of(FLAT, tests=12)
-    assert study.dataset is not None
-    np.save(tmp_path / "x.npy", study.dataset.x)
-    np.save(tmp_path / "y.npy", study.dataset.y)
-    [(ours, theirs)], most = training.race(FLAT, study, tmp_path, True, rounds=1, every=1)
+    lab = training.lab_of(FLAT, tests=12)
+    assert lab.dataset is not None
+    np.save(tmp_path / "x.npy", lab.dataset.x)
+    np.save(tmp_path / "y.npy", lab.dataset.y)
+    [(ours, theirs)], most = training.race(FLAT, lab, tmp_path, True, rounds=1, every=1)
     assert min(ours, theirs) > 0
     assert most > 100e6  # two processes with torch
 
@@ -192,7 +192,7 @@ def test_each_speed_counts_two_epochs_of_two_clients(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
-    study = training.study_of(TINY, tests=8)
+    lab = training.lab_of(TINY, tests=8)
     played: list[int] = []
 
     def theirs(round: int) -> float:
@@ -201,7 +201,7 @@ def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
 
     race = training.Race(theirs, rounds=2)
     conduct = Conduct(RoundRules(max=4, needed=2, ask=2), Schedule(every=0))
-    outcome = asyncio.run(run_virtual(study, training.RUN, conduct, Inline(study), tmp_path, race.going_on))
+    outcome = asyncio.run(run_virtual(lab, training.RUN, conduct, Inline(lab), tmp_path, race.going_on))
     assert [row["counted"] for row in outcome.rows] == [2, 2, 2]
     assert played == [0, 1, 2]
     assert [bare for _, bare in race.seconds] == [0.25, 0.5]

@@ -21,8 +21,8 @@ from benchmarks.testbed.ends import PORTS, transfer
 from benchmarks.testbed.players import Moments, Played
 from benchmarks.testbed.tree import Tree, branch, ends, rtt, tree
 from devices.device import Device, Profile, profiles
+from emulator.lab.build import lab_of
 from emulator.pricing.costs import Costs
-from emulator.study.build import study_of
 from scenarios.load import load
 
 WHY_NOT = namespaces.missing() or quota.missing()
@@ -50,23 +50,21 @@ def test_half_as_fast_takes_twice_as_long() -> None:
 
 @pytest.mark.slow
 def test_training_is_calibrated_on_fedavgs_rounds_and_links_on_nothing() -> None:
-    study = study_of(load(str(fidelity_rounds.SCENARIO)))
-    moments = dict.fromkeys(study.fleet, Moments(came=11.0, trained=16.0, arrived=20.0))
-    known = calibrated(study, profiles()["laptop"], [Played(10.0, 10.0, 20.0, 20.0, moments)])
+    lab = lab_of(load(str(fidelity_rounds.SCENARIO)))
+    moments = dict.fromkeys(lab.fleet, Moments(came=11.0, trained=16.0, arrived=20.0))
+    known = calibrated(lab, profiles()["laptop"], [Played(10.0, 10.0, 20.0, 20.0, moments)])
     costs = Costs(known, "fedavg", 1)
-    for name in study.fleet:
+    for name in lab.fleet:
         assert costs.device(name, 0, ["weights"], []).total_seconds == pytest.approx(5.0)
-    assert (known.links, known.topology, known.server_link) == (study.links, study.topology, study.server_link)
+    assert (known.links, known.topology, known.server_link) == (lab.links, lab.topology, lab.server_link)
 
 
 @pytest.mark.slow
 def test_with_training_as_it_was_only_links_are_left_to_be_wrong() -> None:
-    study = study_of(load(str(fidelity_rounds.SCENARIO)))
-    moments = dict.fromkeys(study.fleet, Moments(came=11.0, trained=16.0, arrived=20.0))
+    lab = lab_of(load(str(fidelity_rounds.SCENARIO)))
+    moments = dict.fromkeys(lab.fleet, Moments(came=11.0, trained=16.0, arrived=20.0))
     rounds = [Played(10.0, 10.0, 20.0, 20.0, moments)] * 2
-    known = as_trained(
-        calibrated(study, Profile("host", 1e10, 1e10, 1e-4, 10**9, "assumed"), rounds), "fedprox", rounds
-    )
+    known = as_trained(calibrated(lab, Profile("host", 1e10, 1e10, 1e-4, 10**9, "assumed"), rounds), "fedprox", rounds)
     said = predict(known, "fedprox", 2)
     assert said.pieces["compute"] == pytest.approx(5.0)
     assert said.seconds > 5.0 + said.pieces["down"] + said.pieces["up"]  # the last device is later than the mean
@@ -149,19 +147,19 @@ def test_every_wire_has_addresses_of_its_own_in_its_branch() -> None:
 
 @pytest.mark.slow
 def test_all_devices_have_the_one_round_trip_that_the_relay_makes() -> None:
-    study = study_of(load(str(fidelity_rounds.SCENARIO)))
-    assert rtt(study) == pytest.approx(0.06)
-    far = {**study.links, "fast-0": study.links["fast-0"].at(0.01)}
+    lab = lab_of(load(str(fidelity_rounds.SCENARIO)))
+    assert rtt(lab) == pytest.approx(0.06)
+    far = {**lab.links, "fast-0": lab.links["fast-0"].at(0.01)}
     with pytest.raises(ValueError, match=r"round trips are \[0.06, 0.08\] s"):
-        rtt(replace(study, links=far))
+        rtt(replace(lab, links=far))
 
 
 @pytest.mark.skipif(namespaces.missing() is not None, reason=f"NO SHARED LINK IS BUILT HERE: it {namespaces.missing()}")
 @pytest.mark.slow
 def test_links_carry_what_the_scenario_says_and_a_round_trip_lasts_as_long() -> None:
     """With Ethernet's headers 300 kB are 314 kB on the wire; slow start leaves the link idle for a while."""
-    study = study_of(load(str(fidelity_rounds.SCENARIO)))
-    with tree(study) as places:
+    lab = lab_of(load(str(fidelity_rounds.SCENARIO)))
+    with tree(lab) as places:
         server = namespaces.start(places.server, "benchmarks.testbed.ends", "serve", "cubic")
         try:
             namespaces.heard(server)

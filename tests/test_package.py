@@ -32,17 +32,17 @@ TRAINS = """
 import sys
 from dataclasses import replace
 
-from benchmarks.training import RUN, SHAPES, study_of
+from benchmarks.training import RUN, SHAPES, lab_of
 from emulator.ledger.stores import Memory
-from emulator.study import jobs
-from emulator.study.store import NOTHING
+from emulator.lab import jobs
+from emulator.lab.store import NOTHING
 
-study, store = study_of(replace(SHAPES["many"], devices=2, examples=10), tests=10), Memory()
-state = jobs.start(study, store, RUN)
-opening = jobs.request(study, store, RUN, 0, state.message, study.names)
-trained = jobs.train(study, store, RUN, study.names[0], 0, opening.download.ref, NOTHING, True)
-jobs.combine(study, store, RUN, 0, state.message, {study.names[0]: (trained.upload.ref, 10)}, opening.download.ref)
-jobs.evaluate(study, store, RUN, state.weights, "test", 0, 0)
+lab, store = lab_of(replace(SHAPES["many"], devices=2, examples=10), tests=10), Memory()
+state = jobs.start(lab, store, RUN)
+opening = jobs.request(lab, store, RUN, 0, state.message, lab.names)
+trained = jobs.train(lab, store, RUN, lab.names[0], 0, opening.download.ref, NOTHING, True)
+jobs.combine(lab, store, RUN, 0, state.message, {lab.names[0]: (trained.upload.ref, 10)}, opening.download.ref)
+jobs.evaluate(lab, store, RUN, state.weights, "test", 0, 0)
 sys.exit("torch._dynamo" in sys.modules)
 """
 

@@ -30,10 +30,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from emulator.lab.store import NOTHING, Ref
 from emulator.ledger import scratch, stores
 from emulator.ledger.results import FORMS
 from emulator.record.record import Record
-from emulator.study.store import NOTHING, Ref
 from emulator.worlds import crew, executors
 from tests.conftest import SMALL, digests, merged, results
 

@@ -16,11 +16,11 @@ import time
 from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
 from emulator.conversation.device import Home
+from emulator.lab import jobs
+from emulator.lab.build import lab_of
+from emulator.lab.lab import Lab
+from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
-from emulator.study import jobs
-from emulator.study.build import study_of
-from emulator.study.store import NOTHING
-from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
 from network.wire import envelope
 from scenarios.load import load
@@ -28,13 +28,13 @@ from scenarios.load import load
 PORT = 4478
 
 
-def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, float]]:
+def attend(lab: Lab, run: jobs.Run, name: str, host: str) -> list[dict[str, float]]:
     """One run; for each round when its request had come, when it had trained and when it had answered."""
     home, store = Home(), Memory()
     told: list[dict[str, float]] = []
     connection = http.client.HTTPConnection(host, PORT)
     connection.connect()
-    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, study.links[name].tcp.congestion.encode())
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.links[name].tcp.congestion.encode())
     while True:
         connection.request("POST", f"/next?device={name}&resting=1")
         response = connection.getresponse()
@@ -48,7 +48,7 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         home.settle(counted)
-        done = jobs.train(study, store, run, name, round, store.put(body), home.memory.ref, False)
+        done = jobs.train(lab, store, run, name, round, store.put(body), home.memory.ref, False)
         home.keep(round, done)
         answer = envelope.pack({"round": round, "examples": done.examples}, store.get(done.upload.ref))
         trained = time.monotonic()
@@ -57,25 +57,25 @@ def attend(study: Study, run: jobs.Run, name: str, host: str) -> list[dict[str, 
         told.append({"came": came, "trained": trained, "answered": time.monotonic()})
 
 
-def warm(study: Study, name: str) -> None:
+def warm(lab: Lab, name: str) -> None:
     """Trains once with each algorithm: the first time takes longer than any other."""
-    for label in study.algorithms:
-        run = jobs.Run(label, min(study.splits))
+    for label in lab.algorithms:
+        run = jobs.Run(label, min(lab.splits))
         store = Memory()
-        opening = jobs.request(study, store, run, 0, jobs.start(study, store, run).message, tuple(study.fleet))
+        opening = jobs.request(lab, store, run, 0, jobs.start(lab, store, run).message, tuple(lab.fleet))
         download = opening.extra.get(name, opening.download)
-        jobs.train(study, store, run, name, 0, download.ref, NOTHING, False)
+        jobs.train(lab, store, run, name, 0, download.ref, NOTHING, False)
 
 
 def main(scenario: str, name: str, host: str) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, NICE)
     quiet_torch()
-    study = study_of(load(scenario))
-    warm(study, name)
+    lab = lab_of(load(scenario))
+    warm(lab, name)
     say("ready")
     for line in sys.stdin:
         label, seed = line.split()
-        say(json.dumps(attend(study, jobs.Run(label, int(seed)), name, host)))
+        say(json.dumps(attend(lab, jobs.Run(label, int(seed)), name, host)))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ from aiohttp import web
 from benchmarks.testbed.device import PORT, warm
 from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
+from emulator.lab import jobs
+from emulator.lab.build import lab_of
+from emulator.lab.lab import Lab
 from emulator.ledger.stores import Memory
-from emulator.study import jobs
-from emulator.study.build import study_of
-from emulator.study.study import Study
 from emulator.worlds.executors import quiet_torch
 from network.wire import envelope
 from scenarios.load import load
@@ -63,13 +63,13 @@ def application(desks: dict[str, Desk]) -> web.Application:
     return app
 
 
-async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk]) -> list[dict[str, object]]:
+async def play(lab: Lab, run: jobs.Run, rounds: int, desks: dict[str, Desk]) -> list[dict[str, object]]:
     """The rounds, from opening to the new model; evaluating is no part of them."""
     store, told, counted = Memory(), [], None
-    state = jobs.start(study, store, run)
+    state = jobs.start(lab, store, run)
     for number in range(rounds):
         began = time.monotonic()
-        opening = jobs.request(study, store, run, number, state.message, tuple(study.fleet))
+        opening = jobs.request(lab, store, run, number, state.message, tuple(lab.fleet))
         asked = time.monotonic()
         for name, desk in desks.items():
             body = store.get(opening.extra.get(name, opening.download).ref)
@@ -81,7 +81,7 @@ async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk])
         heard = time.monotonic()
         # Its answer to the last reply goes out meanwhile.
         download = opening.download.ref
-        state = await asyncio.to_thread(jobs.combine, study, store, run, number, state.message, replies, download)
+        state = await asyncio.to_thread(jobs.combine, lab, store, run, number, state.message, replies, download)
         told.append(
             {
                 "began": began,
@@ -97,27 +97,27 @@ async def play(study: Study, run: jobs.Run, rounds: int, desks: dict[str, Desk])
     return told
 
 
-async def serve(study: Study) -> None:
+async def serve(lab: Lab) -> None:
     """Until standard input ends."""
-    desks = {name: Desk() for name in study.fleet}
+    desks = {name: Desk() for name in lab.fleet}
     runner = web.AppRunner(application(desks), access_log=None, shutdown_timeout=1)
     await runner.setup()
     listening = socket.create_server(("", PORT))
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, study.server_link.tcp.congestion.encode())
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, lab.server_link.tcp.congestion.encode())
     await web.SockSite(runner, listening).start()
     say("ready")
     while line := await asyncio.to_thread(sys.stdin.readline):
         label, seed, rounds = line.split()
-        say(json.dumps(await play(study, jobs.Run(label, int(seed)), int(rounds), desks)))
+        say(json.dumps(await play(lab, jobs.Run(label, int(seed)), int(rounds), desks)))
     await runner.cleanup()
 
 
 def main(scenario: str) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, NICE)
     quiet_torch()
-    study = study_of(load(scenario))
-    warm(study, min(study.fleet))
-    asyncio.run(serve(study))
+    lab = lab_of(load(scenario))
+    warm(lab, min(lab.fleet))
+    asyncio.run(serve(lab))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.testbed import namespaces, quota
 from benchmarks.testbed.tree import tree
-from emulator.study.study import Study
+from emulator.lab.lab import Lab
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def _played(told: Mapping[str, Any], devices: Mapping[str, Mapping[str, float]])
 
 
 @contextmanager
-def players(scenario: Path, study: Study, shares: Mapping[str, float]) -> Iterator[Players]:
-    """The fleet of the study on its network; the server has all of a core that is left."""
-    with tree(study) as places, ExitStack() as stack:
+def players(scenario: Path, lab: Lab, shares: Mapping[str, float]) -> Iterator[Players]:
+    """The fleet of the lab on its network; the server has all of a core that is left."""
+    with tree(lab) as places, ExitStack() as stack:
         host = _started(stack, places.server, "benchmarks.testbed.host", str(scenario))
         devices = {
             name: _started(stack, leaf, "benchmarks.testbed.device", str(scenario), name, places.address)

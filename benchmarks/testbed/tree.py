@@ -19,7 +19,7 @@ from ipaddress import IPv4Network
 from benchmarks.testbed import namespaces
 from benchmarks.testbed.bench import relayed
 from benchmarks.testbed.namespaces import LEFT, RIGHT, End, Pair
-from emulator.study.study import Study
+from emulator.lab.lab import Lab
 from network.sharing.flow import Shared, as_rate
 
 BURST = 3_000  # bytes of htb: two packets, as messages of different sizes should meet the same rate
@@ -47,36 +47,36 @@ def ends(network: IPv4Network, wire: int) -> tuple[str, str]:
     return str(IPv4Network((first, 24))[1]), str(IPv4Network((first, 24))[2])
 
 
-def rtt(study: Study) -> float:
+def rtt(lab: Lab) -> float:
     """The one round trip of all devices, s.  Raises ValueError if theirs differ, as one relay carries them all."""
-    found = {2 * (link.latency + study.server_link.latency) for link in study.links.values()}
+    found = {2 * (link.latency + lab.server_link.latency) for link in lab.links.values()}
     if len(found) != 1:
         raise ValueError(f"round trips are {sorted(found)} s; the testbed has one for all devices")
     return found.pop()
 
 
 @contextmanager
-def tree(study: Study) -> Iterator[Tree]:
-    """The links of the study's topology and the server's, built; all devices are behind one of them."""
-    points = list(study.topology["down"])
+def tree(lab: Lab) -> Iterator[Tree]:
+    """The links of the lab's topology and the server's, built; all devices are behind one of them."""
+    points = list(lab.topology["down"])
     routers = ["edge", "gate", "core", *points]
-    with namespaces.spaces(1 + len(routers) + len(study.fleet)) as (server, *others):
-        placed = dict(zip([*routers, *study.fleet], others, strict=True))
+    with namespaces.spaces(1 + len(routers) + len(lab.fleet)) as (server, *others):
+        placed = dict(zip([*routers, *lab.fleet], others, strict=True))
         for name in routers:
             namespaces.inside(placed[name], ("sysctl", "-qw", "net.ipv4.ip_forward=1"))
         gate, core = placed["gate"], placed["core"]
-        with relayed(Pair(gate, core), [rtt(study)], math.inf, QUEUE):
-            address = _backbone(study, server, placed["edge"], gate)
+        with relayed(Pair(gate, core), [rtt(lab)], math.inf, QUEUE):
+            address = _backbone(lab, server, placed["edge"], gate)
             _route(gate, "default", RIGHT)
             _route(core, "default", LEFT)
             for number, point in enumerate(points):
-                _branch(study, point, number, core, placed)
-            yield Tree(server, address, {name: placed[name] for name in study.fleet})
+                _branch(lab, point, number, core, placed)
+            yield Tree(server, address, {name: placed[name] for name in lab.fleet})
 
 
-def _backbone(study: Study, server: str, edge: str, gate: str) -> str:
+def _backbone(lab: Lab, server: str, edge: str, gate: str) -> str:
     """The server, and its link to the rest; the server's address."""
-    link = study.server_link
+    link = lab.server_link
     queue = round(link.buffer) or QUEUE
     address, below = _join(server, edge, BACKBONE, 0)
     edges, gates = _join(edge, gate, BACKBONE, 1, link.mean("up"), link.mean("down"), queue)
@@ -86,14 +86,14 @@ def _backbone(study: Study, server: str, edge: str, gate: str) -> str:
     return address
 
 
-def _branch(study: Study, point: str, number: int, core: str, placed: Mapping[str, str]) -> None:
+def _branch(lab: Lab, point: str, number: int, core: str, placed: Mapping[str, str]) -> None:
     """An access point, its link to the core, and its devices."""
     network, here = branch(number), placed[point]
-    down, up = study.topology["down"][point], study.topology["up"][point]
+    down, up = lab.topology["down"][point], lab.topology["up"][point]
     above, below = _join(core, here, network, 0, _rate(down), _rate(up), round(down.buffer) or QUEUE)
     _route(core, str(network), below)
     _route(here, "default", above)
-    behind = [name for name in study.fleet if study.links[name].via == point]
+    behind = [name for name in lab.fleet if lab.links[name].via == point]
     for wire, name in enumerate(behind, 1):
         above, _ = _join(here, placed[name], network, wire)
         _route(placed[name], "default", above)

@@ -12,6 +12,7 @@ from typing import Any
 from emulator.audit import expected
 from emulator.audit.audit import Audit
 from emulator.audit.format import COUNT
+from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.run import Run, read_run
@@ -20,7 +21,6 @@ from emulator.results.caveats import Caveats, caveats
 from emulator.results.conclusion import summed_up
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
-from emulator.study.links import LinksAtOffsets, places
 from network.files import unique
 from scenarios.build import wiring
 from scenarios.build.assumed import assumptions

@@ -10,11 +10,11 @@ from safetensors.numpy import load
 
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
+from emulator.lab.store import Ref
 from emulator.record.folders import REPLAY, untrained
 from emulator.record.record import FILES, MODEL
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
-from emulator.study.store import Ref
 from network.wire import payload
 
 WORK, HOST = "work.jsonl", "host.json"

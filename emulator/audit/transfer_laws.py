@@ -9,7 +9,7 @@ from devices.device import Device
 from emulator.audit.expected import Declared
 from emulator.audit.timeline import Round, Stretch
 from emulator.audit.whole_record import Fault, slack
-from emulator.study.links import places
+from emulator.lab.links import places
 from network.links.link import Link
 from network.links.tcp import Connection, Passage
 from network.links.trace import Direction

@@ -28,6 +28,9 @@ from emulator.commands.lines import say
 from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import lab_of
+from emulator.lab.lab import CPU, Lab
+from emulator.lab.stacking import resolved
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
@@ -39,9 +42,6 @@ from emulator.record.run import Run
 from emulator.record.seal import SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
-from emulator.study.build import study_of
-from emulator.study.stacking import resolved
-from emulator.study.study import CPU, Study
 from emulator.worlds import gpus
 from emulator.worlds.crew import executor, no_more
 from emulator.worlds.executors import Cluster, Executor, Inline, Processes
@@ -85,24 +85,24 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     workers = crew_of(settings.workers, places, settings.cluster)
     if settings.world == "sockets":
         _make_room(scenario, workers)
-    study = gpus.at(study_of(scenario), places)
-    scenario = resolved(scenario, study.data)
-    check_deadline(study, scenario)
+    lab = gpus.at(lab_of(scenario), places)
+    scenario = resolved(scenario, lab.data)
+    check_deadline(lab, scenario)
     compile_network(scenario)
     assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name)
     with alone(out):
         _make_ready(out, scenario, settings.force)
         replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
-        return _play(scenario, study, settings, out, workers, assumed)
+        return _play(scenario, lab, settings, out, workers, assumed)
 
 
 def _play(
-    scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
+    scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
 ) -> int:
     began = time.monotonic()
     try:
-        sitting = play_runs(scenario, study, settings, out, workers)
+        sitting = play_runs(scenario, lab, settings, out, workers)
     except KeyboardInterrupt as stop:
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
@@ -137,14 +137,14 @@ class Sitting:
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 
-def play_runs(scenario: Scenario, study: Study, settings: Settings, out: Path, workers: int | Cluster) -> Sitting:
+def play_runs(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster) -> Sitting:
     """Plays all runs over one pool.
 
     Raises KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
     """
     # The loop comes first: where too many files are open, Python cannot take back one that is half made.
-    with asyncio.Runner() as loop, pool_of(scenario, study, settings.ledger, workers, settings.keep_states) as pool:
-        session = Session(scenario, study, settings, out, pool)
+    with asyncio.Runner() as loop, pool_of(scenario, lab, settings.ledger, workers, settings.keep_states) as pool:
+        session = Session(scenario, lab, settings, out, pool)
         try:
             with loop:  # closed before the workers end, so that it does not complain of what they had not done
                 outcomes = loop.run(session.play())
@@ -182,20 +182,20 @@ def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
 
 
 def pool_of(
-    scenario: Scenario, study: Study, place: Path | None, workers: int | Cluster, keep_states: int = KEEP_STATES
+    scenario: Scenario, lab: Lab, place: Path | None, workers: int | Cluster, keep_states: int = KEEP_STATES
 ) -> Inline | Processes | Ray | Remembering:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()
-    count = no_more(workers, _most_jobs(study))
+    count = no_more(workers, _most_jobs(lab))
     if place is None:
-        return executor(study, count)
+        return executor(lab, count)
     try:
         ledger = opened(place, lambda text: say(f"fedlapse: {text}", err=True))
     except OSError as error:
         say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
-        return executor(study, count)
+        return executor(lab, count)
     noted_under = ledger.facts.about(dump(scenario))
-    return remembering(study, ledger, count, noted_under, keep_states=keep_states)
+    return remembering(lab, ledger, count, noted_under, keep_states=keep_states)
 
 
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:
@@ -216,23 +216,23 @@ def _make_room(scenario: Scenario, workers: int | Cluster) -> None:
     make_room(scenario.devices, runs, workers if isinstance(workers, int) else 0)
 
 
-def _most_jobs(study: Study) -> int:
+def _most_jobs(lab: Lab) -> int:
     """How many workers can have something to do at once: every device of every run may be training."""
-    return len(study.algorithms) * len(study.splits) * len(study.names)
+    return len(lab.algorithms) * len(lab.splits) * len(lab.names)
 
 
 class Session:
     """All runs of one command, concurrently in one event loop over one pool."""
 
-    def __init__(self, scenario: Scenario, study: Study, settings: Settings, out: Path, pool: Executor) -> None:
-        self.scenario, self.study, self.settings = scenario, study, settings
+    def __init__(self, scenario: Scenario, lab: Lab, settings: Settings, out: Path, pool: Executor) -> None:
+        self.scenario, self.lab, self.settings = scenario, lab, settings
         self.out, self.pool = out, pool
         self.conduct = Conduct.of(scenario)
         self.progress = Progress(
             targets(scenario),
             self.conduct.rules.max,
-            labels=study.algorithms,
-            runs=len(study.algorithms) * len(scenario.seeds),
+            labels=lab.algorithms,
+            runs=len(lab.algorithms) * len(scenario.seeds),
             quiet=settings.quiet,
         )
         self.progress.title = settings.title
@@ -241,12 +241,12 @@ class Session:
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
-        replace_file(self.out / "split.json", _split(self.study))
+        replace_file(self.out / "split.json", _split(self.lab))
         if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
             replace_file(self.out / "host.json", _host(0.0, [], self))
         with self.progress:
             everything = asyncio.gather(
-                *(self._run(Run(label, seed)) for label in self.study.algorithms for seed in self.scenario.seeds)
+                *(self._run(Run(label, seed)) for label in self.lab.algorithms for seed in self.scenario.seeds)
             )
             with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
                 return await everything
@@ -261,8 +261,8 @@ class Session:
             from emulator.play.over_sockets import run_sockets
 
             speedup = self.settings.speedup
-            return await run_sockets(self.study, run, self.conduct, self.pool, where, self._going_on, tell, speedup)
-        return await run_virtual(self.study, run, self.conduct, self.pool, where, self._going_on, tell)
+            return await run_sockets(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, speedup)
+        return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell)
 
     def _stop(self, everything: asyncio.Future[Any], number: int) -> None:
         if self.stopped:
@@ -276,15 +276,15 @@ class Session:
         return not self.stopped
 
 
-def _split(study: Study) -> str:
+def _split(lab: Lab) -> str:
     """split.json: how many training examples of each class each device holds, under each seed.
 
     In a large fleet whose devices draw examples, `devices` has some of them, and `of` says how many there are.
     """
-    counts = {str(seed): study.label_counts(seed) for seed in study.splits}
-    fleet = len(study.fleet)
+    counts = {str(seed): lab.label_counts(seed) for seed in lab.splits}
+    fleet = len(lab.fleet)
     seeds = {seed: {"devices": of, **({"of": fleet} if len(of) < fleet else {})} for seed, of in counts.items()}
-    classes = study.dataset.classes if study.dataset else 0
+    classes = lab.dataset.classes if lab.dataset else 0
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 
@@ -301,7 +301,7 @@ def _host(seconds: float, outcomes: list[Outcome], session: Session) -> str:
         "command": ["fedlapse", *sys.argv[1:]],
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
-        "device": _devices(session.study.trains_on),
+        "device": _devices(session.lab.trains_on),
         "real_seconds": seconds,
         "world": session.settings.world,
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),

@@ -16,6 +16,9 @@ from emulator.commands.options import crew_of
 from emulator.commands.play import Settings, play_runs, pool_of, why_ended
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import lab_of
+from emulator.lab.lab import Lab
+from emulator.lab.stacking import resolved
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
@@ -23,9 +26,6 @@ from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
 from emulator.results.results import results_of
-from emulator.study.build import study_of
-from emulator.study.stacking import resolved
-from emulator.study.study import Study
 from emulator.worlds import gpus
 from emulator.worlds.knowing import Knowing, Unknown
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
@@ -61,17 +61,17 @@ class Trials:
         `hopeless`: algorithms that can never meet the deadline are played too, and fail.
         Raises BadScenario if it cannot be played, Unfinished if it was stopped.
         """
-        study = gpus.at(study_of(scenario), self.places)
-        scenario = resolved(scenario, study.data)
+        lab = gpus.at(lab_of(scenario), self.places)
+        scenario = resolved(scenario, lab.data)
         if not hopeless:
-            check_deadline(study, scenario)
+            check_deadline(lab, scenario)
         compile_network(scenario)
         out.mkdir(parents=True, exist_ok=True)
         if not complete(out, scenario):
             if why_not(out, dump(scenario)):
                 clear(out, force=True)
             replace_file(out / "scenario.yaml", dump(scenario))
-            self._play(scenario, study, out, title)
+            self._play(scenario, lab, out, title)
         return results_of(out, scenario).runs
 
     @property
@@ -82,25 +82,25 @@ class Trials:
     def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
         """The rows of all runs, if the ledger knows all of them to their ends, else None; and how many device-rounds
         it has.  Nothing is trained."""
-        study = gpus.at(study_of(scenario), self.places)
-        scenario = resolved(scenario, study.data)
+        lab = gpus.at(lab_of(scenario), self.places)
+        scenario = resolved(scenario, lab.data)
         conduct, runs = Conduct.of(scenario), {}
         if self.settings.ledger is None:
             return None, 0
-        with pool_of(scenario, study, self.settings.ledger, 0) as pool:
+        with pool_of(scenario, lab, self.settings.ledger, 0) as pool:
             if not isinstance(pool, Remembering):
                 return None, 0
             pool.broken_off = False
-            for label in study.algorithms:
-                runs[label] = {seed: _known(study, Run(label, seed), conduct, pool) for seed in scenario.seeds}
+            for label in lab.algorithms:
+                runs[label] = {seed: _known(lab, Run(label, seed), conduct, pool) for seed in scenario.seeds}
         whole = {label: {seed: rows for seed, rows in of.items() if rows is not None} for label, of in runs.items()}
         complete = all(len(whole[label]) == len(scenario.seeds) for label in whole)
         return whole if complete else None, pool.tally.known
 
-    def _play(self, scenario: Scenario, study: Study, out: Path, title: str) -> None:
+    def _play(self, scenario: Scenario, lab: Lab, out: Path, title: str) -> None:
         settings = replace(self.settings, title=title)
         try:
-            sitting = play_runs(scenario, study, settings, out, self.workers)
+            sitting = play_runs(scenario, lab, settings, out, self.workers)
         except KeyboardInterrupt as stop:
             raise Unfinished(code_of(stop)) from None
         except (BrokenExecutor, Disagreed, OSError) as error:
@@ -117,10 +117,10 @@ class Trials:
             seal_results(out)
 
 
-def _known(study: Study, run: Run, conduct: Conduct, pool: Remembering) -> list[Row] | None:
+def _known(lab: Lab, run: Run, conduct: Conduct, pool: Remembering) -> list[Row] | None:
     """The rows of a run that the ledger knows to its end."""
     try:
-        return at_once(run_virtual(study, run, conduct, Knowing(pool), None)).rows
+        return at_once(run_virtual(lab, run, conduct, Knowing(pool), None)).rows
     except Unknown:
         return None
 

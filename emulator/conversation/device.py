@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from emulator.conversation.processor import Bench
 from emulator.conversation.trainings import Trainings
+from emulator.lab.jobs import Learnt, Trained
+from emulator.lab.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.study.jobs import Learnt, Trained
-from emulator.study.store import EMPTY, Stored
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network.wire import envelope
 from network.wire.form import FRAME

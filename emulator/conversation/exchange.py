@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from emulator.conversation.underway import Play
+from emulator.lab.jobs import upload_shapes
+from emulator.lab.lab import Lab
 from emulator.record.call import Call
 from emulator.record.events import Refused, Unsound
 from emulator.record.record import Record
 from emulator.record.run import Run
-from emulator.study.jobs import upload_shapes
-from emulator.study.study import Study
 from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
 from network.wire import form
 from network.wire.payload import Shapes
@@ -44,15 +44,15 @@ class Soundness:
     """The judge of a real run.  A sound reply reports a possible number of examples, and its message has the shapes of
     this round and finite values only."""
 
-    def __init__(self, study: Study, run: Run) -> None:
-        self.study, self.run = study, run
+    def __init__(self, lab: Lab, run: Run) -> None:
+        self.lab, self.run = lab, run
 
     def shapes(self, round: int) -> Shapes:
-        return upload_shapes(self.study, self.run.label, round)
+        return upload_shapes(self.lab, self.run.label, round)
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")
-        held = len(self.study.held(self.run.seed, name, self.study.cycle(self.run.label, play.round.number)))
+        held = len(self.lab.held(self.run.seed, name, self.lab.cycle(self.run.label, play.round.number)))
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:

@@ -17,7 +17,7 @@ from functools import cached_property
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
 from emulator.conversation.traffic import Flight
-from emulator.study.store import Ref, Store
+from emulator.lab.store import Ref, Store
 from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
 from network.wire.form import Refused

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from devices.device import Profile
 from devices.thermal import COLD
+from emulator.lab.jobs import Trained
 from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.record.tally import Bill
-from emulator.study.jobs import Trained
 from emulator.worlds.interface import Cancelled, Signal, Ticket, World
 
 SAME = 1e-9  # two factors of throttling that differ by rounding only

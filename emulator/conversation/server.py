@@ -19,14 +19,14 @@ from emulator.conversation.exchange import Exchange, Judge, Soundness
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play, RunFailed
+from emulator.lab.jobs import Opening, State, combine, request, start
+from emulator.lab.lab import Lab
+from emulator.lab.seeds import seed
+from emulator.lab.store import NOTHING
 from emulator.pricing.charges import Charges
 from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.study.jobs import Opening, State, combine, request, start
-from emulator.study.seeds import seed
-from emulator.study.store import NOTHING
-from emulator.study.study import Study
 from emulator.worlds.interface import Late, Parcel, ServerEnd, Task, Ticket, World
 from scenarios.build.roster import EACH
 
@@ -43,7 +43,7 @@ class Server:
     def __init__(
         self,
         world: World,
-        study: Study,
+        lab: Lab,
         run: Run,
         rules: RoundRules,
         record: Record,
@@ -52,18 +52,18 @@ class Server:
         judge: Judge | None = None,
         plan: Plan = lambda *_: None,
     ) -> None:
-        self.world, self.study, self.run, self.rules = world, study, run, rules
+        self.world, self.lab, self.run, self.rules = world, lab, run, rules
         self.record, self.costs = record, costs
-        self.algorithm = study.algorithms[run.label]
-        self.names = sorted(study.names)
-        self.always_on = study.always_on or (
-            len(self.names) <= EACH and all(device.presence.always for device in study.fleet.values())
+        self.algorithm = lab.algorithms[run.label]
+        self.names = sorted(lab.names)
+        self.always_on = lab.always_on or (
+            len(self.names) <= EACH and all(device.presence.always for device in lab.fleet.values())
         )
         self.counted: dict[str, int] = {}  # device -> its last counted round
         self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
-        self.presences = Presences(world, study.fleet, record, line, self.stragglers, patient=rules.deadline is None)
-        self.judge = judge or Soundness(study, run)
+        self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
+        self.judge = judge or Soundness(lab, run)
         self.exchange = Exchange(line, record, self.judge)
         self.plan = plan
         self.time = 0.0  # time_s of the round before
@@ -139,7 +139,7 @@ class Server:
 
     def _online(self, now: float, root: int, few: int | None) -> list[str]:
         names = self._shuffled(root) if few else self.names
-        fleet = self.study.fleet
+        fleet = self.lab.fleet
         idle = (name for name in names if name not in self.stragglers)
         online = (name for name in idle if self.always_on or fleet[name].presence.on(now))
         return sorted(islice(online, few))
@@ -150,7 +150,7 @@ class Server:
 
     def _next_on(self, now: float) -> float:
         """When the first of the idle devices is online; inf if none ever is."""
-        fleet = self.study.fleet
+        fleet = self.lab.fleet
         idle = (name for name in self.names if name not in self.stragglers)
         return min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
 
@@ -183,7 +183,7 @@ class Server:
         self.presences.follow(play)
         opening = await self._request(play)
         play.shapes = self.judge.shapes(number)
-        play.download = opening.download.ref if self.study.up.get(self.run.label) else NOTHING
+        play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
@@ -264,5 +264,5 @@ class Server:
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)
-        self.record.server_start(play.round.number, what, bill, self.study.server.profile.fastest)
+        self.record.server_start(play.round.number, what, bill, self.lab.server.profile.fastest)
         return await self.world.work(bill.total_seconds, ticket)

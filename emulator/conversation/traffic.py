@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from devices.device import Device
+from emulator.lab.links import LinksAtOffsets
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.study.links import LinksAtOffsets
 from emulator.worlds.interface import Cancelled, Lost, Signal, World
 from network.links.link import Link
 from network.links.rate import Rate

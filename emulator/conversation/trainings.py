@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from emulator.lab.jobs import train, train_stack
+from emulator.lab.lab import Lab
+from emulator.lab.store import Ref
 from emulator.record.run import Run
-from emulator.study.jobs import train, train_stack
-from emulator.study.store import Ref
-from emulator.study.study import Study
 from emulator.worlds.interface import Ticket, World
 from emulator.worlds.shared import Shared, Waiter
 
@@ -33,13 +33,13 @@ class Stack:
 class Trainings:
     """Hands them in.  `measured`: in which rounds the trained model is tried on the device's own test shard."""
 
-    def __init__(self, world: World, study: Study, run: Run, measured: Callable[[int], bool]) -> None:
-        self.world, self.study, self.run, self.measured = world, study, run, measured
+    def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
+        self.world, self.lab, self.run, self.measured = world, lab, run, measured
         self.stacks: dict[str, Stack] = {}  # by device, until it starts
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
         """A round asks these devices, which have these inputs."""
-        for devices in self.study.stacks(self.run.label, list(inputs)):
+        for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) > 1:
                 self.stacks |= dict.fromkeys(devices, Stack(round, devices, [inputs[name] for name in devices]))
 

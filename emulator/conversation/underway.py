@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from emulator.conversation.rounds import Round
+from emulator.lab.jobs import State
+from emulator.lab.store import NOTHING, Ref
 from emulator.record.tally import Bill
-from emulator.study.jobs import State
-from emulator.study.store import NOTHING, Ref
 from emulator.worlds.interface import Signal, Task
 from network.wire.payload import Shapes
 

@@ -13,11 +13,11 @@ from devices.device import Device
 from devices.presence import Presence
 from emulator.forecast.price import Kind, comparable, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
+from emulator.lab.build import lab_of
+from emulator.lab.guarded import Faulty
 from emulator.play.conduct import Conduct
 from emulator.record.events import ComputeStarted, Event, ServerStarted
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.guarded import Faulty
 from scenarios.build import plugins
 from scenarios.build.roster import Made
 from scenarios.load import load
@@ -109,23 +109,23 @@ def chosen(scenario: Scenario) -> list[Known]:
 def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
     """By label: rounds in which all who are asked answer; and why there is no cost, if its own code fails."""
     seed = scenario.seeds[0]
-    study = study_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
-    study, failing = sound(study, seed)
-    study = replace(study, fleet=Made(study.fleet, partial(_online, study.fleet)), always_on=True)
+    lab = lab_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
+    lab, failing = sound(lab, seed)
+    lab = replace(lab, fleet=Made(lab.fleet, partial(_online, lab.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
-    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in lab.algorithms.items()}
     rounds, _ = enough(kinds, conduct.rules)
     found = {}
-    for label in study.algorithms:
+    for label in lab.algorithms:
         try:
-            found[label] = rehearse(study, Run(label, seed), conduct, rounds)
+            found[label] = rehearse(lab, Run(label, seed), conduct, rounds)
         except Faulty as fault:
             failing[label] = str(fault)
     kinds = comparable({label: kinds[label] for label in found}, rounds)
     means = {label: _Mean.of(rehearsal, conduct.rules.max, kinds[label]) for label, rehearsal in found.items()}
-    sums = {label: study.algorithms[label].sums_only for label in means}
+    sums = {label: lab.algorithms[label].sums_only for label in means}
     return {label: _cost(mean, means[baseline], sums[label]) for label, mean in means.items()}, failing
 
 

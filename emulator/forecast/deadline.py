@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from devices.jitter import least
+from emulator.lab.guarded import Faulty
+from emulator.lab.jobs import message_sizes, start
+from emulator.lab.lab import Lab
 from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.results.units import rounded_up
-from emulator.study.guarded import Faulty
-from emulator.study.jobs import message_sizes, start
-from emulator.study.study import Study
 from network.links.link import Link
 from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
@@ -41,14 +41,14 @@ class Alone:
         return self.down + self.compute + self.up
 
 
-def alone(study: Study, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
+def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
     """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers of messages, some
     20 bytes each, are left out, and so is the server's work."""
-    link, server = study.links[name], study.server_link
+    link, server = lab.links[name], lab.server_link
     computing = costs.price(name, 0, kinds, ()).total_seconds
 
     def least(way: Direction, nbytes: int) -> float:
-        return _least(link, server, way, nbytes, study.topology.get(way, {}))
+        return _least(link, server, way, nbytes, lab.topology.get(way, {}))
 
     return Alone(name, least("down", down), computing, least("up", up))
 
@@ -61,20 +61,20 @@ def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mappin
     return passage.delay + passage.wire / min(passage.link.peak, rate, *beyond)
 
 
-def all_alone(study: Study, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
+def all_alone(lab: Lab, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
     """`alone` for each device that stands for the fleet; equal devices are looked at once."""
-    costs, (_, up) = Costs(study, label, seed), message_sizes(study, Run(label, seed))
+    costs, (_, up) = Costs(lab, label, seed), message_sizes(lab, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
-    for name in sample(study.fleet):
-        alike = (study.fleet[name].profile.name, study.links[name], len(study.held(seed, name)))
+    for name in sample(lab.fleet):
+        alike = (lab.fleet[name].profile.name, lab.links[name], len(lab.held(seed, name)))
         if alike not in known:
-            known[alike] = alone(study, costs, name, kinds, down, up)
+            known[alike] = alone(lab, costs, name, kinds, down, up)
         found[name] = replace(known[alike], device=name)
     return found
 
 
-def check_deadline(study: Study, scenario: Scenario) -> None:
+def check_deadline(lab: Lab, scenario: Scenario) -> None:
     """Raises BadScenario if `rounds.deadline_s` is shorter than any round could be.
 
     That is a lower bound: the model goes down alone, the least work is done, all kinds go up, and no link is
@@ -84,10 +84,10 @@ def check_deadline(study: Study, scenario: Scenario) -> None:
     if deadline is None:
         return
     least = {}  # by label: what it takes until `needed` devices could have answered
-    for label in study.algorithms:
+    for label in lab.algorithms:
         try:
-            last = _last_of(study, label, seed, needed)
-            least[label] = (_least_request(study, label, seed, scenario.rounds.max), last)
+            last = _last_of(lab, label, seed, needed)
+            least[label] = (_least_request(lab, label, seed, scenario.rounds.max), last)
         except Faulty:  # its runs will tell
             continue
     if not least:
@@ -97,22 +97,22 @@ def check_deadline(study: Study, scenario: Scenario) -> None:
         raise BadScenario(_too_short(deadline, label, needed, last, server), ("rounds", "deadline_s"))
 
 
-def _last_of(study: Study, label: str, seed: int, needed: int) -> Alone:
+def _last_of(lab: Lab, label: str, seed: int, needed: int) -> Alone:
     """The slowest of the `needed` devices that could answer first."""
-    model = start(study, Memory(), Run(label, seed)).weights.nbytes
-    devices = [_luckiest(study, one) for one in all_alone(study, label, seed, ("weights",), model).values()]
-    place = (needed - 1) * len(devices) // len(study.fleet)
+    model = start(lab, Memory(), Run(label, seed)).weights.nbytes
+    devices = [_luckiest(lab, one) for one in all_alone(lab, label, seed, ("weights",), model).values()]
+    place = (needed - 1) * len(devices) // len(lab.fleet)
     return sorted(devices, key=lambda one: (one.seconds, one.device))[place]
 
 
-def _luckiest(study: Study, one: Alone) -> Alone:
+def _luckiest(lab: Lab, one: Alone) -> Alone:
     """The same where batches take as little as they ever do."""
-    return replace(one, compute=one.compute * least(study.fleet[one.device].profile.jitter))
+    return replace(one, compute=one.compute * least(lab.fleet[one.device].profile.jitter))
 
 
-def _least_request(study: Study, label: str, seed: int, rounds: int) -> float:
+def _least_request(lab: Lab, label: str, seed: int, rounds: int) -> float:
     """Seconds that the server computes before a round opens on the devices, in the round that needs least."""
-    costs = Costs(study, label, seed)
+    costs = Costs(lab, label, seed)
     return min(costs.request(round).total_seconds for round in range(min(rounds, REQUESTS)))
 
 

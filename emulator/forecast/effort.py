@@ -11,10 +11,10 @@ from algorithms.algorithm import Phase
 from emulator.forecast.host import TIMERS, Host
 from emulator.forecast.price import Price
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.record.events import ComputeStarted, ServerStarted
-from emulator.study.study import Study
 from scenarios.build.roster import sample
 from scenarios.schema.scenario import Scenario
 
@@ -34,14 +34,14 @@ class Effort:
 
 
 def effort_of(
-    scenario: Scenario, study: Study, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+    scenario: Scenario, lab: Lab, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> Effort:
-    """What all runs of the scenario take; `study` has its first seed."""
+    """What all runs of the scenario take; `lab` has its first seed."""
     conduct, runs = Conduct.of(scenario), len(scenario.seeds)
     trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
-    evaluated = sum(_evaluation(scenario, study, label) for label in prices)
+    evaluated = sum(_evaluation(scenario, lab, label) for label in prices)
     asked, rounds = conduct.rules.ask, conduct.rules.max
-    ever_asked = min(len(study.fleet), asked * rounds)
+    ever_asked = min(len(lab.fleet), asked * rounds)
     held = sum(
         asked * sum(found.uploaded.values()) + ever_asked * sum(found.kept.values()) for found in rehearsals.values()
     )
@@ -54,16 +54,16 @@ def effort_of(
     )
 
 
-def _evaluation(scenario: Scenario, study: Study, label: str) -> float:
+def _evaluation(scenario: Scenario, lab: Lab, label: str) -> float:
     """FLOPs that the metrics of a run take: forward passes, and one training of every device for `personalised`."""
     every, rounds, seed = scenario.evaluate.every, scenario.rounds.max, scenario.seeds[0]
     if not every:
         return 0.0
-    assert study.dataset
-    costs, split = Costs(study, label, seed), study.splits[seed]
-    examples = len(study.dataset.y_test) + sum(len(split.validation[name][0]) for name in sample(split.validation))
+    assert lab.dataset
+    costs, split = Costs(lab, label, seed), lab.splits[seed]
+    examples = len(lab.dataset.y_test) + sum(len(split.validation[name][0]) for name in sample(split.validation))
     once = costs.meter.flops(Phase("evaluate", "forward", examples, FORWARD))
-    kinds = study.algorithms[label].downloads
+    kinds = lab.algorithms[label].downloads
     everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in sample(split.train))
     often = Conduct.of(scenario).schedule.personalise_every
     personalised = 0 if often is None else 1 + (rounds - 1) // often if often else 1

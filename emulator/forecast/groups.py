@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from devices.device import UNKNOWN
 from emulator.forecast.deadline import Alone, all_alone
+from emulator.lab.jobs import message_sizes
+from emulator.lab.lab import Lab
+from emulator.lab.loops import Loops
 from emulator.pricing.memory import Footprint
 from emulator.record.run import Run
 from emulator.results.caveats import LOOPED, TraceRepeats, unmetered
-from emulator.study.jobs import message_sizes
-from emulator.study.loops import Loops
-from emulator.study.study import Study
 from scenarios.build.roster import by_group
 
 PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
@@ -51,20 +51,20 @@ class Group:
     alone: Mapping[str, Mapping[str, Span]]  # label -> down, compute, up and seconds of one device's round
 
 
-def groups_of(study: Study, seed: int, span: float) -> list[Group]:
+def groups_of(lab: Lab, seed: int, span: float) -> list[Group]:
     """The fleet, group by group; `span` is how long the longest run takes, s."""
     alone = {
-        label: all_alone(study, label, seed, algorithm.downloads, message_sizes(study, Run(label, seed))[0])
-        for label, algorithm in study.algorithms.items()
+        label: all_alone(lab, label, seed, algorithm.downloads, message_sizes(lab, Run(label, seed))[0])
+        for label, algorithm in lab.algorithms.items()
     }
     return [
-        _group(study, seed, span, called, members, count, alone)
-        for called, (members, count) in by_group(study.fleet).items()
+        _group(lab, seed, span, called, members, count, alone)
+        for called, (members, count) in by_group(lab.fleet).items()
     ]
 
 
 def _group(
-    study: Study,
+    lab: Lab,
     seed: int,
     span: float,
     called: str,
@@ -73,8 +73,8 @@ def _group(
     alone: Mapping[str, Mapping[str, Alone]],
 ) -> Group:
     """`names` stand for all `count` of the group."""
-    devices = [study.fleet[name] for name in names]
-    placed, loops = study.placed(seed), Loops()
+    devices = [lab.fleet[name] for name in names]
+    placed, loops = lab.placed(seed), Loops()
     links = [placed.links[name] for name in names]
     for link in links:
         loops.add(link.down, link.up)
@@ -91,7 +91,7 @@ def _group(
         repeats=None if period == math.inf else period,
         loops=loops.most(span)[0],
         latency=Span.of(link.mean_latency for link in links),
-        examples=Span.of(len(study.held(seed, name)) for name in names),
+        examples=Span.of(len(lab.held(seed, name)) for name in names),
         alone={label: _spans([found[name] for name in names]) for label, found in alone.items()},
     )
 
@@ -105,10 +105,10 @@ def _spans(alone: Sequence[Alone]) -> dict[str, Span]:
     return {part: Span.of(getattr(each, part) for each in alone) for part in PARTS}
 
 
-def absent(study: Study, span: float) -> Iterator[str]:
+def absent(lab: Lab, span: float) -> Iterator[str]:
     """Groups of which no device is ever online, or not within `span` seconds."""
-    for called, (members, _) in by_group(study.fleet).items():
-        begins = min(study.fleet[name].presence.next_on(0.0) for name in members)
+    for called, (members, _) in by_group(lab.fleet).items():
+        begins = min(lab.fleet[name].presence.next_on(0.0) for name in members)
         if begins == math.inf:
             yield f"group {called} is never online; look at its `presence`"
         elif begins >= span:
@@ -137,10 +137,10 @@ def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[
     ]
 
 
-def without_power(study: Study) -> list[str]:
+def without_power(lab: Lab) -> list[str]:
     """A line on the groups with devices whose power draw is not known."""
     names = []
-    for called, (members, _) in by_group(study.fleet).items():
-        if any(study.fleet[name].profile.power == UNKNOWN for name in members):
+    for called, (members, _) in by_group(lab.fleet).items():
+        if any(lab.fleet[name].profile.power == UNKNOWN for name in members):
             names.append(called)
     return unmetered(names)

@@ -11,13 +11,13 @@ from statistics import median
 from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
+from emulator.lab.jobs import start, train_stack
+from emulator.lab.lab import Lab, Split
+from emulator.lab.stacking import MOST
+from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
-from emulator.study.jobs import start, train_stack
-from emulator.study.stacking import MOST
-from emulator.study.store import NOTHING
-from emulator.study.study import Split, Study
 from emulator.worlds import gpus
 from emulator.worlds.executors import quiet_torch
 
@@ -40,25 +40,25 @@ class Host:
     samples: tuple[float, ...] = ()  # FLOP/s as measured, rising: they differ with what else the computer does
 
 
-def measured(study: Study, seed: int, workers: int) -> Host:
+def measured(lab: Lab, seed: int, workers: int) -> Host:
     """Trains on a few examples of one device, again and again; in a stack, if the first algorithm's devices do so."""
     quiet_torch()
-    gpus.use(study.on)
-    samples = _samples(study, seed)
+    gpus.use(lab.on)
+    samples = _samples(lab, seed)
     largest = getrusage(RUSAGE_SELF).ru_maxrss
     process = largest if sys.platform == "darwin" else 1024 * largest
     return Host(max(1, workers), median(samples), process, samples)
 
 
-def _samples(study: Study, seed: int) -> tuple[float, ...]:
+def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
     """FLOP/s, rising: SAMPLES of them, or fewer where jobs are long, but at least 3."""
-    label, algorithm = next(iter(study.algorithms.items()))
+    label, algorithm = next(iter(lab.algorithms.items()))
     training = algorithm.training
-    devices = min(study.stack.get(label, 1), MOST, len(study.fleet))  # that train at once, whatever a scenario allows
-    name, split = next(iter(study.fleet)), study.splits[seed]
-    some = study.held(seed, name)[: training.batch * STEPS]
+    devices = min(lab.stack.get(label, 1), MOST, len(lab.fleet))  # that train at once, whatever a scenario allows
+    name, split = next(iter(lab.fleet)), lab.splits[seed]
+    some = lab.held(seed, name)[: training.batch * STEPS]
     plain = replace(
-        study,
+        lab,
         algorithms={"plain": FedAvg(replace(training, epochs=1))},
         splits={seed: Split({name: (some,)}, {}, {}, split.proxy)},
     )

@@ -12,4 +12,4 @@ def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
     load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
     downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
-    return footprint(costs.study, costs.label, load, downloaded, uploaded, kept)
+    return footprint(costs.lab, costs.label, load, downloaded, uploaded, kept)

@@ -16,14 +16,14 @@ from emulator.forecast.memory import largest
 from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
+from emulator.lab.build import lab_of
+from emulator.lab.guarded import Faulty
+from emulator.lab.lab import CPU, Lab
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.guarded import Faulty
-from emulator.study.study import CPU, Study
 from emulator.worlds import gpus
 from scenarios.build.assumed import assumptions
 from scenarios.schema.scenario import Scenario
@@ -67,67 +67,67 @@ class Forecast:
 def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
     """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any would succeed."""
     seed = scenario.seeds[0]
-    study = gpus.at(study_of(scenario.model_copy(update={"seeds": (seed,)})), places)
-    check_deadline(study, scenario)
-    study, broken = sound(study, seed)
-    host, conduct = measured(study, seed, workers), Conduct.of(scenario)
-    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in study.algorithms.items()}
+    lab = gpus.at(lab_of(scenario.model_copy(update={"seeds": (seed,)})), places)
+    check_deadline(lab, scenario)
+    lab, broken = sound(lab, seed)
+    host, conduct = measured(lab, seed, workers), Conduct.of(scenario)
+    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in lab.algorithms.items()}
     rounds, unseen = enough(kinds, conduct.rules)
-    rehearsals, failing = _rehearsed(study, seed, conduct, rounds)
+    rehearsals, failing = _rehearsed(lab, seed, conduct, rounds)
     failing = broken | failing
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
-    study = replace(study, algorithms={label: study.algorithms[label] for label in rehearsals})
+    lab = replace(lab, algorithms={label: lab.algorithms[label] for label in rehearsals})
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
     cut_short = _cut_short(rounds, conduct.rules, unseen)
-    return _figures(scenario, study, host, kinds, rehearsals, failing, cut_short)
+    return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short)
 
 
 def _figures(
     scenario: Scenario,
-    study: Study,
+    lab: Lab,
     host: Host,
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
     failing: Mapping[str, str],
     cut_short: Iterable[str],
 ) -> Forecast:
-    """Those of the algorithms that were rehearsed, which are all that `study` has."""
+    """Those of the algorithms that were rehearsed, which are all that `lab` has."""
     seed, conduct = scenario.seeds[0], Conduct.of(scenario)
     rules, played = conduct.rules, rehearsals.items()
     prices = {label: price(found.rows, rules.max, kinds[label]) for label, found in played}
     shares = {label: weights(len(found.rows), rules.max, kinds[label]) for label, found in played}
-    memory = {label: largest(Costs(study, label, seed), found) for label, found in played}
-    late = _late(study, seed, conduct, rehearsals, prices)
+    memory = {label: largest(Costs(lab, label, seed), found) for label, found in played}
+    late = _late(lab, seed, conduct, rehearsals, prices)
     ratios, sentences = _compared(conduct, kinds, rehearsals, prices, late)
     span = max(cost.span_s for cost in prices.values())
-    groups = groups_of(study, seed, span)
+    groups = groups_of(lab, seed, span)
     return Forecast(
         name=scenario.name,
         network=scenario.network_model,
         seed=seed,
         seeds=len(scenario.seeds),
         rounds=rules.max,
-        devices=len(study.fleet),
+        devices=len(lab.fleet),
         asked=rules.ask,
         needed=rules.needed,
         groups=groups,
-        shared=shared_links(study, seed, rehearsals, shares),
+        shared=shared_links(lab, seed, rehearsals, shares),
         prices=prices,
         ratios=ratios,
         sentences=sentences,
         too_short=late,
         memory=memory,
-        labels=study.label_counts(seed),
-        effort=effort_of(scenario, study, host, rehearsals, prices),
+        labels=lab.label_counts(seed),
+        effort=effort_of(scenario, lab, host, rehearsals, prices),
         failing=failing,
-        warnings=[*cut_short, *_doubts(scenario, study, rehearsals, groups, memory, span)],
+        warnings=[*cut_short, *_doubts(scenario, lab, rehearsals, groups, memory, span)],
     )
 
 
 def _doubts(
     scenario: Scenario,
-    study: Study,
+    lab: Lab,
     rehearsals: Mapping[str, Rehearsal],
     groups: Sequence[Group],
     memory: Mapping[str, Footprint],
@@ -135,19 +135,19 @@ def _doubts(
 ) -> Iterator[str]:
     """What is wrong with rounds and fleet in runs of `span` seconds, and what is assumed."""
     yield from _failures(rehearsals)
-    yield from absent(study, span)
+    yield from absent(lab, span)
     yield from too_large(groups, memory)
     yield from assumptions(scenario)
-    yield from without_power(study)
-    yield from too_short(groups, study.placed(scenario.seeds[0]).loops.most(span))
+    yield from without_power(lab)
+    yield from too_short(groups, lab.placed(scenario.seeds[0]).loops.most(span))
 
 
-def _rehearsed(study: Study, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
+def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
     """The rehearsals in which some round succeeds; of the others, why none does."""
     rehearsals, failing = {}, {}
-    for label in study.algorithms:
+    for label in lab.algorithms:
         try:
-            found = rehearse(study, Run(label, seed), conduct, rounds)
+            found = rehearse(lab, Run(label, seed), conduct, rounds)
             why = _no_round(label, found)
         except Faulty as fault:
             why = str(fault)
@@ -167,12 +167,12 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 
 
 def _late(
-    study: Study, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> dict[str, float | None]:
     """The labels whose replies the deadline keeps out, with a deadline that would let them in, if known."""
     rules = conduct.rules
     return {
-        label: _enough(study, Run(label, seed), conduct, len(rehearsals[label].rows))
+        label: _enough(lab, Run(label, seed), conduct, len(rehearsals[label].rows))
         for label, cost in prices.items()
         if too_late(cost, rules.needed, rules.deadline)
     }
@@ -220,10 +220,10 @@ def _ratio(
     return ratio(prices[label], prices[baseline], work_of, base_work, chance)
 
 
-def _enough(study: Study, run: Run, conduct: Conduct, rounds: int) -> float | None:
+def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
     """A deadline that all replies keep, found by a rehearsal without a deadline."""
     patient = replace(conduct, rules=replace(conduct.rules, deadline=None))
-    return longest(rehearse(study, run, patient, max(2, rounds)).events)
+    return longest(rehearse(lab, run, patient, max(2, rounds)).events)
 
 
 def _cut_short(rounds: int, rules: RoundRules, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -20,6 +20,10 @@ from algorithms.algorithm import Load, Work
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.price import Kind, first_of_each
+from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.jobs import Trained, combine, message_sizes, request, train
+from emulator.lab.lab import Held, Lab, Split
+from emulator.lab.store import EMPTY, Ref, Store
 from emulator.ledger.scratch import Scratch
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -28,10 +32,6 @@ from emulator.play.stage import Row
 from emulator.record.events import Event, events_of
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.study.guarded import Faulty, Guarded
-from emulator.study.jobs import Trained, combine, message_sizes, request, train
-from emulator.study.store import EMPTY, Ref, Store
-from emulator.study.study import Held, Split, Study
 from emulator.worlds.batches import Job
 from emulator.worlds.executors import Inline
 from emulator.worlds.virtual import at_once
@@ -76,7 +76,7 @@ def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str,
     return rounds, unseen
 
 
-def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
+def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
     """Plays at most `rounds` rounds.  Raises Faulty for an algorithm's own mistake."""
     short = replace(
         conduct,
@@ -85,10 +85,10 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
         stop_at=None,
         until=None,
     )
-    study = replace(study, stack={})  # nothing is trained here
-    understudy = Understudy(study, run)
+    lab = replace(lab, stack={})  # nothing is trained here
+    understudy = Understudy(lab, run)
     with closing(Scratch()) as scratch:
-        outcome = at_once(run_virtual(study, run, short, understudy, scratch.path))
+        outcome = at_once(run_virtual(lab, run, short, understudy, scratch.path))
         events = list(events_of(read_lines(scratch.path / "events.jsonl")))
     if outcome.fault:
         raise outcome.fault
@@ -96,31 +96,31 @@ def rehearse(study: Study, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> 
     return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
 
 
-def sound(study: Study, seed: int) -> tuple[Study, dict[str, str]]:
-    """The study without the algorithms whose own code fails before any round, and why each of these does.
+def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
+    """The lab without the algorithms whose own code fails before any round, and why each of these does.
 
     Raises BadScenario if all do.
     """
     failing = {}
-    for label, algorithm in study.algorithms.items():
+    for label, algorithm in lab.algorithms.items():
         try:
             algorithm.round_kind(0)
-            message_sizes(study, Run(label, seed))
+            message_sizes(lab, Run(label, seed))
         except Faulty as fault:
             failing[label] = str(fault)
-    left = {label: algorithm for label, algorithm in study.algorithms.items() if label not in failing}
+    left = {label: algorithm for label, algorithm in lab.algorithms.items() if label not in failing}
     if not left:
         raise BadScenario(next(iter(failing.values())))
-    return replace(study, algorithms=left), failing
+    return replace(lab, algorithms=left), failing
 
 
 class Understudy(Inline):
     """An executor (see worlds/executors.py) whose jobs compute on next to nothing and answer in the right form."""
 
-    def __init__(self, study: Study, run: Run) -> None:
-        super().__init__(_with_few(study, run.seed))
-        self.proxy = study.splits[run.seed].proxy
-        self.whole = study
+    def __init__(self, lab: Lab, run: Run) -> None:
+        super().__init__(_with_few(lab, run.seed))
+        self.proxy = lab.splits[run.seed].proxy
+        self.whole = lab
         self.round = -1
         # Of this round, by what goes in: the result, and whether its number of examples is all that the device holds.
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
@@ -133,7 +133,7 @@ class Understudy(Inline):
         return super().submit(cut.get(job, job), *args)
 
     def _train(
-        self, study: Study, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
+        self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
     ) -> Trained:
         """The result of the first device that got the same request, with this one's number of examples."""
         if round != self.round:  # what belongs to earlier rounds is never asked for again
@@ -142,37 +142,37 @@ class Understudy(Inline):
             self.seen.clear()
         key = (self._sizes(download), self._sizes(memory))
         if key not in self.known:
-            done = train(study, store, run, device, round, download, memory, False)
+            done = train(lab, store, run, device, round, download, memory, False)
             self._note(self._sizes(download), done)
-            self.known[key] = (done, done.examples == len(self._held(study, run, device, round)))
+            self.known[key] = (done, done.examples == len(self._held(lab, run, device, round)))
         done, tells_all = self.known[key]
         return replace(done, examples=len(self._held(self.whole, run, device, round))) if tells_all else done
 
     @staticmethod
-    def _held(study: Study, run: Run, device: str, round: int) -> ndarray:
-        return study.held(run.seed, device, study.cycle(run.label, round))
+    def _held(lab: Lab, run: Run, device: str, round: int) -> ndarray:
+        return lab.held(run.seed, device, lab.cycle(run.label, round))
 
-    def _request(self, study: Study, store: Store, run: Run, round: int, *args: Any) -> Any:
+    def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
         """A server that computes on its proxy set gets a few of its examples; one that does not may send them."""
-        work = study.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
-        return request(self._served(study, run, work), store, run, round, *args)
+        work = lab.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
+        return request(self._served(lab, run, work), store, run, round, *args)
 
     def _combine(
-        self, study: Study, store: Store, run: Run, round: int, state: Ref, replies: Replies, download: Ref
+        self, lab: Lab, store: Store, run: Run, round: int, state: Ref, replies: Replies, download: Ref
     ) -> Any:
-        work = study.algorithms[run.label].combine_work(
+        work = lab.algorithms[run.label].combine_work(
             Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
         )
         most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
-        served = self._served(study, run, work)
+        served = self._served(lab, run, work)
         done, seconds = timed(lambda: combine(served, store, run, round, state, some, download))
         self.combining = max(self.combining, seconds * len(replies) / len(some))
         return done
 
-    def _served(self, study: Study, run: Run, work: Work) -> Study:
+    def _served(self, lab: Lab, run: Run, work: Work) -> Lab:
         proxy = self.proxy[:FEW] if any(phase.examples or phase.second_order for phase in work) else self.proxy
-        return replace(study, splits={run.seed: replace(study.splits[run.seed], proxy=proxy)})
+        return replace(lab, splits={run.seed: replace(lab.splits[run.seed], proxy=proxy)})
 
     def _sizes(self, message: Ref) -> Sizes:
         if message.digest not in self.seen:
@@ -195,13 +195,13 @@ def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
     return {kind: size for kind, size in sizes.items() if kind != FRAME}
 
 
-def _with_few(study: Study, seed: int) -> Study:
-    """The study as the jobs see it; the server's examples are cut where it computes on them."""
-    held = study.splits[seed].train
+def _with_few(lab: Lab, seed: int) -> Lab:
+    """The lab as the jobs see it; the server's examples are cut where it computes on them."""
+    held = lab.splits[seed].train
     train = Made(held, partial(_few, held), keep=0)
-    split = Split(train, {}, {}, study.splits[seed].proxy)
-    algorithms = {label: _idle(algorithm) for label, algorithm in study.algorithms.items()}
-    return replace(study, splits={seed: split}, algorithms=algorithms)
+    split = Split(train, {}, {}, lab.splits[seed].proxy)
+    algorithms = {label: _idle(algorithm) for label, algorithm in lab.algorithms.items()}
+    return replace(lab, splits={seed: split}, algorithms=algorithms)
 
 
 def _few(held: Held, name: str) -> tuple[ndarray, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.lab.lab import Lab
+from emulator.lab.links import LinksAtOffsets
 from emulator.record.events import TransferStarted
-from emulator.study.links import LinksAtOffsets
-from emulator.study.study import Study
 from network.links.rate import mean
 from network.links.trace import Direction
 from network.sharing.flow import Shared
@@ -36,13 +36,13 @@ class SharedLink:
 
 
 def shared_links(
-    study: Study, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
+    lab: Lab, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
 ) -> list[SharedLink]:
     """The links of the topology and then the server's; none if the scenario has no topology.
 
     `shares` are by label the weights of the rounds rehearsed.  Headers of packets are left out.
     """
-    placed = study.placed(seed)
+    placed = lab.placed(seed)
     links = _links(placed)
     if len(links["down"]) < 2:
         return []

@@ -14,8 +14,8 @@ from collections.abc import Callable, Container, Iterator
 from itertools import chain
 from pathlib import Path
 
+from emulator.lab.store import Ref
 from emulator.record.writing import why
-from emulator.study.store import Ref
 from network.wire import payload
 
 KEPT, LEFT, QUARANTINE, LIVE = "kept", "left", "quarantine", "live"

@@ -1,7 +1,7 @@
 """A job's key: a digest of everything that its result depends on, and of nothing else.
 
 So two jobs with one key have one result, in any run, scenario and process, on any machine that computes alike.  Not in
-it: links, profiles, labels, paths, workers, the time of day.  Whatever jobs of study/jobs.py read stands here again.
+it: links, profiles, labels, paths, workers, the time of day.  Whatever jobs of lab/jobs.py read stands here again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from algorithms.algorithm import Algorithm
+from emulator.lab import jobs
+from emulator.lab.guarded import Guarded
+from emulator.lab.jobs import Opening, Trained
+from emulator.lab.lab import Lab
+from emulator.lab.seeds import seed as derive
+from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.canonical import digest, name_of, packed, plain
 from emulator.ledger.sources import sources
 from emulator.record.run import Run
-from emulator.study import jobs
-from emulator.study.guarded import Guarded
-from emulator.study.jobs import Opening, Trained
-from emulator.study.seeds import seed as derive
-from emulator.study.store import NOTHING, Ref
-from emulator.study.study import Study
 from network.wire.form import FRAME
 
 FORM = b"fedlapse-job-v1\0"
@@ -32,25 +32,25 @@ Kinds = frozenset[str]
 
 
 class Keys:
-    """The keys of one study's jobs.
+    """The keys of one lab's jobs.
 
     Sources are read when it is made: what is edited later is not what has been loaded.
     """
 
-    def __init__(self, study: Study, numerics: str) -> None:
+    def __init__(self, lab: Lab, numerics: str) -> None:
         """`numerics`: what probe.py says of the machine that the jobs run on."""
         import torch
 
-        self.study = study
+        self.lab = lab
         versions = {"torch": str(torch.__version__), "torch_git": torch.version.git_version, "numpy": np.__version__}
         self.machine = {**versions, "numerics": numerics}
-        kinds = {label: _classes(algorithm) for label, algorithm in study.algorithms.items()}
-        self.sources = {label: _sources(study, *of_label) for label, of_label in {"": (), **kinds}.items()}
+        kinds = {label: _classes(algorithm) for label, algorithm in lab.algorithms.items()}
+        self.sources = {label: _sources(lab, *of_label) for label, of_label in {"": (), **kinds}.items()}
         self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
         self.known: dict[tuple[Any, ...], Any] = {}  # what has been looked at before
 
     def key(self, job: Job, args: Sequence[Any]) -> str:
-        """SHA-256, in hex, for the job with these arguments after study and store.
+        """SHA-256, in hex, for the job with these arguments after lab and store.
 
         Raises ValueError if there is none: for another job than those of PARTS, and for an algorithm whose options
         or files do not say what it is.  Such a job must be computed each time.
@@ -118,7 +118,7 @@ class Keys:
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
         # Only differences of weights are put on top of what went down.
-        base = download.digest if "weights" in self.study.up.get(run.label, {}) else None
+        base = download.digest if "weights" in self.lab.up.get(run.label, {}) else None
         return {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
@@ -128,27 +128,27 @@ class Keys:
             "weights": weights.digest,
             "data": self._data("test" if part == "test" else "train"),
             "examples": self._once(
-                lambda: digest(jobs.block_of(self.study, run, part, cycle, block)), run.seed, part, cycle, block
+                lambda: digest(jobs.block_of(self.lab, run, part, cycle, block)), run.seed, part, cycle, block
             ),
         }
 
     # ---- of each side
 
     def _of_server(self, run: Run, round: int) -> Parts:
-        names = self._once(lambda: digest(packed(list(self.study.names))), "names")
-        proxy = self._once(lambda: digest(self.study.splits[run.seed].proxy), run.seed, "proxy")
+        names = self._once(lambda: digest(packed(list(self.lab.names))), "names")
+        proxy = self._once(lambda: digest(self.lab.splits[run.seed].proxy), run.seed, "proxy")
         seed = derive(run.seed, "server", "server", round)
         return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
         """What all devices of a round have in common."""
-        return {**self._of_party(run, round, penalised), "devices": len(self.study.fleet)}
+        return {**self._of_party(run, round, penalised), "devices": len(self.lab.fleet)}
 
     def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
-        cycle = self.study.cycle(run.label, round)
+        cycle = self.lab.cycle(run.label, round)
         return {
             "device": device,
-            "examples": self._once(lambda: digest(self.study.held(run.seed, device, cycle)), run.seed, device, cycle),
+            "examples": self._once(lambda: digest(self.lab.held(run.seed, device, cycle)), run.seed, device, cycle),
             "seed": derive(run.seed, "train", device, round),
             "encoding_seed": derive(run.seed, "encode", device, round),
             "download": download.digest,
@@ -161,39 +161,35 @@ class Keys:
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
-        return self.study.algorithms[run.label].penalised(round, received, kept)
+        return self.lab.algorithms[run.label].penalised(round, received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
         """`penalised`: whether the options of the penalty may matter."""
         return {
             "model": self._model(),
-            "algorithm": self._once(
-                lambda: _options(self.study.algorithms[run.label], penalised), run.label, penalised
-            ),
+            "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
             "round": round,
-            "up": plain(self.study.up.get(run.label, {})),
-            "down": plain(self.study.down.get(run.label, {})),
+            "up": plain(self.lab.up.get(run.label, {})),
+            "down": plain(self.lab.down.get(run.label, {})),
         }
 
     def _model(self) -> Parts:
-        return {"name": self.study.model, "classes": self.study.data.classes}
+        return {"name": self.lab.model, "classes": self.lab.data.classes}
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            raise ValueError(
-                f"the code of {label or self.study.model} is in no file, so no one can tell when it changes"
-            )
+            raise ValueError(f"the code of {label or self.lab.model} is in no file, so no one can tell when it changes")
         return found
 
     def _tests(self, run: Run, device: str, round: int) -> Parts:
-        shards = jobs.test_shards(self.study, run, device, round)
+        shards = jobs.test_shards(self.lab, run, device, round)
         return {"data": self._data("test"), "examples": [digest(shard) for shard in shards]}
 
     def _data(self, part: str) -> Any:
-        data = self.study.data
+        data = self.lab.data
         arrays = (data.x, data.y) if part == "train" else (data.x_test, data.y_test)
         return self._once(lambda: digest(packed([*map(digest, arrays)])), part)
 
@@ -232,9 +228,9 @@ def _classes(algorithm: Algorithm) -> Sequence[type]:
     return [type(algorithm), type(_own(algorithm))]
 
 
-def _sources(study: Study, *classes: type) -> str | None:
+def _sources(lab: Lab, *classes: type) -> str | None:
     """Digest of the files that jobs consist of which use these classes; None if one of them is in no file."""
-    of_model = {study.model.partition(":")[0]} if ":" in study.model else set()
+    of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     try:
         return digest(packed(sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})))
     except ValueError:

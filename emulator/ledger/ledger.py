@@ -8,12 +8,12 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
+from emulator.lab.store import Ref
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
 from emulator.ledger.flushing import Flusher
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned, remove
 from emulator.record.writing import why
-from emulator.study.store import Ref
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
 FACTS, LOG = "facts.sqlite", "facts.log"

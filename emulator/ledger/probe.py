@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from algorithms import models
 from algorithms.dropout import drawn_on_the_cpu
 from algorithms.local import seeded
-from emulator.study.store import Store
-from emulator.study.study import CPU, Study
+from emulator.lab.lab import CPU, Lab
+from emulator.lab.store import Store
 
 # (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
 PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))
@@ -21,13 +21,13 @@ MANY = 100_000  # numbers that a function is applied to
 STEPS, BATCH = 3, 16
 
 
-def probe(study: Study, store: Store) -> str:  # noqa: ARG001  it is a job (see study/jobs.py)
+def probe(lab: Lab, store: Store) -> str:  # noqa: ARG001  it is a job (see lab/jobs.py)
     """SHA-256, in hex, of the bits of what training is made of; in a worker, so with its threads and settings.
 
     On a GPU also of its model and libraries: what it computes in other shapes is chosen by these.
     """
-    found = hashlib.sha256(_hardware(study.on).encode())
-    for tensor in _results(study.on):
+    found = hashlib.sha256(_hardware(lab.on).encode())
+    for tensor in _results(lab.on):
         found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
         found.update(tensor.detach().contiguous().cpu().numpy().data)
     return found.hexdigest()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from emulator.study.jobs import (
+from emulator.lab.jobs import (
     Hits,
     Learnt,
     Opening,
@@ -23,7 +23,7 @@ from emulator.study.jobs import (
     train,
     train_stack,
 )
-from emulator.study.store import Ref, Stored
+from emulator.lab.store import Ref, Stored
 from network.wire.form import NotFinite, Refused
 
 Plain = Any  # of lists, texts, numbers and bytes: what msgpack carries

@@ -1,4 +1,4 @@
-"""Stores of messages (see study/store.py): in this process's memory, or in files that all workers map.
+"""Stores of messages (see lab/store.py): in this process's memory, or in files that all workers map.
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
 has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives.  So
@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from threading import RLock
 
-from emulator.study.store import NO_TENSORS, NOTHING, Ref
+from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from network.wire.form import Buffer
 
 READ_ONLY, WRITABLE = 0o400, 0o600
@@ -56,7 +56,7 @@ class Maps:
         if view is None:
             view = self._mapped(file, digest)
         elif known != digest:
-            view = memoryview(view.obj)  # not the object that stands for the bytes of before (study/copies.py)
+            view = memoryview(view.obj)  # not the object that stands for the bytes of before (lab/copies.py)
         self.kept[place] = digest, view
         return view
 

@@ -23,8 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.conversation.device import Attendant
-from emulator.record.run import Run
-from emulator.study.jobs import (
+from emulator.lab.jobs import (
     Hits,
     Learnt,
     Opening,
@@ -36,8 +35,9 @@ from emulator.study.jobs import (
     personalise_stack,
     request,
 )
-from emulator.study.store import NOTHING, Ref
-from emulator.study.study import Study, in_cycle
+from emulator.lab.lab import Lab, in_cycle
+from emulator.lab.store import NOTHING, Ref
+from emulator.record.run import Run
 from emulator.worlds.interface import World
 from scenarios.build.roster import sample
 
@@ -61,9 +61,9 @@ class Metrics:
     """Evaluates the models of one run."""
 
     def __init__(
-        self, world: World, study: Study, run: Run, schedule: Schedule, attendants: Mapping[str, Attendant]
+        self, world: World, lab: Lab, run: Run, schedule: Schedule, attendants: Mapping[str, Attendant]
     ) -> None:
-        self.world, self.study, self.run, self.schedule = world, study, run, schedule
+        self.world, self.lab, self.run, self.schedule = world, lab, run, schedule
         self.attendants = attendants  # those that were ever asked; the others remember nothing
         self.known: tuple[str, Scores] | None = None  # the last model on the test set
         self.best: dict[int, float] = {}  # time slice -> the best accuracy that was ever seen on it
@@ -75,7 +75,7 @@ class Metrics:
 
     async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Learnt]) -> tuple[Values, Values]:
         """The metrics of a round without `personalised`, and further numbers for texts and for drifting data."""
-        cycle = self.study.cycle(self.run.label, round)
+        cycle = self.lab.cycle(self.run.label, round)
         initial = self._on_shards(await self._test(broadcast), cycle)
         scores = await self._test(state)
         now = self._of_cycle(scores, cycle)
@@ -91,34 +91,34 @@ class Metrics:
     def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
         """What only texts have, and what only data that drift have."""
         found: Values = {}
-        if self.study.data.text:
+        if self.lab.data.text:
             found["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
             now = [done.personalised[0] for done in trained if done.personalised]
             found["personalised_perplexity"] = _perplexity(now)
-        if self.study.data.cycles > 1:
+        if self.lab.data.cycles > 1:
             found |= self._over_time(scores, cycle) | self._on_the_next(trained)
         return {name: value for name, value in found.items() if value is not None}
 
     def _on_the_next(self, trained: Sequence[Learnt]) -> Values:
         """How good devices' own models are on the next time slice."""
         following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
-        perplexity = _perplexity(following) if self.study.data.text else None
+        perplexity = _perplexity(following) if self.lab.data.text else None
         return {"personalised_next": _mean_share(following), "personalised_next_perplexity": perplexity}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
         """This model on the next time slice, and what it has lost on those before: best so far - now, the mean."""
         shares = {}
-        for each in range(min(cycle + 2, self.study.data.cycles)):
+        for each in range(min(cycle + 2, self.lab.data.cycles)):
             of = self._of_cycle(scores, each)
             shares[each] = of.correct / of.counted if of.counted else 0.0
         found: Values = {}
         if cycle + 1 in shares:
             following = self._of_cycle(scores, cycle + 1)
             found["next_accuracy"] = shares[cycle + 1]
-            found["next_perplexity"] = _perplexity([following]) if self.study.data.text else None
+            found["next_perplexity"] = _perplexity([following]) if self.lab.data.text else None
         for each in range(cycle + 1):
             self.best[each] = max(self.best.get(each, 0.0), shares.get(each, 0.0))
-        lost = [self.best[each] - shares[each] for each in range(min(cycle, self.study.data.cycles - 1))]
+        lost = [self.best[each] - shares[each] for each in range(min(cycle, self.lab.data.cycles - 1))]
         found["forgetting"] = sum(lost) / len(lost) if lost else None
         return found
 
@@ -127,11 +127,11 @@ class Metrics:
 
         `counted` is each device's last counted round before this one, which its request would acknowledge.
         """
-        names = tuple(sorted(sample(self.study.splits[self.run.seed].train)))
+        names = tuple(sorted(sample(self.lab.splits[self.run.seed].train)))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
         opening: Opening = await self.world.uncharged(ticket)
         tickets = []
-        for devices in self.study.stacks(self.run.label, names):
+        for devices in self.lab.stacks(self.run.label, names):
             downloads = tuple(opening.extra.get(name, opening.download).ref for name in devices)
             memories = tuple(self._memory(name, round, counted) for name in devices)
             job = (personalise_stack, self.run, round, tuple(devices), downloads, memories)
@@ -153,18 +153,18 @@ class Metrics:
     async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
         tickets = [
             self.world.submit(evaluate, self.run, state.weights, part, cycle, block)
-            for block in range(blocks(self.study, self.run, part, cycle))
+            for block in range(blocks(self.lab, self.run, part, cycle))
         ]
         return [await self.world.uncharged(ticket) for ticket in tickets]
 
     def _of_cycle(self, scores: Scores, cycle: int) -> Hits:
-        data, tested = self.study.data, self.study.splits[self.run.seed].test
+        data, tested = self.lab.data, self.lab.splits[self.run.seed].test
         if data.cycle_test is not None:
             return hits(_some(scores, data.cycle_test == min(cycle, data.cycles - 1)))
         return hits(scores if tested is None else _some(scores, tested))
 
     def _on_shards(self, scores: Scores, cycle: int) -> float | None:
-        tests = self.study.splits[self.run.seed].tests
+        tests = self.lab.splits[self.run.seed].tests
         return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in sample(tests))
 
     def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> Ref:

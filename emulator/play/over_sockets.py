@@ -13,6 +13,10 @@ import aiohttp
 
 from emulator.conversation.server import After, Server
 from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
+from emulator.lab.guarded import Faulty
+from emulator.lab.jobs import message_limits, personalise_stack, request, start
+from emulator.lab.lab import Lab
+from emulator.lab.store import NOTHING
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress
 from emulator.play.run import play, seal
@@ -20,10 +24,6 @@ from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
 from emulator.record.run import Run
-from emulator.study.guarded import Faulty
-from emulator.study.jobs import message_limits, personalise_stack, request, start
-from emulator.study.store import NOTHING
-from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.sockets import SocketWorld
 from scenarios.text.faults import BadScenario
@@ -55,7 +55,7 @@ def make_room(devices: int, runs: int, workers: int = 0) -> None:
 
 
 async def run_sockets(
-    study: Study,
+    lab: Lab,
     run: Run,
     conduct: Conduct,
     executor: Executor,
@@ -69,10 +69,10 @@ async def run_sockets(
     `going_on` is asked after each round; False ends the run.  `speedup` modelled seconds pass in one real second.
     """
     world, outcome = SocketWorld(executor, speedup), Outcome(run)
-    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
-    lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in study.fleet}
+    stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
+    lines = {name: WebLine(world, stage.traffic, stage.attendant(name)) for name in lab.fleet}
     try:
-        down, up = message_limits(study, run)
+        down, up = message_limits(lab, run)
     except Faulty as fault:
         outcome.blame(fault)
         stage.record.shut()
@@ -80,7 +80,7 @@ async def run_sockets(
         return outcome
     reception = Reception(lines, up, executor.store)
     line = lines.__getitem__
-    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
+    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
 
     async def serve(after: After) -> None:
         await warm(stage, executor)
@@ -121,16 +121,16 @@ async def attended(
 
 async def warm(stage: Stage, executor: Executor) -> None:
     """Trains and prices once before the clock starts, because the first time takes seconds; this changes no result."""
-    run, names = stage.run, sorted(stage.study.fleet)
+    run, names = stage.run, sorted(stage.lab.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))
     trials = []
-    for devices in stage.study.stacks(run.label, names)[:WARM]:
+    for devices in stage.lab.stacks(run.label, names)[:WARM]:
         downloads, memories = [opening.download.ref] * len(devices), [NOTHING] * len(devices)
         trials.append(executor.submit(personalise_stack, run, 0, tuple(devices), tuple(downloads), tuple(memories)))
     await asyncio.gather(*(asyncio.wrap_future(trial) for trial in trials))
-    kinds, costs = stage.study.algorithms[run.label].downloads, stage.costs
-    for name in stage.study.fleet:
+    kinds, costs = stage.lab.algorithms[run.label].downloads, stage.costs
+    for name in stage.lab.fleet:
         for received in ((), kinds):
             costs.device(name, 0, {"weights", *received}, ())
     costs.request(0)

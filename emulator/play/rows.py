@@ -8,13 +8,13 @@ from typing import Any
 
 from devices.device import UNKNOWN
 from emulator.conversation.underway import Play
+from emulator.lab.jobs import Learnt, State
 from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.run import Run
 from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
 from emulator.record.targets import reached
-from emulator.study.jobs import Learnt, State
 
 Progress = Callable[[Run, Row], None]
 GoingOn = Callable[[], bool]
@@ -37,7 +37,7 @@ class Diary:
     ) -> None:
         self.stage, self.outcome = stage, outcome
         self.going_on, self.progress, self.finish = going_on, progress, finish
-        self.metrics = Metrics(stage.world, stage.study, stage.run, stage.conduct.schedule, stage.attendants)
+        self.metrics = Metrics(stage.world, stage.lab, stage.run, stage.conduct.schedule, stage.attendants)
         self.unwritten: list[tuple[Play, dict[str, Any]]] = []
         self.measured: list[Row] = []
         self.cycles: dict[int, float] = {}  # time slice -> when its first round opened
@@ -89,9 +89,9 @@ class Diary:
 
     def _timing(self, play: Play) -> dict[str, float]:
         """Where the data drift: the time slice, and how long ago its first round opened."""
-        if self.stage.study.data.cycles == 1:
+        if self.stage.lab.data.cycles == 1:
             return {}
-        cycle = self.stage.study.cycle(self.stage.run.label, play.round.number)
+        cycle = self.stage.lab.cycle(self.stage.run.label, play.round.number)
         self.cycles.setdefault(cycle, play.round.opened)
         return {"cycle": cycle, "cycle_time_s": play.stamp - self.cycles[cycle]}
 
@@ -130,12 +130,12 @@ class Diary:
 
     def _joules(self, name: str, usage: Usage) -> float | None:
         """None if nobody says what the device draws."""
-        power = self.stage.study.fleet[name].profile.power
+        power = self.stage.lab.fleet[name].profile.power
         return None if power == UNKNOWN else power.joules(usage.idle, usage.computing, usage.sending)
 
     def _watts(self, name: str) -> list[float] | None:
         """Idle, computing, and with the radio on."""
-        power = self.stage.study.fleet[name].profile.power
+        power = self.stage.lab.fleet[name].profile.power
         return None if power == UNKNOWN else [power.idle, power.compute, power.radio]
 
 

@@ -10,6 +10,10 @@ from devices.sessions import Undrawn
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server
 from emulator.conversation.underway import RunFailed
+from emulator.lab.guarded import Faulty, facts_of
+from emulator.lab.jobs import State, export
+from emulator.lab.lab import Lab
+from emulator.lab.store import Ref
 from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
@@ -18,10 +22,6 @@ from emulator.record.record import MODEL, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.record.writing import named
-from emulator.study.guarded import Faulty, facts_of
-from emulator.study.jobs import State, export
-from emulator.study.store import Ref
-from emulator.study.study import Study
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
@@ -36,7 +36,7 @@ async def play(
     """
     diary = Diary(stage, outcome, going_on, progress)
     try:
-        stage.record.about(stage.run, facts_of(stage.study.algorithms[stage.run.label]))
+        stage.record.about(stage.run, facts_of(stage.lab.algorithms[stage.run.label]))
         await serve(diary.after)
     except (RunFailed, Undrawn) as failed:
         outcome.give_up(failed)
@@ -72,7 +72,7 @@ def seal(stage: Stage, outcome: Outcome) -> None:
 
 
 async def run_virtual(
-    study: Study,
+    lab: Lab,
     run: Run,
     conduct: Conduct,
     executor: Executor,
@@ -85,9 +85,9 @@ async def run_virtual(
     `going_on` is asked after each round; False ends the run.
     """
     world, outcome = VirtualWorld(executor), Outcome(run)
-    stage = Stage(world, study, run, conduct, Record(folder, world.now), Costs(study, run.label, run.seed))
+    stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
     line = stage.lines(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
-    server = Server(world, study, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
+    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:

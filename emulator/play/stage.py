@@ -12,13 +12,13 @@ from emulator.conversation.device import Attendant, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
+from emulator.lab.guarded import Faulty
+from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.pricing.charges import Charges
 from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.results.caveats import TraceRepeats
-from emulator.study.guarded import Faulty
-from emulator.study.study import Study
 from emulator.worlds.interface import Parcel, World
 
 Row = Mapping[str, Any]
@@ -57,17 +57,17 @@ class Outcome:
 class Stage:
     """The parts of a run in either world: its record, its traffic and its devices."""
 
-    def __init__(self, world: World, study: Study, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
-        self.world, self.study, self.run, self.conduct = world, study, run, conduct
+    def __init__(self, world: World, lab: Lab, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
+        self.world, self.lab, self.run, self.conduct = world, lab, run, conduct
         self.record, self.costs = record, costs
-        self.traffic = Traffic(world, self.record, study.placed(run.seed), study.fleet, conduct.rules.transfers)
+        self.traffic = Traffic(world, self.record, lab.placed(run.seed), lab.fleet, conduct.rules.transfers)
         self.notes: Notes = {}
-        self.trainings = Trainings(world, study, run, conduct.evaluated)
+        self.trainings = Trainings(world, lab, run, conduct.evaluated)
         self.attendants: dict[str, Attendant] = {}  # those that were ever asked
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
-            profile = self.study.fleet[name].profile
+            profile = self.lab.fleet[name].profile
             bench = Bench(self.world, self.record, profile, self.conduct.rules.computing)
             own = self.world, self.costs, bench, self.notes, self.trainings
             self.attendants[name] = Attendant(name, *own)

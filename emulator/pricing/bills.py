@@ -12,10 +12,10 @@ from numpy.random import Generator
 
 from devices.device import Device
 from devices.jitter import factor
+from emulator.lab.seeds import seed
 from emulator.pricing.generators import generators
 from emulator.record.tally import Bill
 from emulator.record.work import Pieces
-from emulator.study.seeds import seed
 
 FEW = 16  # devices: for fewer numpy is as quick
 TRAINING = "train"  # the phase of FedAvg's device_work, and of those who build on it

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from emulator.lab.lab import Lab
 from emulator.record.tally import Bill
 from emulator.record.work import Duty
-from emulator.study.study import Study
 
 
 class Charges(Protocol):
     """The prices of a run: its own Costs, or those of a record that is played again."""
 
     @property
-    def study(self) -> Study:
+    def lab(self) -> Lab:
         """Whose devices it is done on."""
 
     def open(self, round: int, names: Iterable[str]) -> None:

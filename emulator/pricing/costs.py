@@ -13,12 +13,12 @@ from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.cost import Meter
 from devices.device import Device
+from emulator.lab.guarded import Faulty
+from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced, sources
 from emulator.pricing.memory import needed
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
-from emulator.study.guarded import Faulty
-from emulator.study.study import Study, in_cycle
 from scenarios.build.roster import MANY, sample
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
@@ -26,13 +26,13 @@ CODING = 4
 
 
 class Costs:
-    """The prices of one algorithm under one study.  Equal work on equal profiles is priced once."""
+    """The prices of one algorithm under one lab.  Equal work on equal profiles is priced once."""
 
-    def __init__(self, study: Study, label: str, root: int) -> None:
-        self.study, self.label, self.root = study, label, root
-        self.algorithm = study.algorithms[label]
-        self.split = study.splits[root]
-        self.up, self.down, self.lossy = study.up.get(label, {}), study.down.get(label, {}), study.lossy(label)
+    def __init__(self, lab: Lab, label: str, root: int) -> None:
+        self.lab, self.label, self.root = lab, label, root
+        self.algorithm = lab.algorithms[label]
+        self.split = lab.splits[root]
+        self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
         self.round = -1  # to which these belong: what belongs to earlier ones is not asked for again
         self.prices: dict[tuple[Any, ...], Bill] = {}
         self.duties: dict[tuple[Any, ...], Duty] = {}
@@ -42,27 +42,27 @@ class Costs:
 
     @cached_property
     def meter(self) -> Meter:
-        data = self.study.data
-        return meter_of(self.study.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
+        data = self.lab.data
+        return meter_of(self.lab.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
 
     @cached_property
     def parameters(self) -> int:
-        return sum(p.numel() for p in self.study.module.parameters() if p.requires_grad)
+        return sum(p.numel() for p in self.lab.module.parameters() if p.requires_grad)
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
         bill, rng = self.price(name, round, kinds, memory), self.sources.pop((name, round), None)
-        return jittered(bill, self.study.fleet[name], self.root, round, rng)
+        return jittered(bill, self.lab.fleet[name], self.root, round, rng)
 
     def open(self, round: int, names: Iterable[str]) -> None:
         """A round is about to ask these devices."""
-        made = sources((self.study.fleet[name] for name in names), self.root, round)
+        made = sources((self.lab.fleet[name] for name in names), self.root, round)
         self.sources = {(name, round): rng for name, rng in made.items()}
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
         self._turn_to(round)
-        device = self.study.fleet[name]
+        device = self.lab.fleet[name]
         key = device.profile.name, self._examples(name, round), frozenset(kinds), frozenset(memory)
         if key not in self.prices:
             self.prices[key] = self._bill(device, self._work(self.load(name, round, kinds, memory)))
@@ -84,7 +84,7 @@ class Costs:
         key = (self._examples(name, round), frozenset(downloaded), frozenset(kept), *sizes)
         if key not in self.duties:
             pieces = self.price(name, round, downloaded, kept).pieces
-            held = needed(self.study, self.label, self.load(name, round, downloaded, kept), *sizes)
+            held = needed(self.lab, self.label, self.load(name, round, downloaded, kept), *sizes)
             self.duties[key] = Duty(pieces, key[0], held)
         return self.duties[key]
 
@@ -103,30 +103,30 @@ class Costs:
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
         """Why the device cannot take part; None if its memory is large enough."""
-        return duty.refusal(self.label, self.study.fleet[name].profile.memory_bytes) if duty else None
+        return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
         load = self._load(round, len(self.split.proxy))
-        return self._bill(self.study.server, (*self.algorithm.request_work(load), *self._coding("encode", self.down)))
+        return self._bill(self.lab.server, (*self.algorithm.request_work(load), *self._coding("encode", self.down)))
 
     def combine(self, round: int, replies: int) -> Bill:
         load = self._load(round, len(self.split.proxy), replies=replies)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
-        return self._bill(self.study.server, (*self.algorithm.combine_work(load), *decode))
+        return self._bill(self.lab.server, (*self.algorithm.combine_work(load), *decode))
 
     def _sent(self, round: int) -> Collection[str]:
         """Kinds that go up in this round."""
-        return self.algorithm.upload_form(round, self.study.module).keys() if self.up else ()
+        return self.algorithm.upload_form(round, self.lab.module).keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
-        proxy, fleet = len(self.split.proxy), len(self.study.fleet)
+        proxy, fleet = len(self.split.proxy), len(self.lab.fleet)
         return Load(
             round,
             examples,
             self.parameters,
             proxy=proxy,
             devices=fleet,
-            asked=self.study.asked,
+            asked=self.lab.asked,
             lossy=self.lossy,
             **more,
         )

@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.uncompiled import without_compiler
-from emulator.study.study import Study
+from emulator.lab.lab import Lab
 
 FLOAT = 4  # bytes
 TWICE = 1.6  # of what a forward pass keeps: measured 1.55 on CNNs, 1.02 on a perceptron
@@ -37,42 +37,42 @@ class Footprint:
         return sum(asdict(self).values())
 
 
-def footprint(study: Study, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
+def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
-    algorithm = study.algorithms[label]
-    trained = [parameter for parameter in study.module.parameters() if parameter.requires_grad]
+    algorithm = lab.algorithms[label]
+    trained = [parameter for parameter in lab.module.parameters() if parameter.requires_grad]
     phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
     return Footprint(
-        parameters=_bytes(list(study.module.state_dict().values())),
+        parameters=_bytes(list(lab.module.state_dict().values())),
         gradients=_bytes(trained),
         momentum=_bytes(trained) if algorithm.training.momentum else 0,
         downloaded=downloaded,
         uploaded=uploaded,
         kept=kept,
         further=round(FLOAT * algorithm.device_floats(load)),
-        activations=max((_kept(study, phase) for phase in phases), default=0),
+        activations=max((_kept(lab, phase) for phase in phases), default=0),
     )
 
 
-def needed(study: Study, label: str, load: Load, downloaded: int, kept: int) -> int:
+def needed(lab: Lab, label: str, load: Load, downloaded: int, kept: int) -> int:
     """Bytes that a device must hold at once in a round."""
-    form = study.algorithms[label].upload_form(load.round, study.module)
+    form = lab.algorithms[label].upload_form(load.round, lab.module)
     uploaded = sum(_bytes(list(tensors.values())) for kind, tensors in form.items() if kind != "weights")
-    return footprint(study, label, load, downloaded, uploaded, kept).total
+    return footprint(lab, label, load, downloaded, uploaded, kept).total
 
 
-def _kept(study: Study, phase: Phase) -> int:
+def _kept(lab: Lab, phase: Phase) -> int:
     """What a phase's largest batch leaves for the way back; with a gradient that is differentiated again, its own."""
-    return round((TWICE if phase.second_order else 1.0) * _activations(study, phase.batch))
+    return round((TWICE if phase.second_order else 1.0) * _activations(lab, phase.batch))
 
 
 def _examples(phase: Phase) -> float:
     return phase.examples or phase.second_order
 
 
-def _activations(study: Study, batch: int) -> int:
-    data = study.data
-    return _measured(study.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
+def _activations(lab: Lab, batch: int) -> int:
+    data = lab.data
+    return _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
 
 
 @lru_cache(maxsize=256)

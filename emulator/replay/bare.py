@@ -1,4 +1,4 @@
-"""A study without its data and its model: what a replay needs of a scenario, made in milliseconds."""
+"""A lab without its data and its model: what a replay needs of a scenario, made in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from algorithms.algorithm import Training
 from algorithms.cohort import draw
 from devices.data.dataset import Dataset
 from devices.device import Device
+from emulator.lab.lab import Lab
 from emulator.replay.script import Script
-from emulator.study.study import Study
 from network.links.link import Link
 from network.sharing.flow import Topology
 from scenarios.build import machines, wiring
@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """The fields of a Study that it sets."""
+        """The fields of a Lab that it sets."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
 
 
@@ -63,13 +63,13 @@ class Recorded:
         return self.script.rounds[round].asked
 
 
-def bare(scenario: Scenario, script: Script, setting: Setting) -> Study:
-    """The study of a run's replay, whose data are a single example."""
+def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
+    """The lab of a run's replay, whose data are a single example."""
     algorithm: Any = Recorded(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
     time = np.zeros(1, np.int64) if cycles > 1 else None  # the slice of that example
-    return Study(
+    return Lab(
         model=scenario.model,
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={},

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from devices.device import Device
+from emulator.lab.lab import Lab
 from emulator.pricing.bills import jittered, priced
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces
 from emulator.replay.bare import Setting
 from emulator.replay.script import Part, Script, Sizes, Written
-from emulator.study.study import Study
 
 Thing = TypeVar("Thing", bound=Hashable)
 NO_PART = Part()
@@ -25,17 +25,17 @@ class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
 class Prices:
     """Bills of one replay; see emulator.pricing.charges.Charges.
 
-    Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `study` is the
+    Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `lab` is the
     replay's, `own` what was recorded.  Raises ValueError for another fleet if the record does not say what work is.
     """
 
-    def __init__(self, study: Study, script: Script, own: Setting) -> None:
-        if study.fleet is not own.fleet and not script.tells_work:
+    def __init__(self, lab: Lab, script: Script, own: Setting) -> None:
+        if lab.fleet is not own.fleet and not script.tells_work:
             raise ValueError(f"{script.name} has no work.jsonl, so its work has no price elsewhere; play it again")
-        self.study, self.script, self.own = study, script, own
+        self.lab, self.script, self.own = lab, script, own
         self.assumed: set[tuple[str, str, int]] = set()  # what was taken from elsewhere: what, device, round
         self.same: dict[str, bool] = {}  # whether a device is what it was
-        self.same_server = own.server.profile == study.server.profile
+        self.same_server = own.server.profile == lab.server.profile
         self.borrowed: dict[tuple[str, int], Duty | None] = {}
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
@@ -82,7 +82,7 @@ class Prices:
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
         """Why the device cannot take part."""
         if duty is not None:
-            return duty.refusal(self.script.label, self.study.fleet[name].profile.memory_bytes)
+            return duty.refusal(self.script.label, self.lab.fleet[name].profile.memory_bytes)
         said = self.script.rounds[round].parts.get(name, NO_PART)
         refuses = said.up is not None and said.bill is None
         if not refuses:
@@ -97,7 +97,7 @@ class Prices:
         duty = self._duty(name, round)
         if duty is None:
             raise Unsaid(f"what {name} computes, as it took part in no round")
-        device = self.study.fleet[name]
+        device = self.lab.fleet[name]
         key = device.profile.name, duty.pieces
         if key not in self.bills:
             self.bills[key] = self._priced(duty.pieces, device)
@@ -105,7 +105,7 @@ class Prices:
 
     def _same(self, name: str) -> bool:
         if name not in self.same:
-            self.same[name] = self.own.fleet[name].profile == self.study.fleet[name].profile
+            self.same[name] = self.own.fleet[name].profile == self.lab.fleet[name].profile
         return self.same[name]
 
     def request(self, round: int) -> Bill:
@@ -135,7 +135,7 @@ class Prices:
         return min(done, key=unlike)
 
     def _served(self, bill: Bill) -> Bill:
-        return bill if self.same_server else self._priced(bill.pieces, self.study.server)
+        return bill if self.same_server else self._priced(bill.pieces, self.lab.server)
 
     def _priced(self, pieces: Pieces, device: Device) -> Bill:
         if (device.profile.operator_s or device.profile.convolution_s) and not self.script.tells_starts:

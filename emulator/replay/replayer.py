@@ -24,6 +24,8 @@ from emulator.conversation.rounds import Round
 from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import Play, RunFailed
+from emulator.lab.jobs import Opening, State, Trained, combine, request, start, train
+from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
 from emulator.ledger.stores import Memory
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES, Schedule
@@ -36,8 +38,6 @@ from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
-from emulator.study.jobs import Opening, State, Trained, combine, request, start, train
-from emulator.study.store import EMPTY, NOTHING, Ref, Stored
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
 from emulator.worlds.interface import Parcel, World
@@ -99,17 +99,17 @@ class Replayer:
         return at_once(self._replay(script, setting, folder, anyway))
 
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
-        study = bare(self.scenario, script, setting)
+        lab = bare(self.scenario, script, setting)
         rules = replace(self.conduct.rules, max=len(script.rounds))
         conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None, until=None)
-        prices = Prices(study, script, self.own)
+        prices = Prices(lab, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
         check = Check(script, anyway)
         record = ReplayRecord(folder, world.now, script, check)
         record.about(script.run, script.facts)
-        stage = Stage(world, study, outcome.run, conduct, record, prices)
+        stage = Stage(world, lab, outcome.run, conduct, record, prices)
         line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
-        server = Server(world, study, outcome.run, rules, record, prices, line, RecordedJudge(script))
+        server = Server(world, lab, outcome.run, rules, record, prices, line, RecordedJudge(script))
         diary = Diary(stage, outcome, finish=check.row)
 
         async def after(play: Play, state: State) -> bool:

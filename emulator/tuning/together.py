@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from emulator.lab.seeds import seed
 from emulator.record.targets import Target
 from emulator.replay.findings import Result
-from emulator.study.seeds import seed
 from emulator.tuning.scores import Curve, Row, curve, in_rounds, retimed
 from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, search
 from emulator.tuning.space import Configuration, Space, Valid, applied, space_of

@@ -22,9 +22,9 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
+from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
 from emulator.ledger.probe import probe
-from emulator.study.study import Study
 from emulator.worlds import gpus
 from emulator.worlds.batches import AHEAD, Done, Orders
 from emulator.worlds.boxes import Box, Lent, Object, Put, Shelf
@@ -40,17 +40,17 @@ Kind = Mapping[str, str]  # what a worker's results depend on beside the jobs
 class Worker:
     """What runs in a process of Ray."""
 
-    def __init__(self, study: Study, place: str) -> None:
+    def __init__(self, lab: Lab, place: str) -> None:
         for number in ENDING:  # the command hears them
             signal.signal(number, signal.SIG_IGN)
         quiet_torch()
         gpus.use(place)
-        self.study = replace(study, trains_on=(place,))
+        self.lab = replace(lab, trains_on=(place,))
         self.latest: dict[str, memoryview] = {}
 
     def kind(self) -> Kind:
         """Workers that say the same compute the same bits."""
-        keys = Keys(self.study, probe(self.study, Shelf([], {})))
+        keys = Keys(self.lab, probe(self.lab, Shelf([], {})))
         code = {f"the code of {label or 'fedlapse'}": str(digest) for label, digest in keys.sources.items()}
         return {"Python": platform.python_version(), **keys.machine, **code}
 
@@ -61,7 +61,7 @@ class Worker:
         for job, args in orders:
             shelf.put_now = []
             try:
-                results.append((job(self.study, shelf, *args), shelf.put_now))
+                results.append((job(self.lab, shelf, *args), shelf.put_now))
             except Exception as error:
                 if not results:
                     return error, {}

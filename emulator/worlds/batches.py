@@ -15,7 +15,7 @@ from math import ceil, inf
 from threading import RLock
 from typing import Any, Protocol
 
-from emulator.study.store import Ref
+from emulator.lab.store import Ref
 
 Job = Callable[..., Any]
 Orders = Sequence[tuple[Job, Sequence[Any]]]  # jobs with their arguments

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from emulator.ledger.stores import Draft, Files, written
-from emulator.study.store import NO_TENSORS, NOTHING, Ref
 from network.wire.form import Buffer
 
 Box = Mapping[str, ndarray]  # digest -> bytes: Ray lends arrays to all processes of a node without a copy
@@ -102,7 +102,7 @@ class Shelf:
 
     def __init__(self, boxes: Iterable[Box], latest: dict[str, memoryview]) -> None:
         """`latest` has the message that was read last, and is passed from batch to batch: all devices of a round read
-        one download, and who decodes it knows it again (see study.copies)."""
+        one download, and who decodes it knows it again (see lab.copies)."""
         self.given = {digest: array for box in boxes for digest, array in box.items()}
         self.latest = latest
         self.made: dict[str, ndarray] = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.study.study import Study
+from emulator.lab.lab import Lab
 from emulator.worlds.executors import Cluster, Inline, Processes
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def no_more(workers: int | Cluster, most: int) -> int | Cluster:
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
-def executor(study: Study, workers: int | Cluster, folder: Path | None = None) -> Inline | Processes | Ray:
+def executor(lab: Lab, workers: int | Cluster, folder: Path | None = None) -> Inline | Processes | Ray:
     """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
 
     Raises BadScenario if Ray cannot be used.
@@ -26,5 +26,5 @@ def executor(study: Study, workers: int | Cluster, folder: Path | None = None) -
     if isinstance(workers, Cluster):
         from emulator.worlds.rays import Ray
 
-        return Ray(study, workers, folder)
-    return Processes(study, workers, folder) if workers else Inline(study, folder)
+        return Ray(lab, workers, folder)
+    return Processes(lab, workers, folder) if workers else Inline(lab, folder)

@@ -1,7 +1,7 @@
 """Where real computation runs: here, or in worker processes.
 
-A job is a pure function `job(study, store, *args)`: same arguments, same result, on any worker, in any order.
-The study (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
+A job is a pure function `job(lab, store, *args)`: same arguments, same result, on any worker, in any order.
+The lab (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
 what lies in the store, so that no message crosses a pipe.
 """
 
@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
+from emulator.lab.lab import Lab
+from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
-from emulator.study.store import Store
-from emulator.study.study import Study
 from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
@@ -34,7 +34,7 @@ class Executor(Protocol):
         """Where the messages of its jobs lie."""
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts `job(study, store, *args)`."""
+        """Starts `job(lab, store, *args)`."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def keep_memory() -> None:
 class Inline:
     """Runs each job at once, in this process."""
 
-    def __init__(self, study: Study, folder: Path | None = None) -> None:
+    def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
         quiet_torch()
-        gpus.use(study.on)
-        self.study = study
+        gpus.use(lab.on)
+        self.lab = lab
         self.scratch = scratches() if folder else []
         self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
 
@@ -91,7 +91,7 @@ class Inline:
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         try:
-            return AtHand(job(self.study, self.store, *args))
+            return AtHand(job(self.lab, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
             return AtHand(None, error)
 
@@ -99,16 +99,16 @@ class Inline:
 class Processes:
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
-    def __init__(self, study: Study, count: int, folder: Path | None = None) -> None:
+    def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         keep_memory()
         self.scratch = scratches()
         folders = paths(self.scratch)
-        shelf = study.data.put_away(folders[-1])
+        shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
-        turns = workers.turns(study.trains_on, count)
-        self.pool = workers.pool(count, _arrive, replace(study, dataset=None), shelf, folders, turns)
+        turns = workers.turns(lab.trains_on, count)
+        self.pool = workers.pool(count, _arrive, replace(lab, dataset=None), shelf, folders, turns)
         self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
 
     def __enter__(self) -> Self:
@@ -139,17 +139,17 @@ def paths(scratch: Sequence[Scratch]) -> list[Path]:
     return [each.path for each in scratch]
 
 
-_study: Study | None = None  # in a worker: what it was handed when it came
+_lab: Lab | None = None  # in a worker: what it was handed when it came
 _folders: Sequence[Path] = ()
 _map = Maps()
 
 
-def _arrive(study: Study, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
-    global _study, _folders
+def _arrive(lab: Lab, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
+    global _lab, _folders
     quiet_torch()
     place = turns.get()
     gpus.use(place)
-    _study, _folders = replace(study, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
+    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
 
 
 def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
@@ -158,7 +158,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     for job, args in orders:
         drafts = Drafts(_folders, _map)
         try:
-            results.append((job(_study, drafts, *args), drafts.made))
+            results.append((job(_lab, drafts, *args), drafts.made))
         except Exception:
             if results:
                 break

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from emulator.study.guarded import Faulty
-from emulator.study.study import CPU, Study
+from emulator.lab.guarded import Faulty
+from emulator.lab.lab import CPU, Lab
 from scenarios.text.faults import BadScenario
 
 AUTO = "auto"
@@ -55,16 +55,16 @@ def _check_these(said: str, places: tuple[str, ...]) -> None:
         raise BadScenario(f"--device {said}: {told}; results of two models differ, so name GPUs of one")
 
 
-def at(study: Study, places: Sequence[str]) -> Study:
-    """The study, trained there.  Raises BadScenario where that place has not the precision which is asked for."""
-    for label, algorithm in study.algorithms.items():
+def at(lab: Lab, places: Sequence[str]) -> Lab:
+    """The lab, trained there.  Raises BadScenario where that place has not the precision which is asked for."""
+    for label, algorithm in lab.algorithms.items():
         try:
             precision = algorithm.training.precision
         except Faulty:  # one that cannot be asked fails in its own runs
             continue
         if places[0] == CPU and precision == "tf32":
             raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
-    return replace(study, trains_on=places)
+    return replace(lab, trains_on=places)
 
 
 def _installed() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
-from emulator.study.store import Ref, Store
+from emulator.lab.store import Ref, Store
 from network.wire import envelope, payload
 
 Work = Coroutine[Any, Any, Any]
@@ -28,7 +28,7 @@ class Lost(Exception):  # noqa: N818
 
 
 class Message(Protocol):
-    """Encoded tensors (study.store.Stored, conversation.peer.Arrived)."""
+    """Encoded tensors (lab.store.Stored, conversation.peer.Arrived)."""
 
     @property
     def ref(self) -> Ref:

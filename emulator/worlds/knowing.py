@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from emulator.study.store import Store
+from emulator.lab.store import Store
 from emulator.worlds.batches import Job
 from emulator.worlds.remembering import Remembering
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from emulator.lab.store import Ref
 from emulator.ledger.results import Job, refs
 from emulator.record.run import Run
-from emulator.study.store import Ref
 
 Args = tuple[Any, ...]
 

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import ray
 
+from emulator.lab.guarded import TRACEBACK
+from emulator.lab.lab import CPU, Lab
 from emulator.ledger.results import refs
-from emulator.study.guarded import TRACEBACK
-from emulator.study.study import CPU, Study
 from emulator.worlds.actors import Actors, Worker
 from emulator.worlds.batches import Batches, Done, Job, Orders
 from emulator.worlds.boxes import Boxes
@@ -36,24 +36,24 @@ SETTINGS = {
 
 
 class Ray:
-    """See executors.Executor.  Study and messages lie in Ray's object store, one copy on each node that needs them."""
+    """See executors.Executor.  Lab and messages lie in Ray's object store, one copy on each node that needs them."""
 
-    def __init__(self, study: Study, cluster: Cluster, folder: Path | None = None) -> None:
+    def __init__(self, lab: Lab, cluster: Cluster, folder: Path | None = None) -> None:
         """Messages that a ledger keeps lie in `folder`.  Raises BadScenario if Ray cannot be used."""
         keep_memory()
         with ExitStack() as unless_made:
-            unless_made.enter_context(_joined(cluster, len(study.trains_on) if study.on != CPU else 0))
+            unless_made.enter_context(_joined(cluster, len(lab.trains_on) if lab.on != CPU else 0))
             scratch = [unless_made.enter_context(closing(each)) for each in scratches()]
             folders = paths(scratch)
-            study.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
+            lab.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
             self.store = Boxes([folder, *folders] if folder else folders, ray.put, ray.get)
             unless_made.callback(self.store.give_back)
-            resource = "CPU" if study.on == CPU else "GPU"
+            resource = "CPU" if lab.on == CPU else "GPU"
             count = _count(cluster, resource)
             if cluster.address and (word := busy(resource, ray.available_resources())):
                 print(word, file=sys.stderr)
             near = not (cluster.address or "").startswith(CLIENT)
-            self.pool = Actors(partial(_hire(study, count).remote, ray.put(study), _place(study)), count, near)
+            self.pool = Actors(partial(_hire(lab, count).remote, ray.put(lab), _place(lab)), count, near)
             unless_made.callback(self.pool.close)
             self.leave = unless_made.pop_all()
         self.batches = Batches(self._send, count, self.store, LONGEST)
@@ -78,9 +78,9 @@ class Ray:
         return self.pool.submit(orders, self.store.objects(refs([args for _, args in orders])))
 
 
-def _place(study: Study) -> str:
+def _place(lab: Lab) -> str:
     """As a worker says it, to whom Ray shows its own GPU alone."""
-    return CPU if study.on == CPU else "cuda:0"
+    return CPU if lab.on == CPU else "cuda:0"
 
 
 def _count(cluster: Cluster, resource: str) -> int:
@@ -96,9 +96,9 @@ def busy(resource: str, free: Mapping[str, float]) -> str | None:
     return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
 
 
-def _hire(study: Study, count: int) -> Any:
+def _hire(lab: Lab, count: int) -> Any:
     """What starts a worker."""
-    gpus = 0.0 if study.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
+    gpus = 0.0 if lab.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
     return ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0, max_task_retries=0)(Worker)
 
 

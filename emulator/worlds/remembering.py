@@ -15,6 +15,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from emulator.lab.jobs import State, combine, personalise_stack, train, train_stack
+from emulator.lab.lab import Lab
+from emulator.lab.store import Ref
 from emulator.ledger.facts import Fact
 from emulator.ledger.key import Keys
 from emulator.ledger.ledger import Ledger
@@ -24,9 +27,6 @@ from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.record.writing import why
-from emulator.study.jobs import State, combine, personalise_stack, train, train_stack
-from emulator.study.store import Ref
-from emulator.study.study import Study
 from emulator.worlds.athand import AtHand
 from emulator.worlds.crew import executor
 from emulator.worlds.executors import Cluster, Inline, Processes
@@ -69,20 +69,20 @@ class Tally:
 
 
 class Remembering:
-    """See executors.Executor.  `study` is the digest of the scenario that facts are noted under."""
+    """See executors.Executor.  `scenario` is the digest of the one that facts are noted under."""
 
     def __init__(
         self,
         inner: Inline | Processes | Ray,
         ledger: Ledger,
         keys: Keys,
-        study: str,
+        scenario: str,
         keep_states: int = KEEP_STATES,
         own: bool = True,
     ) -> None:
         """`own`: the ledger is closed with this."""
         assert isinstance(inner.store, Files)
-        self.inner, self.ledger, self.keys, self.study = inner, ledger, keys, study
+        self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
         self.origins = Origins()
@@ -130,7 +130,7 @@ class Remembering:
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
             result = FORMS[job][0](done.result())
-            self.ledger.facts.put(Fact(key, job.__name__, self.study, plain_args(args), result))
+            self.ledger.facts.put(Fact(key, job.__name__, self.scenario, plain_args(args), result))
             self._seen(job, args, done.result())
         self.under_way.pop(key, None)
 
@@ -237,7 +237,7 @@ class Remembering:
 
 
 def remembering(
-    study: Study,
+    lab: Lab,
     ledger: Ledger,
     workers: int | Cluster,
     scenario: str,
@@ -250,11 +250,11 @@ def remembering(
     """
     place = ledger.live.path
     with ExitStack() as unless_made:
-        inner = executor(study, workers, place)
+        inner = executor(lab, workers, place)
         unless_made.push(inner)
         unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
         numerics = inner.submit(probe).result()
-        made = Remembering(inner, ledger, Keys(study, numerics), scenario, keep_states, own)
+        made = Remembering(inner, ledger, Keys(lab, numerics), scenario, keep_states, own)
         unless_made.pop_all()
     return made
 

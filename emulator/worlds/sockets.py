@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from emulator.study.store import Store
+from emulator.lab.store import Store
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import Late, Ticket, Work
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 
+from emulator.lab.build import lab_of
+from emulator.lab.lab import CPU
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import FORMS, refs
-from emulator.study.build import study_of
-from emulator.study.study import CPU
 from emulator.worlds import gpus
 from emulator.worlds.executors import Cluster
 from emulator.worlds.origins import NoOrigin, read_args
@@ -44,16 +44,16 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
         if _draw(fact.key) < fraction:
             drawn[fact.study].append(fact)
     done, unbuilt = list[set[str]](), []
-    for scenario, of_study in drawn.items():
+    for scenario, some in drawn.items():
         try:
             known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
-            study = gpus.at(study_of(known), places)
+            lab = gpus.at(lab_of(known), places)
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue
         try:
-            with remembering(study, ledger, workers, scenario, own=False) as pool:
-                done += _done_again(pool, of_study, facts)
+            with remembering(lab, ledger, workers, scenario, own=False) as pool:
+                done += _done_again(pool, some, facts)
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
     others = sum(map(len, drawn.values())) - len(done)
@@ -79,9 +79,9 @@ def _place(fact: Fact) -> tuple[int, int]:
 
 
 def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
-    """Tells the executor which job makes each message; the keys of the facts that this study can do again.
+    """Tells the executor which job makes each message; the keys of the facts that this lab can do again.
 
-    A key says whether a job is the same one in this study, with this code and on this machine, whoever did it first.
+    A key says whether a job is the same one in this lab, with this code and on this machine, whoever did it first.
     """
     ours = set()
     for fact in facts:

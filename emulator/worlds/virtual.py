@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import simpy
 from simpy.events import URGENT, Event
 
-from emulator.study.store import Store
+from emulator.lab.store import Store
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.aggregation import BLOCK, InPlace, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
-from emulator.study.codec import encode, unread
+from emulator.lab.codec import encode, unread
 
 FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 

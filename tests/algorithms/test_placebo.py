@@ -340,7 +340,7 @@ def test_without_strength_it_is_fedavg_to_the_bit(kind: Any, placebo: Any) -> No
 
 @pytest.mark.parametrize("kind", [FedCL, FedCurv])
 def test_with_strength_each_placebo_trains_another_model(kind: Any) -> None:
-    """Else a study could not tell them apart."""
+    """Else a lab could not tell them apart."""
     finals = []
     for placebo in ("none", "shuffled", "mean"):
         fleet = Fleet(kind(ROUGH, strength=20.0 if kind is FedCL else 1.0, placebo=placebo))

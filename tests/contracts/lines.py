@@ -24,13 +24,13 @@ from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
+from emulator.lab.jobs import Trained
+from emulator.lab.links import LinksAtOffsets
+from emulator.lab.store import EMPTY, stored
 from emulator.ledger.stores import Memory
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.study.jobs import Trained
-from emulator.study.links import LinksAtOffsets
-from emulator.study.store import EMPTY, stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import SocketWorld
 from emulator.worlds.virtual import VirtualWorld
@@ -92,7 +92,7 @@ class Costs:
     def refusal(self, *_: Any) -> None:
         """Every device has memory enough."""
 
-    study = SimpleNamespace(
+    lab = SimpleNamespace(
         fleet={"a": SimpleNamespace(profile=replace(profiles()["pi-4"], flops_per_s=1e6, throttle=NEVER))}
     )
 
@@ -187,8 +187,8 @@ class Stage:
         link = Link(RATE, RATE, 0.0)
         traffic = Traffic(world, record, LinksAtOffsets(Link(1e6, 1e6, 0.0), {"a": link}))
         costs: Any = Costs()
-        bench = Bench(world, record, Costs.study.fleet["a"].profile)
-        trainings = Trainings(world, Costs.study, Run("fedavg", 1), lambda _: False)
+        bench = Bench(world, record, Costs.lab.fleet["a"].profile)
+        trainings = Trainings(world, Costs.lab, Run("fedavg", 1), lambda _: False)
         attendant = Attendant("a", world, costs, bench, {}, trainings)
         try:
             if self.kind == "memory":

@@ -19,7 +19,7 @@ from emulator.conversation import websocket
 from emulator.conversation.peer import HEADER, paced
 from emulator.conversation.traffic import Flight
 from emulator.conversation.websocket import RESTING, STRANGERS, WebEnd
-from emulator.study.store import stored
+from emulator.lab.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
 from network.wire import envelope, payload

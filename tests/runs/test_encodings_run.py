@@ -14,17 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from emulator.lab import jobs
+from emulator.lab.build import lab_of
+from emulator.lab.codec import ERROR, Outbox, decode, encode, unread
+from emulator.lab.seeds import seed as derive
+from emulator.lab.store import EMPTY, NOTHING, Store, Stored
 from emulator.ledger.stores import Memory
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.study import jobs
-from emulator.study.build import study_of
-from emulator.study.codec import ERROR, Outbox, decode, encode, unread
-from emulator.study.seeds import seed as derive
-from emulator.study.store import EMPTY, NOTHING, Store, Stored
 from emulator.worlds.executors import Inline, Processes
 from scenarios.load import build
 from tests.conftest import audit_run
@@ -136,11 +136,11 @@ def test_workers_and_sockets_give_the_same_models_and_accounts(tmp_path: Path) -
     said = scenario(
         up={"weights": "int8", "fisher": "bfloat16", "fisher_theta": "float16"}, down={"weights": "float16"}
     )
-    study, run, conduct = study_of(said), Run("fedcurv", 1), Conduct.of(said)
-    with Processes(study, 2) as pool:
-        asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "workers"))
-        real = asyncio.run(run_sockets(study, run, conduct, pool, tmp_path / "sockets"))
-    inline = asyncio.run(run_virtual(study, run, conduct, Inline(study), tmp_path / "inline"))
+    lab, run, conduct = lab_of(said), Run("fedcurv", 1), Conduct.of(said)
+    with Processes(lab, 2) as pool:
+        asyncio.run(run_virtual(lab, run, conduct, pool, tmp_path / "workers"))
+        real = asyncio.run(run_sockets(lab, run, conduct, pool, tmp_path / "sockets"))
+    inline = asyncio.run(run_virtual(lab, run, conduct, Inline(lab), tmp_path / "inline"))
     assert [audit_run(tmp_path / name) for name in ("workers", "sockets", "inline")] == [[]] * 3
     for file in (*FILES, "work.jsonl"):
         assert (tmp_path / "workers" / file).read_bytes() == (tmp_path / "inline" / file).read_bytes()
@@ -172,13 +172,13 @@ def lone(
             "algorithms": ["fedavg", {**sent(up=encoding), "name": "lossy"}],
         }
     )
-    study = study_of(said)
+    lab = lab_of(said)
     store = Memory()
-    broadcast = jobs.start(study, store, Run("fedavg", 1)).weights
+    broadcast = jobs.start(lab, store, Run("fedavg", 1)).weights
     weights, memory, found = decode(store.get(broadcast))["weights"], EMPTY, []
     for round in range(rounds):
-        plain = jobs.train(study, store, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
-        lossy = jobs.train(study, store, Run("lossy", 1), "pi-4-0", round, broadcast, memory.ref, False)
+        plain = jobs.train(lab, store, Run("fedavg", 1), "pi-4-0", round, broadcast, NOTHING, False)
+        lossy = jobs.train(lab, store, Run("lossy", 1), "pi-4-0", round, broadcast, memory.ref, False)
         true = flat(held(store, plain.upload)["weights"]) - flat(weights)
         error = held(store, lossy.kept_if_counted or EMPTY).get(ERROR, {})
         before = held(store, memory).get(ERROR, {})

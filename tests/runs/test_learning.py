@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.build import plugins
 from scenarios.load import build
@@ -130,12 +130,12 @@ def played(raw: dict[str, Any], setting: str, folder: Path) -> dict[str, Outcome
     """All runs of a setting, one after the other in this process: workers import torch for seconds each."""
     cases = {label: case for label, case in CASES.items() if case.setting == setting}
     scenario = build({**raw, "algorithms": [named(label, case.entry) for label, case in cases.items()]})
-    study, conduct = study_of(scenario), Conduct.of(scenario)
+    lab, conduct = lab_of(scenario), Conduct.of(scenario)
 
     def one(label: str) -> Outcome:
         watched = Watched(cases[label].rounds)
-        run, here = Run(label, scenario.seeds[0]), Inline(study)
-        return asyncio.run(run_virtual(study, run, conduct, here, folder / label, watched.going_on, watched.look))
+        run, here = Run(label, scenario.seeds[0]), Inline(lab)
+        return asyncio.run(run_virtual(lab, run, conduct, here, folder / label, watched.going_on, watched.look))
 
     outcomes = {label: one(label) for label in cases}
     assert [audit_run(folder / label) for label in cases] == [[]] * len(cases)

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.forecast.rehearsal import Understudy
+from emulator.lab.build import lab_of
+from emulator.lab.seeds import share
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -15,8 +17,6 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script
-from emulator.study.build import study_of
-from emulator.study.seeds import share
 from emulator.worlds.executors import Processes
 from network.links.synth import presets
 from scenarios.load import build, dump
@@ -60,12 +60,12 @@ def scenario(one, other, algorithm="fedavg", off=(), **changes):
 
 def test_over_sockets_a_run_has_the_same_weights_and_nearly_the_same_seconds(traced, capsys):
     mixed = scenario({"trace": {"down": "walk.csv"}}, ON_WIFI | {"via": ["ap", "cell", "mast"]}, rounds={"max": 3})
-    study, run, conduct = study_of(mixed), Run("fedavg", 1), Conduct.of(mixed)
+    lab, run, conduct = lab_of(mixed), Run("fedavg", 1), Conduct.of(mixed)
 
     async def played(pool, world, name):
-        return await world(study, run, conduct, pool, traced / name / "fedavg-s1")
+        return await world(lab, run, conduct, pool, traced / name / "fedavg-s1")
 
-    with Processes(study, 1) as pool:
+    with Processes(lab, 1) as pool:
         virtual = asyncio.run(played(pool, run_virtual, "virtual"))
         sockets, late = asyncio.run(with_lateness(played(pool, run_sockets, "sockets")))
     folders = [traced / name / "fedavg-s1" for name in ("virtual", "sockets")]
@@ -243,8 +243,8 @@ def test_a_run_on_any_links_obeys_the_laws(tmp_path_factory, one, other, network
         patch.chdir(folder)
         changes = {"network": network, "rounds": {"max": 3, **rounds}, "fleet_seed": seed}
         said = scenario(one, other, off=off, **changes)
-        study, run = study_of(said), Run("fedavg", 1)
-        asyncio.run(run_virtual(study, run, Conduct.of(said), Understudy(study, run), folder / "fedavg-s1"))
+        lab, run = lab_of(said), Run("fedavg", 1)
+        asyncio.run(run_virtual(lab, run, Conduct.of(said), Understudy(lab, run), folder / "fedavg-s1"))
     assert audit_run(folder / "fedavg-s1") == []
     starts = [
         line

@@ -11,12 +11,12 @@ import torch
 from algorithms.algorithm import Phase, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.forecast.rehearsal import rehearse
+from emulator.lab.build import lab_of
+from emulator.lab.guarded import Faulty
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.guarded import Faulty
 from emulator.worlds.executors import Processes
 from scenarios.load import build
 from tests.conftest import SMALL, audit_run, merged
@@ -184,26 +184,26 @@ def test_all_of_it_is_shown_on_demand(play, monkeypatch, capfd):
 def test_a_rehearsal_raises_it_as_bad_input():
     scenario = build(merged(SMALL, {"algorithms": [slipping("combine")], "seeds": [1]}))
     with pytest.raises(Faulty, match=r"^mine, seed 1, round 0: combine\(\) raised KeyError"):
-        rehearse(study_of(scenario), Run("mine", 1), Conduct.of(scenario))
+        rehearse(lab_of(scenario), Run("mine", 1), Conduct.of(scenario))
 
 
 @pytest.fixture(scope="module")
 def both():
-    """A scenario whose `mine-0` and `mine-1` slip in round 0 and in round 1, its study, and a worker for it."""
+    """A scenario whose `mine-0` and `mine-1` slip in round 0 and in round 1, its lab, and a worker for it."""
     algorithms = [slipping("raise", since) | {"name": f"mine-{since}"} for since in (0, 1)]
     scenario = build(merged(SMALL, {"algorithms": algorithms, "seeds": [1], "evaluate": {"every": 0}}))
-    study = study_of(scenario)
-    with Processes(study, 1) as pool:
-        yield scenario, study, pool
+    lab = lab_of(scenario)
+    with Processes(lab, 1) as pool:
+        yield scenario, lab, pool
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [run_virtual, run_sockets])
 @pytest.mark.parametrize("since", [0, 1])
 def test_it_is_the_same_from_workers_and_over_sockets(both, tmp_path, capfd, world, since):
-    (scenario, study, pool), label = both, f"mine-{since}"
+    (scenario, lab, pool), label = both, f"mine-{since}"
     folder = tmp_path / f"{label}-s1"
-    outcome = asyncio.run(world(study, Run(label, 1), Conduct.of(scenario), pool, folder))
+    outcome = asyncio.run(world(lab, Run(label, 1), Conduct.of(scenario), pool, folder))
     assert f"{label}, seed 1, round {since}, device pi-4-1: train() raised RuntimeError: boom" in outcome.failure
     assert len(outcome.rows) == since
     assert audit_run(folder) == []

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from algorithms import fedavg, keeptrace, local, stack_sgd
 from devices import jitter
 from devices.device import Device
+from emulator.lab import jobs, links
 from emulator.play.stage import Stage
 from emulator.pricing import costs
 from emulator.record.tally import Bill
-from emulator.study import jobs, links
 from tests.conftest import Play
 from tests.runs.nets import TOLD
 
@@ -145,7 +145,7 @@ def _parties(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 
 
 def _validation(draws: Draws, patch: pytest.MonkeyPatch) -> None:
-    def seen(examples: Any, study: Any, run: Any, part: str, cycle: int, block: int) -> None:
+    def seen(examples: Any, lab: Any, run: Any, part: str, cycle: int, block: int) -> None:
         draws.note("evaluated", (part, block), digest(examples))
 
     _wrapped(patch, jobs, "block_of", seen)
@@ -218,8 +218,8 @@ def _places(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 def _afterwards(draws: Draws, played: Any, until: float) -> None:
     stage = draws.stage
     draws.note("weights", (), played.of("open")[0]["model"])
-    for name in stage.study.names:
-        draws.note("presence", (name,), changes(stage.study.fleet[name].presence, until))
+    for name in stage.lab.names:
+        draws.note("presence", (name,), changes(stage.lab.fleet[name].presence, until))
         draws.note("links", (name,), _traces(stage.traffic.placed.links[name]))
 
 
@@ -286,7 +286,7 @@ def test_so_much_is_drawn(run: Any) -> None:
     assert plain["jitter"].keys() == asked
     assert plain["orders"].keys() >= {(*key, epoch) for key in asked for epoch in range(EPOCHS)}
     assert plain["masks"].keys() >= {(*key, step) for key in asked for step in range(plain["steps"][key])}
-    assert {place for (place,) in plain["places"]} == {"server", *plain.stage.study.names}
+    assert {place for (place,) in plain["places"]} == {"server", *plain.stage.lab.names}
     for kind in KINDS - {"weights", "presence", "steps", "cohort_seeds", "cohorts", "evaluated"}:
         found = list(plain[kind].values())
         assert len(set(found)) > len(found) / 4, kind  # no constant
@@ -295,7 +295,7 @@ def test_so_much_is_drawn(run: Any) -> None:
 @pytest.mark.parametrize("entry", ["fedavg", "fedcurv", "fedcl, local_estimate, shuffled", "scaffold"])
 def test_in_stacks_too(run: Any, entry: str) -> None:
     mine = run(ENTRIES.get(entry, entry), {**STEADY, "training": {**STEADY["training"], "stack": 3}})[0]
-    assert mine.stage.study.stack == {mine.stage.run.label: 3}
+    assert mine.stage.lab.stack == {mine.stage.run.label: 3}
     assert unlike(mine, run("fedavg", STEADY)[0]) == set()
 
 

@@ -7,12 +7,12 @@ import socket
 import aiohttp
 import pytest
 
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Processes
 from scenarios.load import build, dump, load
 from tests.conftest import audit_run
@@ -31,22 +31,22 @@ def quickstart(**rounds):
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
     """A worker that has trained before: torch's first step takes a second.  Links and presence are not its concern."""
-    study = study_of(small())
-    with Processes(study, 1) as worker:
+    lab = lab_of(small())
+    with Processes(lab, 1) as worker:
         conduct, folder = Conduct.of(small(rounds={"max": 1, "fraction": 1.0})), tmp_path_factory.mktemp("warm")
-        asyncio.run(run_virtual(study, Run("fedavg", 1), conduct, worker, folder / "fedavg-s1"))
+        asyncio.run(run_virtual(lab, Run("fedavg", 1), conduct, worker, folder / "fedavg-s1"))
         yield worker
 
 
-def both(scenario, label, folder, pool, study):
+def both(scenario, label, folder, pool, lab):
     """The run in both worlds, one after the other; the first with how late the machine was."""
     run, conduct = Run(label, scenario.seeds[0]), Conduct.of(scenario)
 
     async def played():
         sockets = await with_lateness(
-            run_sockets(study, run, conduct, pool, folder / f"{label}-sockets", speedup=SPEEDUP)
+            run_sockets(lab, run, conduct, pool, folder / f"{label}-sockets", speedup=SPEEDUP)
         )
-        return *sockets, await run_virtual(study, run, conduct, pool, folder / f"{label}-virtual")
+        return *sockets, await run_virtual(lab, run, conduct, pool, folder / f"{label}-virtual")
 
     return played()
 
@@ -54,12 +54,12 @@ def both(scenario, label, folder, pool, study):
 def test_rounds_of_the_quickstart_end_with_the_same_weights_and_in_the_same_time(tmp_path, capsys):
     """Two rounds: in the second Fisher sums go down too, and of seed 2 two are asked again, who use what they kept."""
     scenario = build(quickstart(max=2))
-    study, labels = study_of(scenario), ("fedcl-n10", "fedcurv")
+    lab, labels = lab_of(scenario), ("fedcl-n10", "fedcurv")
 
     async def played(pool):
-        return await asyncio.gather(*(both(scenario, label, tmp_path, pool, study) for label in labels))
+        return await asyncio.gather(*(both(scenario, label, tmp_path, pool, lab) for label in labels))
 
-    with Processes(study, 2) as pool:
+    with Processes(lab, 2) as pool:
         outcomes = asyncio.run(played(pool))
     for label, (real, late, virtual) in zip(labels, outcomes, strict=True):
         folders = [tmp_path / f"{label}-{world}" for world in ("sockets", "virtual")]
@@ -169,9 +169,9 @@ def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path,
             assert not calling.done() or isinstance(calling.exception(), aiohttp.ClientError)  # the server has gone
             calling.cancel()
 
-    study, run, conduct = study_of(scenario), Run("fedavg", 1), Conduct.of(scenario)
-    real = asyncio.run(attacked(run_sockets(study, run, conduct, pool, tmp_path / "real")))
-    asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
+    lab, run, conduct = lab_of(scenario), Run("fedavg", 1), Conduct.of(scenario)
+    real = asyncio.run(attacked(run_sockets(lab, run, conduct, pool, tmp_path / "real")))
+    asyncio.run(run_virtual(lab, run, conduct, pool, tmp_path / "virtual"))
     assert real.failure is None
     assert real.strangers > 10
     assert audit_run(tmp_path / "real") == []
@@ -181,7 +181,7 @@ def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path,
 
 def over_sockets(scenario, pool, folder):
     run, conduct = Run("fedavg", 1), Conduct.of(scenario)
-    return asyncio.run(run_sockets(study_of(scenario), run, conduct, pool, folder / "fedavg-s1"))
+    return asyncio.run(run_sockets(lab_of(scenario), run, conduct, pool, folder / "fedavg-s1"))
 
 
 def small(presence=None, **changes):

@@ -14,13 +14,13 @@ from safetensors.torch import load as tensors
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.lab import stacking
+from emulator.lab.build import lab_of
 from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study import stacking
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from emulator.worlds.verifying import verify
 from scenarios.load import build, recorded
@@ -75,22 +75,22 @@ def scenario(*more: Mapping[str, Any]) -> Any:
 )
 def test_the_model_and_its_batches_decide(model: str, said: int | str, batch: int, is_: int) -> None:
     made = scenario({"model": model, "training": {"stack": said, "batch": batch}})
-    study = study_of(made)
-    assert stacking.resolved(made, study.data).training.stack == is_
-    assert study.stack == {"fedavg": is_}
+    lab = lab_of(made)
+    assert stacking.resolved(made, lab.data).training.stack == is_
+    assert lab.stack == {"fedavg": is_}
 
 
 def test_who_has_no_stacked_form_trains_one_by_one() -> None:
     algorithms = ["fedavg", "uga", "fedmeta", f"{__name__}:OneByOne", {"fedprox": {"training": {"stack": 2}}}]
-    study = study_of(scenario({"model": DENSE, "training": {"stack": 4}, "algorithms": algorithms}))
-    assert study.stack == {"fedavg": 4, "uga": 1, "fedmeta": 1, "onebyone": 1, "fedprox": 2}
+    lab = lab_of(scenario({"model": DENSE, "training": {"stack": 4}, "algorithms": algorithms}))
+    assert lab.stack == {"fedavg": 4, "uga": 1, "fedmeta": 1, "onebyone": 1, "fedprox": 2}
 
 
 def test_a_cohort_makes_stacks_of_about_one_size() -> None:
-    study = study_of(scenario({"model": DENSE, "training": {"stack": 3}}))
-    sizes = {n: [len(stack) for stack in study.stacks("fedavg", "abcdefghij"[:n])] for n in (1, 3, 4, 7, 10)}
+    lab = lab_of(scenario({"model": DENSE, "training": {"stack": 3}}))
+    sizes = {n: [len(stack) for stack in lab.stacks("fedavg", "abcdefghij"[:n])] for n in (1, 3, 4, 7, 10)}
     assert sizes == {1: [1], 3: [3], 4: [2, 2], 7: [2, 2, 3], 10: [2, 3, 2, 3]}
-    assert "".join(name for stack in study.stacks("fedavg", "abcdefg") for name in stack) == "abcdefg"
+    assert "".join(name for stack in lab.stacks("fedavg", "abcdefg") for name in stack) == "abcdefg"
 
 
 # ---- runs
@@ -125,10 +125,10 @@ def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_pat
 @pytest.mark.parametrize("label", ["fedcurv", "fedcl"])
 def test_over_sockets_the_model_is_the_same(tmp_path: Path, label: str) -> None:
     made = scenario(STACKED, CALM, {"rounds": {"max": 2}})
-    study, run, conduct = study_of(made), Run(label, 1), Conduct.of(made)
-    pool = Inline(study)
-    asyncio.run(run_virtual(study, run, conduct, pool, tmp_path / "virtual"))
-    asyncio.run(run_sockets(study, run, conduct, pool, tmp_path / "sockets", speedup=4.0))
+    lab, run, conduct = lab_of(made), Run(label, 1), Conduct.of(made)
+    pool = Inline(lab)
+    asyncio.run(run_virtual(lab, run, conduct, pool, tmp_path / "virtual"))
+    asyncio.run(run_sockets(lab, run, conduct, pool, tmp_path / "sockets", speedup=4.0))
     models = [(tmp_path / world / "final.safetensors").read_bytes() for world in ("virtual", "sockets")]
     assert models[0] == models[1]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.study.build import study_of
+from emulator.lab.build import lab_of
 from scenarios.load import build, parse
 from scenarios.text.faults import BadScenario, placed
 from tests.conftest import SMALL, merged
@@ -18,7 +18,7 @@ fleet:
 
 def refused(scenario):
     with pytest.raises(BadScenario) as caught, placed(scenario.source):
-        study_of(scenario)
+        lab_of(scenario)
     return str(caught.value)
 
 

@@ -18,6 +18,10 @@ from emulator.commands.play import pool_of, why_ended
 from emulator.commands.reading import told_while_read
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
+from emulator.lab.build import lab_of
+from emulator.lab.guarded import Faulty
+from emulator.lab.jobs import start
+from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
@@ -27,10 +31,6 @@ from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result, result_of
 from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
-from emulator.study.build import study_of
-from emulator.study.guarded import Faulty
-from emulator.study.jobs import start
-from emulator.study.study import Study
 from emulator.worlds import gpus
 from emulator.worlds.executors import Cluster, Executor
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
@@ -64,7 +64,7 @@ class Trainer:
         with told_while_read():
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
-            self.study = gpus.at(study_of(self.scenario), places)
+            self.lab = gpus.at(lab_of(self.scenario), places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
         self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=quiet)
@@ -86,7 +86,7 @@ class Trainer:
 
     def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
         """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
-        with pool_of(self.scenario, self.study, self.ledger, self.workers, self.keep_states) as pool:
+        with pool_of(self.scenario, self.lab, self.ledger, self.workers, self.keep_states) as pool:
             try:
                 runs = len(self.batch.scripts)
                 self._tell_before(pool, len(orders) // runs)
@@ -105,10 +105,10 @@ class Trainer:
     def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[Result, None, None]:
         """All runs of one setting, side by side."""
         setting = orders[0].condition.setting(self.batch.base)
-        study = replace(self.study, **setting.parts)
+        lab = replace(self.lab, **setting.parts)
         try:
             with event_loop() as loop:
-                outcomes = loop.run(self._play(study, orders, pool))
+                outcomes = loop.run(self._play(lab, orders, pool))
         except asyncio.CancelledError:
             raise Stopped(self.signal) from None
         for outcome in outcomes:
@@ -121,11 +121,11 @@ class Trainer:
         if self.signal:
             raise Stopped(self.signal)
 
-    async def _play(self, study: Study, orders: Sequence[Order], pool: Executor) -> list[Outcome]:
+    async def _play(self, lab: Lab, orders: Sequence[Order], pool: Executor) -> list[Outcome]:
         """A signal stops them now: a timeline that is not whole is taken away, so no round need be ended."""
         tell = self.progress.tell
         runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
-        played = (run_virtual(study, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
+        played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
         everything = asyncio.gather(*played)
         with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
             outcomes = await everything
@@ -160,7 +160,7 @@ class Trainer:
 
     def _device_rounds(self, run: int) -> int:
         """Trainings of devices in a recorded run, those for `personalised` among them."""
-        rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.study.fleet))
+        rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.lab.fleet))
         return sum(len(each.asked) + fleet * (each.row.get("personalised") is not None) for each in rounds)
 
 

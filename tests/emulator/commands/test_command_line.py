@@ -122,7 +122,7 @@ def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp
     """One algorithm, two seeds, three devices: six trainings at once, and never more."""
     started = []
 
-    def executor(study, count):
+    def executor(lab, count):
         started.append(count)
         raise KeyboardInterrupt
 

@@ -20,7 +20,7 @@ def ledger(tmp_path):
         (folder / name).write_text("mine")
     made = Ledger(folder, pytest.fail)
     for key, job in (("1", "start"), ("2", "train")):
-        made.facts.put(Fact(key, job, "study", [], [0]))
+        made.facts.put(Fact(key, job, "lab", [], [0]))
     data = bytes(1000)
     (folder / "kept" / sha256(data).hexdigest()).write_bytes(data)
     made.close(broken_off=False)

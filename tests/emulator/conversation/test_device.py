@@ -10,9 +10,9 @@ import pytest
 
 from emulator.conversation.device import Attendant, Home
 from emulator.conversation.trainings import Trainings
+from emulator.lab.jobs import Trained
+from emulator.lab.store import EMPTY, Ref, Stored
 from emulator.record.run import Run
-from emulator.study.jobs import Trained
-from emulator.study.store import EMPTY, Ref, Stored
 from emulator.worlds.interface import Parcel, Ticket
 
 BEFORE, ALWAYS, COUNTED = (Stored(Ref.of(said), {}) for said in (b"before", b"always", b"counted"))

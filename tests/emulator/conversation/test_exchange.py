@@ -12,8 +12,8 @@ import pytest
 from emulator.conversation.exchange import Exchange, Soundness
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play
+from emulator.lab.store import EMPTY
 from emulator.record.run import Run
-from emulator.study.store import EMPTY
 from emulator.worlds.interface import Parcel
 
 HELD = 5  # examples of the device
@@ -41,8 +41,8 @@ def line_that(*replies: Parcel) -> Any:
     ("examples", "sound"), [(0, False), (-1, False), (None, False), (6, False), (1, True), (5, True)]
 )
 def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | None, sound: bool) -> None:
-    study, play = Mock(**{"held.return_value": range(HELD)}), opened()
-    refusal = Soundness(study, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
+    lab, play = Mock(**{"held.return_value": range(HELD)}), opened()
+    refusal = Soundness(lab, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
     assert (refusal is None) is sound
     if refusal:
         assert (refusal.kind, refusal.text) == ("examples", f"says it used {examples} examples; it holds {HELD}")

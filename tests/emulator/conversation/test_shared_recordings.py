@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from emulator.conversation.traffic import Traffic
+from emulator.lab.links import LinksAtOffsets
 from emulator.record.call import Call
 from emulator.record.record import Record
-from emulator.study.links import LinksAtOffsets
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.trace import Direction, Trace

@@ -10,13 +10,13 @@ import pytest
 from algorithms import stack
 from algorithms.fedavg import FedAvg
 from emulator.conversation.trainings import Trainings
+from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.jobs import train, train_stack
+from emulator.lab.store import NOTHING, Ref
 from emulator.record.run import Run
-from emulator.study.guarded import Faulty, Guarded
-from emulator.study.jobs import train, train_stack
-from emulator.study.store import NOTHING, Ref
 from emulator.worlds.interface import Ticket
 from tests.algorithms.test_stack import ROUGH, Broken, played
-from tests.emulator.ledger.small import study
+from tests.emulator.ledger.small import lab
 
 RUN = Run("mine", 1)
 INPUTS = {name: (Ref.of(name.encode()), NOTHING) for name in "abcde"}
@@ -37,7 +37,7 @@ class Jobs:
 
 def trainings(stack: int) -> tuple[Trainings, Jobs]:
     world: Any = Jobs()
-    return Trainings(world, study(stack={"mine": stack}), RUN, lambda round: round == 3), world
+    return Trainings(world, lab(stack={"mine": stack}), RUN, lambda round: round == 3), world
 
 
 def started(which: Trainings, names: str, round: int = 3) -> dict[str, Ticket]:

@@ -14,9 +14,9 @@ from aiohttp.test_utils import make_mocked_request
 
 from emulator.conversation.underway import RunFailed
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
+from emulator.lab.store import EMPTY
 from emulator.ledger.stores import Memory
 from emulator.record.call import Call
-from emulator.study.store import EMPTY
 from emulator.worlds.interface import Lost, Parcel
 
 REPLY = Parcel.of({"round": 3, "examples": 1}, EMPTY)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator.conversation.traffic import Traffic
+from emulator.lab.links import LinksAtOffsets
 from emulator.record.record import Record, read_lines
-from emulator.study.links import LinksAtOffsets
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.sharing.flow import Topology

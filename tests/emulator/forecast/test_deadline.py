@@ -5,11 +5,11 @@ import math
 import pytest
 
 from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import message_sizes, start
 from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import message_sizes, start
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged
@@ -24,15 +24,15 @@ FLEET = [{"profile": "pi-4", "count": 1, "link": LINK}, {"profile": "pi-3", "cou
 def checked(deadline, algorithms=("fedavg",), **changes):
     rounds = {"deadline_s": deadline, **changes.pop("rounds", {})}
     scenario = build(merged(SMALL, {"fleet": FLEET, **changes, "rounds": rounds, "algorithms": list(algorithms)}))
-    study = study_of(scenario)
-    check_deadline(study, scenario)
-    return study
+    lab = lab_of(scenario)
+    check_deadline(lab, scenario)
+    return lab
 
 
-def alone(study, device, rate, label="fedavg"):
+def alone(lab, device, rate, label="fedavg"):
     """Latencies twice, the model down at 1 MB/s and all kinds up at `rate` bytes/s, and the declared work."""
-    model, up = start(study, Memory(), Run(label, 1)).weights.nbytes, message_sizes(study, Run(label, 1))[1]
-    work = Costs(study, label, 1).device(device, 0, ("weights",), ()).total_seconds
+    model, up = start(lab, Memory(), Run(label, 1)).weights.nbytes, message_sizes(lab, Run(label, 1))[1]
+    work = Costs(lab, label, 1).device(device, 0, ("weights",), ()).total_seconds
     return 2 * 0.05 + model / 1e6 + up / rate + work
 
 
@@ -63,8 +63,8 @@ def test_the_algorithm_that_needs_longest_is_the_one_told():
 
 
 def test_what_the_server_computes_before_every_round_counts():
-    study = checked(None, [{"fedcl": {"interval": 1}}])
-    seconds = alone(study, "pi-4-0", 1e6, "fedcl") + Costs(study, "fedcl", 1).request(0).total_seconds
+    lab = checked(None, [{"fedcl": {"interval": 1}}])
+    seconds = alone(lab, "pi-4-0", 1e6, "fedcl") + Costs(lab, "fedcl", 1).request(0).total_seconds
     assert checked(seconds + 1e-6, [{"fedcl": {"interval": 1}}])
     with pytest.raises(BadScenario, match=r"\(server "):
         checked(seconds - 1e-6, [{"fedcl": {"interval": 1}}])
@@ -82,8 +82,8 @@ def test_the_message_says_what_would_be_right():
 def test_a_narrow_server_is_a_bound_too():
     """Down at 0.5 MB/s instead of 1: the model takes as long again."""
     server = {"link": {"up_mbit_s": 4, "down_mbit_s": 1000, "latency_ms": 0}}
-    study = checked(None)
-    seconds = alone(study, "pi-4-0", 1e6) + message_sizes(study, Run("fedavg", 1))[0] / 1e6
+    lab = checked(None)
+    seconds = alone(lab, "pi-4-0", 1e6) + message_sizes(lab, Run("fedavg", 1))[0] / 1e6
     assert checked(seconds + 1e-6, server=server)
     with pytest.raises(BadScenario):
         checked(seconds - 1e-6, server=server)
@@ -104,9 +104,9 @@ def test_a_recording_at_its_best_is_the_bound(tmp_path):
 def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
     """A lower bound: later messages find the connection open, and one that was silent for a moment only is fast."""
     fleet = {"fleet": [{"profile": "pi-4", "count": 2, "link": LINK}], "network": {"model": "tcp"}}
-    study = checked(None, **fleet)
-    sizes = start(study, Memory(), Run("fedavg", 1)).weights.nbytes, message_sizes(study, Run("fedavg", 1))[1]
-    work = Costs(study, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
+    lab = checked(None, **fleet)
+    sizes = start(lab, Memory(), Run("fedavg", 1)).weights.nbytes, message_sizes(lab, Run("fedavg", 1))[1]
+    work = Costs(lab, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
     seconds = work + sum(0.05 + (size + -(-size // 1448) * 52) / 1e6 for size in sizes)
     assert checked(seconds + 1e-6, **fleet)
     with pytest.raises(BadScenario):
@@ -115,8 +115,8 @@ def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
 
 def test_batches_that_vary_may_make_a_round_shorter_than_its_mean():
     """Of a lognormal with cv 0.5, mu is -ln(1.25) / 2 and sigma the root of ln(1.25): seven of it below."""
-    seconds = alone(study := checked(None, fleet=FLEET[:1]), "pi-4-0", 1e6)
-    work = Costs(study, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
+    seconds = alone(lab := checked(None, fleet=FLEET[:1]), "pi-4-0", 1e6)
+    work = Costs(lab, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
     fleet = [{**FLEET[0], "jitter": 0.5}]
     shortest = seconds - work * (1 - math.exp(-math.log(1.25) / 2 - 7 * math.sqrt(math.log(1.25))))
     assert checked(shortest + 1e-6, fleet=fleet)

@@ -11,10 +11,10 @@ from emulator.forecast.groups import Span
 from emulator.forecast.host import Host
 from emulator.forecast.plan import forecast_of
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import message_sizes
 from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import message_sizes
 from scenarios.load import build, load
 from scenarios.text.faults import BadScenario
 from tests.conftest import FAST, SMALL, merged
@@ -173,7 +173,7 @@ def test_groups_are_told_with_what_differs_inside_them(planned):
     assert [(name, group.count) for name, group in groups.items()] == [("field", 6), ("pi-4", 3)]
     assert groups["field"].flops_per_s.low < groups["field"].flops_per_s.high
     assert (groups["pi-4"].down.low, groups["pi-4"].down.high) == (0.5e6, 0.5e6)
-    down = message_sizes(study_of(build(SMALL)), Run("fedavg", 1))[0]
+    down = message_sizes(lab_of(build(SMALL)), Run("fedavg", 1))[0]
     assert groups["pi-4"].alone["fedavg"]["down"].low == pytest.approx(down / 0.5e6)
     assert groups["field"].sometimes_off == 6
 
@@ -319,7 +319,7 @@ WIDE = {"link": {"up_mbit_s": 80, "down_mbit_s": 80, "latency_ms": 0}}
 def test_a_device_alone_is_as_fast_as_the_slowest_link_on_its_way(planned):
     """FAST is wider than the line behind the Wi-Fi: 0.5 MB/s up, 1 MB/s down."""
     groups = {group.name: group.alone["fedavg"] for group in planned(**SHARED, server=WIDE).groups}
-    down, up = message_sizes(study_of(build(SMALL)), Run("fedavg", 1))
+    down, up = message_sizes(lab_of(build(SMALL)), Run("fedavg", 1))
     fast = {way: FAST[f"{way}_mbit_s"] / 8 for way in ("down", "up")}
     assert min(fast.values()) > 0.5
     assert groups["home"]["down"].low == pytest.approx(down / min(1e6, fast["down"] * 1e6))

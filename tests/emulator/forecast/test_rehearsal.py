@@ -9,12 +9,12 @@ import torch
 from algorithms.algorithm import Phase, Request
 from algorithms.fedavg import FedAvg
 from emulator.forecast.rehearsal import rehearse
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
@@ -35,7 +35,7 @@ ALGORITHMS = (
 
 def rehearsed(algorithm, at_most=11, **changes):
     scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm]}))
-    return rehearse(study_of(scenario), Run(scenario.algorithms[0].name, 1), Conduct.of(scenario), at_most)
+    return rehearse(lab_of(scenario), Run(scenario.algorithms[0].name, 1), Conduct.of(scenario), at_most)
 
 
 def timeline(rows):
@@ -104,12 +104,12 @@ class Sender(FedAvg):
 
 def test_a_server_that_computes_nothing_sends_its_own_examples_all_of_them(tmp_path):
     scenario = build(SMALL)
-    study = study_of(scenario)
-    study = type(study)(**{**vars(study), "algorithms": {"fedavg": Sender(study.algorithms["fedavg"].training)}})
+    lab = lab_of(scenario)
+    lab = type(lab)(**{**vars(lab), "algorithms": {"fedavg": Sender(lab.algorithms["fedavg"].training)}})
     conduct, run = Conduct.of(scenario), Run("fedavg", 1)
-    asyncio.run(run_virtual(study, run, conduct, Inline(study), tmp_path))
-    rehearsal = rehearse(study, run, conduct)
-    assert rehearsal.downloaded["examples"] == 4 * 64 * len(study.splits[1].proxy)
+    asyncio.run(run_virtual(lab, run, conduct, Inline(lab), tmp_path))
+    rehearsal = rehearse(lab, run, conduct)
+    assert rehearsal.downloaded["examples"] == 4 * 64 * len(lab.splits[1].proxy)
     assert list(without_digests(event.plain for event in rehearsal.events)) == list(
         without_digests(read_lines(tmp_path / "events.jsonl"))
     )
@@ -135,10 +135,10 @@ class Diligent(FedAvg):
 
 def test_jobs_see_next_to_nothing_and_devices_alike_are_trained_once():
     scenario = build(SMALL)
-    study = study_of(scenario)
-    study = type(study)(**{**vars(study), "algorithms": {"fedavg": Diligent(study.algorithms["fedavg"].training)}})
+    lab = lab_of(scenario)
+    lab = type(lab)(**{**vars(lab), "algorithms": {"fedavg": Diligent(lab.algorithms["fedavg"].training)}})
     Diligent.seen.clear()
-    rehearsal = rehearse(study, Run("fedavg", 1), Conduct.of(scenario))
+    rehearsal = rehearse(lab, Run("fedavg", 1), Conduct.of(scenario))
     assert len(rehearsal.rows) == 2
     assert Diligent.seen == [2, 2] * 2  # a request and a training in each of two rounds, for four devices
     assert torch.get_num_threads() == 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from emulator.lab.jobs import Opening, State, Trained, combine, evaluate, personalise_stack, request, start, train
+from emulator.lab.lab import Lab
+from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.key import Keys
 from emulator.ledger.stores import Memory
-from emulator.study.jobs import Opening, State, Trained, combine, evaluate, personalise_stack, request, start, train
-from emulator.study.store import NOTHING, Ref
-from emulator.study.study import Study
 from tests.emulator.ledger.small import NAMES, RUN
 
 
@@ -19,15 +19,15 @@ class Rounds:
     Each job is also done in the studies `beside`, with what it is given in the first one.
     """
 
-    def __init__(self, study: Study, beside: Sequence[Study] = ()) -> None:
+    def __init__(self, lab: Lab, beside: Sequence[Lab] = ()) -> None:
         self.store = Memory()
-        self.studies = [(each, Keys(each, "here")) for each in (study, *beside)]
+        self.studies = [(each, Keys(each, "here")) for each in (lab, *beside)]
         self.done: list[tuple[str, str, Any]] = []  # job and round, key, result
         self.memory: dict[str, Ref] = dict.fromkeys(NAMES, NOTHING)
         self.state: State = self.did(0, start, RUN)
 
     def did(self, round: int, job: Any, *args: Any) -> Any:
-        found = [(keys.key(job, args), job(study, self.store, *args)) for study, keys in self.studies]
+        found = [(keys.key(job, args), job(lab, self.store, *args)) for lab, keys in self.studies]
         self.done += [(f"{job.__name__} {round}", key, result) for key, result in found]
         for _, keys in self.studies:
             keys.note(found[0][1])
@@ -48,9 +48,9 @@ class Rounds:
             self.did(round, evaluate, RUN, self.state.weights, part, 0, 0)
 
 
-def rounds(study: Study, *beside: Study, rounds: int = 3) -> Sequence[tuple[str, str, Any]]:
+def rounds(lab: Lab, *beside: Lab, rounds: int = 3) -> Sequence[tuple[str, str, Any]]:
     """Each job with its round, its key and its result, in the order in which they were done."""
-    played = Rounds(study, beside)
+    played = Rounds(lab, beside)
     for round in range(rounds):
         played.play(round)
     return played.done

@@ -1,4 +1,4 @@
-"""A study of three devices with a few examples each, and arguments for each of its jobs."""
+"""A lab of three devices with a few examples each, and arguments for each of its jobs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy import ndarray
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from devices.data.dataset import Dataset
+from emulator.lab.guarded import Guarded
+from emulator.lab.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
+from emulator.lab.lab import Lab, Split
+from emulator.lab.store import Ref, Stored
 from emulator.ledger.key import Keys
 from emulator.record.run import Run
-from emulator.study.guarded import Guarded
-from emulator.study.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
-from emulator.study.store import Ref, Stored
-from emulator.study.study import Split, Study
 
 RUN = Run("mine", 1)
 ROUND = 3
@@ -60,11 +60,11 @@ def split() -> Split:
     return Split(held, validation, tests, proxy=np.arange(27, 30))
 
 
-def study(algorithm: Any = None, label: str = RUN.label, **changes: Any) -> Study:
+def lab(algorithm: Any = None, label: str = RUN.label, **changes: Any) -> Lab:
     """All devices and links are None: no job may look at them."""
     fleet = dict.fromkeys(NAMES, NOBODY)
     algorithms = {label: Guarded(label, FedAvg(TRAINING) if algorithm is None else algorithm)}
-    found = Study("digits-cnn", dataset(), {1: split(), 2: split()}, algorithms, fleet, {}, NOBODY, NOBODY)
+    found = Lab("digits-cnn", dataset(), {1: split(), 2: split()}, algorithms, fleet, {}, NOBODY, NOBODY)
     return replace(found, **changes)
 
 
@@ -90,7 +90,7 @@ ALL = RUNS | EVALUATIONS
 Jobs = Mapping[str, tuple[Any, ...]]
 
 
-def keys(of: Study, jobs: Jobs = JOBS, numerics: str = "here", *noted: Any) -> dict[str, str]:
+def keys(of: Lab, jobs: Jobs = JOBS, numerics: str = "here", *noted: Any) -> dict[str, str]:
     made = Keys(of, numerics)
     for result in noted:
         made.note(result)

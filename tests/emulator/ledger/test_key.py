@@ -13,13 +13,13 @@ import torch
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from emulator.lab.guarded import Guarded
+from emulator.lab.jobs import evaluate, start, train
+from emulator.lab.lab import Lab, Split
+from emulator.lab.seeds import seed as derive
 from emulator.ledger import key
 from emulator.ledger.key import Keys
 from emulator.record.run import Run
-from emulator.study.guarded import Guarded
-from emulator.study.jobs import evaluate, start, train
-from emulator.study.seeds import seed as derive
-from emulator.study.study import Split, Study
 from tests.emulator.ledger.rounds import rounds
 from tests.emulator.ledger.small import (
     ALL,
@@ -41,9 +41,9 @@ from tests.emulator.ledger.small import (
     changed,
     dataset,
     keys,
+    lab,
     ref,
     split,
-    study,
     touched,
 )
 
@@ -53,39 +53,39 @@ class Same(FedAvg):
     """FedAvg by another name: nobody knows whether it does the same."""
 
 
-def with_data(**changes: Any) -> Study:
-    return study(dataset=replace(dataset(), **changes))
+def with_data(**changes: Any) -> Lab:
+    return lab(dataset=replace(dataset(), **changes))
 
 
-def with_split(**changes: Any) -> Study:
-    return study(splits={1: replace(split(), **changes), 2: split()})
+def with_split(**changes: Any) -> Lab:
+    return lab(splits={1: replace(split(), **changes), 2: split()})
 
 
-def with_held(what: str, device: str, at: int) -> Study:
+def with_held(what: str, device: str, at: int) -> Lab:
     held = dict(getattr(split(), what))
     shards = held[device]
     held[device] = (*shards[:at], touched(shards[at]), *shards[at + 1 :])
     return with_split(**{what: held})
 
 
-def with_one_more() -> Study:
+def with_one_more() -> Lab:
     more = {name: {**getattr(split(), name), "d": getattr(split(), name)["c"]} for name in ("train", "tests")}
     return replace(with_split(**more), fleet=dict.fromkeys("abcd", NOBODY))
 
 
-def with_other_name() -> Study:
-    return study(fleet=dict.fromkeys(("a", "b", "z"), NOBODY))
+def with_other_name() -> Lab:
+    return lab(fleet=dict.fromkeys(("a", "b", "z"), NOBODY))
 
 
-STUDIES: dict[str, tuple[Callable[[], Study], set[str]]] = {
+STUDIES: dict[str, tuple[Callable[[], Lab], set[str]]] = {
     "a number of an image": (lambda: with_data(x=touched(dataset().x)), ALL - {"test"}),
     "a label": (lambda: with_data(y=(dataset().y + (np.arange(30) == 3)) % 10), ALL - {"test"}),
     "a number of a test image": (lambda: with_data(x_test=touched(dataset().x_test)), {*SHARD, "test"}),
     "a label of a test image": (lambda: with_data(y_test=(dataset().y_test + 1) % 10), {*SHARD, "test"}),
     "the number of classes": (lambda: with_data(classes=11), ALL),
-    "the model": (lambda: study(model="mlp"), ALL),
-    "the precision of training": (lambda: study(FedAvg(replace(TRAINING, precision="bf16"))), RUNS),
-    "the algorithm's class": (lambda: study(Same(TRAINING)), RUNS),
+    "the model": (lambda: lab(model="mlp"), ALL),
+    "the precision of training": (lambda: lab(FedAvg(replace(TRAINING, precision="bf16"))), RUNS),
+    "the algorithm's class": (lambda: lab(Same(TRAINING)), RUNS),
     "an index of the device's shard": (lambda: with_held("train", "a", 0), DEVICE),
     "the order of its shard": (
         lambda: with_split(train={**split().train, "a": (split().train["a"][0][::-1],)}),
@@ -97,24 +97,24 @@ STUDIES: dict[str, tuple[Callable[[], Study], set[str]]] = {
     "an index of a validation shard": (lambda: with_held("validation", "c", 0), {"validation"}),
     "one device more": (with_one_more, RUNS),
     "another device's name": (with_other_name, SERVER),
-    "how uploads are encoded": (lambda: study(up={"mine": {"weights": "bfloat16"}}), RUNS),
-    "how downloads are encoded": (lambda: study(down={"mine": {"weights": "int8"}}), RUNS),
+    "how uploads are encoded": (lambda: lab(up={"mine": {"weights": "bfloat16"}}), RUNS),
+    "how downloads are encoded": (lambda: lab(down={"mine": {"weights": "int8"}}), RUNS),
 }
 
-NOTHING_ELSE: dict[str, Callable[[], Study]] = {
+NOTHING_ELSE: dict[str, Callable[[], Lab]] = {
     "another device's shard": lambda: with_held("train", "b", 0),
     "another device's test shard": lambda: with_held("tests", "b", 0),
     "the shard of another time slice": lambda: with_held("train", "a", 1),
     "the test examples that metrics are of": lambda: with_split(test=np.arange(2)),
-    "another seed's shards": lambda: study(splits={1: split(), 2: replace(split(), proxy=np.arange(2))}),
+    "another seed's shards": lambda: lab(splits={1: split(), 2: replace(split(), proxy=np.arange(2))}),
     "the names of a data set and its owners": lambda: with_data(name="other"),
-    "profiles and presence": lambda: study(fleet=dict.fromkeys("abc", object())),
-    "links": lambda: study(links={"a": object()}, server_link=object(), topology={"cell": object()}),
-    "the server's profile": lambda: study(server=object()),
-    "how many are asked": lambda: study(asked=7, always_on=True),
-    "another algorithm's encoding": lambda: study(up={"other": {"weights": "int8"}}, down={"other": {}}),
-    "how many train as one stack": lambda: study(stack={"mine": 7}),
-    "algorithms beside it": lambda: study(algorithms={"other": Guarded("other", Same(TRAINING)), **study().algorithms}),
+    "profiles and presence": lambda: lab(fleet=dict.fromkeys("abc", object())),
+    "links": lambda: lab(links={"a": object()}, server_link=object(), topology={"cell": object()}),
+    "the server's profile": lambda: lab(server=object()),
+    "how many are asked": lambda: lab(asked=7, always_on=True),
+    "another algorithm's encoding": lambda: lab(up={"other": {"weights": "int8"}}, down={"other": {}}),
+    "how many train as one stack": lambda: lab(stack={"mine": 7}),
+    "algorithms beside it": lambda: lab(algorithms={"other": Guarded("other", Same(TRAINING)), **lab().algorithms}),
 }
 
 
@@ -148,11 +148,11 @@ ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 @pytest.fixture(scope="module")
 def before() -> dict[str, str]:
-    return keys(study())
+    return keys(lab())
 
 
 def test_equal_studies_have_equal_keys_and_each_job_one_of_its_own(before: dict[str, str]) -> None:
-    assert keys(study()) == before
+    assert keys(lab()) == before
     assert len(set(before.values())) == len(JOBS)
 
 
@@ -170,11 +170,11 @@ def test_what_no_job_reads_is_in_no_key(what: str, before: dict[str, str]) -> No
 @pytest.mark.parametrize("what", ARGUMENTS)
 def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, str]) -> None:
     name, other = ARGUMENTS[what]
-    assert keys(study(), {name: other})[name] != before[name]
+    assert keys(lab(), {name: other})[name] != before[name]
 
 
 def test_the_order_of_a_stack_counts() -> None:
-    found = keys(study(), {names: stack(names) for names in ("ab", "ba")})
+    found = keys(lab(), {names: stack(names) for names in ("ab", "ba")})
     assert found["ab"] != found["ba"]
 
 
@@ -192,7 +192,7 @@ def test_the_order_of_a_stack_counts() -> None:
 def test_each_thing_that_jobs_are_given_is_in_the_keys_of_those_that_use_it(
     what: str, old: Any, new: Any, jobs: set[str], before: dict[str, str]
 ) -> None:
-    assert changed(before, keys(study(), with_other(old, new))) == jobs
+    assert changed(before, keys(lab(), with_other(old, new))) == jobs
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_each_seed_that_a_job_draws_from_is_in_its_key(
     purpose: str, jobs: set[str], before: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key, "derive", lambda root, *names: derive(root, *names) + (names[0] == purpose))
-    assert changed(before, keys(study())) == jobs
+    assert changed(before, keys(lab())) == jobs
 
 
 def test_device_and_round_count_beside_the_seeds_that_are_derived_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_what_keys_have_looked_at_before_changes_none() -> None:
     """As each array is looked at once."""
     held = {name: (np.arange(2), np.arange(3)) for name in "abc"}
     own = replace(split(), proxy=np.arange(2), train=held, validation=held)
-    whole = study(FedAvg(replace(TRAINING, per_cycle=2)), splits={1: split(), 2: own})
+    whole = lab(FedAvg(replace(TRAINING, per_cycle=2)), splits={1: split(), 2: own})
     runs = (RUN, Run("mine", 2))
     given = [
         *((start, run) for run in runs),
@@ -239,29 +239,29 @@ def test_what_keys_have_looked_at_before_changes_none() -> None:
 def test_a_combine_depends_on_what_went_down_only_if_uploads_are_differences_to_it() -> None:
     other = {"combine": (*JOBS["combine"][:-1], ref("other"))}
     for way, sees in (({}, False), ({"mine": {"fisher": "int8"}}, False), ({"mine": {"weights": "int8"}}, True)):
-        assert (keys(study(up=way), other)["combine"] != keys(study(up=way))["combine"]) is sees
+        assert (keys(lab(up=way), other)["combine"] != keys(lab(up=way))["combine"]) is sees
 
 
 def test_a_later_time_slice_brings_other_examples() -> None:
     drifting = FedAvg(replace(TRAINING, per_cycle=2))  # so round 3 is of slice 1
     other = with_held("train", "a", 1)
     other = replace(other, algorithms={"mine": Guarded("mine", drifting)})
-    assert changed(keys(study(drifting)), keys(other)) == DEVICE
+    assert changed(keys(lab(drifting)), keys(other)) == DEVICE
 
 
 def test_the_order_in_which_replies_came_does_not_count(before: dict[str, str]) -> None:
     backwards = {"combine": (*JOBS["combine"][:4], dict(reversed(REPLIES.items())), DOWN)}
-    assert keys(study(), backwards)["combine"] == before["combine"]
+    assert keys(lab(), backwards)["combine"] == before["combine"]
 
 
 def test_the_label_does_not_count(before: dict[str, str]) -> None:
     run = Run("other", 1)
     renamed = {name: (job, run, *args) for name, (job, _, *args) in JOBS.items()}
-    assert keys(study(label="other"), renamed) == before
+    assert keys(lab(label="other"), renamed) == before
 
 
 def test_equal_weights_are_evaluated_once_whatever_made_them(before: dict[str, str]) -> None:
-    other = keys(study(Same(replace(TRAINING, lr=7.0))))
+    other = keys(lab(Same(replace(TRAINING, lr=7.0))))
     assert {name for name in EVALUATIONS if other[name] == before[name]} == EVALUATIONS
 
 
@@ -274,7 +274,7 @@ def test_versions_and_the_machines_arithmetic_are_in_every_key(
     )
     if of != "numerics":
         monkeypatch.setattr(owner, name, "another")
-    assert changed(before, keys(study(), JOBS, "there" if of == "numerics" else "here")) == ALL
+    assert changed(before, keys(lab(), JOBS, "there" if of == "numerics" else "here")) == ALL
 
 
 def watched(thing: Any, read: set[str]) -> Any:
@@ -292,14 +292,14 @@ def watched(thing: Any, read: set[str]) -> Any:
 
 @pytest.mark.slow
 def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
-    read: dict[str, set[str]] = {"study": set(), "split": set(), "data": set()}
-    whole = study(FedCurv(TRAINING))
+    read: dict[str, set[str]] = {"lab": set(), "split": set(), "data": set()}
+    whole = lab(FedCurv(TRAINING))
     splits: Mapping[int, Split] = {1: watched(split(), read["split"])}
     parts = replace(whole, splits=splits, dataset=watched(dataset(), read["data"]))
-    rounds(watched(parts, read["study"]), rounds=2)
+    rounds(watched(parts, read["lab"]), rounds=2)
     of_the_probe = {"trains_on"}  # what it computes, and its hardware, differ from one place to the next: "numerics"
     assert read == {
-        "study": {"model", "dataset", "splits", "algorithms", "fleet", "up", "down"} | of_the_probe,
+        "lab": {"model", "dataset", "splits", "algorithms", "fleet", "up", "down"} | of_the_probe,
         "split": {"train", "validation", "tests", "proxy"},
         "data": {"x", "y", "x_test", "y_test", "classes"},
     }

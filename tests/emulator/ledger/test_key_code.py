@@ -12,11 +12,11 @@ import pytest
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from emulator.lab.guarded import Faulty, Unmade
+from emulator.lab.jobs import blocks, start
+from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
 from emulator.ledger.stores import Memory
-from emulator.study.guarded import Faulty, Unmade
-from emulator.study.jobs import blocks, start
-from emulator.study.study import Study
 from scenarios.build import plugins
 from tests.emulator.ledger.small import (
     ALL,
@@ -29,8 +29,8 @@ from tests.emulator.ledger.small import (
     TRAINING,
     changed,
     keys,
+    lab,
     opening,
-    study,
 )
 
 # ---- algorithms and their options
@@ -53,23 +53,23 @@ def with_option(algorithm: Any, name: str, value: Any) -> Any:
 def test_each_option_of_each_algorithm_is_in_the_keys_of_its_jobs(key: str) -> None:
     training = replace(TRAINING, per_cycle=1)  # of continual learning
     algorithm = plugins.kinds()[key](training)
-    before, penalty = keys(study(algorithm)), set(algorithm.penalty_options)
+    before, penalty = keys(lab(algorithm)), set(algorithm.penalty_options)
     for option in fields(algorithm):
         if option.name != "training":
             other = with_option(algorithm, option.name, stepped(getattr(algorithm, option.name)))
             expected = DEVICE if option.name in penalty else RUNS
-            assert changed(before, keys(study(other))) == expected, option.name
+            assert changed(before, keys(lab(other))) == expected, option.name
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Training)])
 def test_each_value_of_the_training_is_in_the_keys_of_the_algorithms_jobs(name: str) -> None:
     other = with_option(TRAINING, name, stepped(getattr(TRAINING, name)))
-    assert changed(keys(study()), keys(study(FedAvg(other)))) == RUNS
+    assert changed(keys(lab()), keys(lab(FedAvg(other)))) == RUNS
 
 
 def test_the_strength_of_a_penalty_counts_where_it_can_act() -> None:
     """FedCurv's can once there are sums of what others have learnt: the Fisher information that came down."""
-    weak, strong = (study(FedCurv(TRAINING, strength=strength)) for strength in (1.0, 2.0))
+    weak, strong = (lab(FedCurv(TRAINING, strength=strength)) for strength in (1.0, 2.0))
     kept = opening(MEMORY)
     for kinds, jobs in ((("weights",), set()), (("weights", "fisher", "fisher_theta"), DEVICE)):
         noted = (opening(DOWN, *kinds), kept)
@@ -77,7 +77,7 @@ def test_the_strength_of_a_penalty_counts_where_it_can_act() -> None:
 
 
 def test_a_strength_counts_where_nobody_knows_what_came_down() -> None:
-    weak, strong = (study(FedCurv(TRAINING, strength=strength)) for strength in (1.0, 2.0))
+    weak, strong = (lab(FedCurv(TRAINING, strength=strength)) for strength in (1.0, 2.0))
     for noted in ([], [opening(DOWN, "weights")], [opening(MEMORY)]):
         assert changed(keys(weak, JOBS, "here", *noted), keys(strong, JOBS, "here", *noted)) == DEVICE
 
@@ -89,7 +89,7 @@ class Derived(FedCurv):
 
 def test_what_a_base_says_of_its_penalty_does_not_hold_for_a_class_that_derives_from_it() -> None:
     noted = (opening(DOWN, "weights"), opening(MEMORY))
-    weak, strong = (keys(study(Derived(TRAINING, strength=each)), JOBS, "here", *noted) for each in (1.0, 2.0))
+    weak, strong = (keys(lab(Derived(TRAINING, strength=each)), JOBS, "here", *noted) for each in (1.0, 2.0))
     assert changed(weak, strong) == RUNS
 
 
@@ -99,19 +99,17 @@ class Strange(FedAvg):
 
 
 def test_a_job_that_cannot_be_told_from_others_has_no_key() -> None:
-    def refused(of: Study, what: str, job: Any = start, args: tuple[Any, ...] = (RUN,)) -> None:
+    def refused(of: Lab, what: str, job: Any = start, args: tuple[Any, ...] = (RUN,)) -> None:
         with pytest.raises(ValueError, match=what):
             Keys(of, "here").key(job, args)
 
-    refused(
-        study(), r"^emulator\.study\.jobs\.blocks has no key; these jobs have: emulator\.", blocks, (RUN, "test", 0)
-    )
-    refused(study(Strange(TRAINING, object())), "builtins.object has no canonical bytes")
+    refused(lab(), r"^emulator\.lab\.jobs\.blocks has no key; these jobs have: emulator\.", blocks, (RUN, "test", 0))
+    refused(lab(Strange(TRAINING, object())), "builtins.object has no canonical bytes")
 
 
 def test_an_algorithm_that_could_not_be_made_has_a_key_and_its_job_says_why() -> None:
-    unmade = study(Unmade(Faulty("mine", "", "it cannot be made")))
-    assert Keys(unmade, "here").key(start, (RUN,)) != Keys(study(), "here").key(start, (RUN,))
+    unmade = lab(Unmade(Faulty("mine", "", "it cannot be made")))
+    assert Keys(unmade, "here").key(start, (RUN,)) != Keys(lab(), "here").key(start, (RUN,))
     with pytest.raises(Faulty, match="^mine: it cannot be made$"):
         start(unmade, Memory(), RUN)
 
@@ -135,7 +133,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         "    def round_kind(self, round):\n        from ledger_helper import HALF\n        return str(HALF)\n"
     )
     algorithm = plugins.kind_at("ledger_mine:Mine")(TRAINING)
-    return tmp_path, study(algorithm, model="ledger_model:net")
+    return tmp_path, lab(algorithm, model="ledger_model:net")
 
 
 @pytest.mark.parametrize(
@@ -161,10 +159,10 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
     [
         ("algorithms/local.py", ALL),
         ("algorithms/fedavg.py", RUNS),
-        ("emulator/study/guarded.py", RUNS),
+        ("emulator/lab/guarded.py", RUNS),
         ("algorithms/fedcurv.py", set()),  # a sibling
-        ("emulator/study/jobs.py", ALL),
-        ("emulator/study/codec.py", ALL),
+        ("emulator/lab/jobs.py", ALL),
+        ("emulator/lab/codec.py", ALL),
         ("network/wire/encoding.py", ALL),
         ("devices/data/dataset.py", ALL),
         ("emulator/play/run.py", set()),
@@ -174,15 +172,15 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
 def test_fedlapses_own_files_are_in_the_keys_of_those_jobs_that_import_them(
     file: str, jobs: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = keys(study()), Path.read_bytes
+    before, real = keys(lab()), Path.read_bytes
     edited = Path(__file__).parents[3] / file
     assert edited.is_file()
     monkeypatch.setattr(Path, "read_bytes", lambda path: real(path) + (b"# changed\n" if path == edited else b""))
-    assert changed(before, keys(study())) == jobs
+    assert changed(before, keys(lab())) == jobs
 
 
 def test_code_that_is_in_no_file_has_no_key() -> None:
     space: dict[str, Any] = {"__name__": "nowhere", "FedAvg": FedAvg}
     exec("class Typed(FedAvg): pass", space)
     with pytest.raises(ValueError, match=r"^the code of mine is in no file, so no one can tell when it changes$"):
-        Keys(study(space["Typed"](TRAINING)), "here").key(start, (RUN,))
+        Keys(lab(space["Typed"](TRAINING)), "here").key(start, (RUN,))

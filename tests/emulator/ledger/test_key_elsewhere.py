@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import evaluate, request, start, train
+from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.key import Keys
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import evaluate, request, start, train
-from emulator.study.store import NOTHING, Ref
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 
@@ -35,13 +35,13 @@ print(json.dumps([algorithms.__file__, keys_of(SCENARIO)]))
 
 
 def keys_of(scenario: Mapping[str, Any]) -> list[str]:
-    study = study_of(build(scenario))
-    keys, ref = Keys(study, "here"), Ref.of(b"some")
-    run = Run(next(iter(study.algorithms)), 1)
+    lab = lab_of(build(scenario))
+    keys, ref = Keys(lab, "here"), Ref.of(b"some")
+    run = Run(next(iter(lab.algorithms)), 1)
     jobs: list[tuple[Any, ...]] = [
         (start, run),
-        (request, run, 2, ref, study.names),
-        *((train, run, name, 2, ref, NOTHING, True) for name in study.names),
+        (request, run, 2, ref, lab.names),
+        *((train, run, name, 2, ref, NOTHING, True) for name in lab.names),
         (evaluate, run, ref, "validation", 0, 0),
     ]
     return [keys.key(job, args) for job, *args in jobs]

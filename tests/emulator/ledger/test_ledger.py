@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from emulator.lab.store import Ref
 from emulator.ledger import flushing
 from emulator.ledger.ledger import Ledger
 from emulator.record.writing import told
-from emulator.study.store import Ref
 
 DATA = [bytes([number]) * 100 for number in range(5)]
 REFS = [Ref.of(data) for data in DATA]

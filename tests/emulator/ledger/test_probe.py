@@ -31,11 +31,11 @@ def probed(**environment: str) -> str:
 def test_a_probe_is_the_same_each_time_whatever_was_drawn_before() -> None:
     import torch
 
-    study: Any = SimpleNamespace(on="cpu")
+    lab: Any = SimpleNamespace(on="cpu")
     nothing: Any = None
-    first = probe(study, nothing)
+    first = probe(lab, nothing)
     torch.rand(7)
-    assert probe(study, nothing) == first
+    assert probe(lab, nothing) == first
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from emulator.ledger.results import FORMS, refs
-from emulator.study.jobs import (
+from emulator.lab.jobs import (
     Hits,
     Learnt,
     Opening,
@@ -25,7 +24,8 @@ from emulator.study.jobs import (
     train,
     train_stack,
 )
-from emulator.study.store import EMPTY, Ref, Stored
+from emulator.lab.store import EMPTY, Ref, Stored
+from emulator.ledger.results import FORMS, refs
 from network.wire.form import NotFinite, Refused
 
 A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))

@@ -4,8 +4,8 @@ import msgpack
 import numpy as np
 import pytest
 
+from emulator.lab.jobs import Scores, evaluate
 from emulator.ledger.results import FORMS
-from emulator.study.jobs import Scores, evaluate
 
 PLAIN, READ = FORMS[evaluate]
 

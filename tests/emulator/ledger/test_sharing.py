@@ -17,19 +17,19 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.fedprox import FedProx
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import Scores
+from emulator.lab.lab import Lab
 from emulator.ledger.key import PARTS, Keys
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import Scores
-from emulator.study.study import Study
 from emulator.worlds.executors import Inline
 from scenarios.build import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.emulator.ledger.rounds import rounds
-from tests.emulator.ledger.small import TRAINING, study
+from tests.emulator.ledger.small import TRAINING, lab
 
 Done = Sequence[tuple[str, str, Any]]  # job and round, key, result
 
@@ -90,7 +90,7 @@ def test_no_algorithm_with_a_penalty_is_left_out() -> None:
 @pytest.mark.parametrize("which", PENALISED)
 def test_jobs_that_strengths_share_have_the_same_results(which: str) -> None:
     algorithm, from_start = PENALISED[which]
-    own, *others = map(study, (algorithm, *with_other_options(algorithm)))
+    own, *others = map(lab, (algorithm, *with_other_options(algorithm)))
     assert not contradictions(rounds(own, *others, rounds=4))
     first, second = rounds(own, rounds=1), rounds(others[0], rounds=1)
     assert ("train 0" in shared(first, second)) is from_start
@@ -109,14 +109,14 @@ def test_an_algorithm_that_hides_what_its_server_reads_is_found_out() -> None:
             mean = super().combine(state, replies, server)["weights"]
             return {"weights": {name: self.step * value for name, value in mean.items()}}
 
-    one, other = (rounds(study(Lying(TRAINING, step)), rounds=1) for step in (0.5, 1.0))
+    one, other = (rounds(lab(Lying(TRAINING, step)), rounds=1) for step in (0.5, 1.0))
     assert contradictions(one, other) == {"combine 0"}
 
 
 @pytest.mark.slow
 def test_algorithms_share_the_evaluation_of_equal_models_and_nothing_else() -> None:
     """FedProx without a penalty trains as FedAvg does."""
-    one, other = rounds(study(FedAvg(TRAINING))), rounds(study(FedProx(TRAINING, mu=0.0)))
+    one, other = rounds(lab(FedAvg(TRAINING))), rounds(lab(FedProx(TRAINING, mu=0.0)))
     assert not contradictions(one, other)
     assert {job.split()[0] for job in shared(one, other)} == {"evaluate"}
     assert len(shared(one, other)) == 6  # of three rounds, on test and validation examples
@@ -126,7 +126,7 @@ def test_algorithms_share_the_evaluation_of_equal_models_and_nothing_else() -> N
 @pytest.mark.parametrize("key", sorted(plugins.kinds()))
 def test_a_second_run_has_the_same_keys_and_results(key: str) -> None:
     made = plugins.kinds()[key](TRAINING)
-    first, second = (rounds(study(made), rounds=2) for _ in range(2))
+    first, second = (rounds(lab(made), rounds=2) for _ in range(2))
     assert [key for _, key, _ in first] == [key for _, key, _ in second]
     assert not contradictions(first, second)
 
@@ -137,9 +137,9 @@ def test_a_second_run_has_the_same_keys_and_results(key: str) -> None:
 class Keyed(Inline):
     """Computes everything, and notes the key of what has one."""
 
-    def __init__(self, study: Study) -> None:
-        super().__init__(study)
-        self.keys = Keys(study, "here")
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.keys = Keys(lab, "here")
         self.done: list[tuple[str, str]] = []  # job and round, key
 
     def submit(self, job: Any, *args: Any) -> Future[Any]:
@@ -154,10 +154,10 @@ class Keyed(Inline):
 def played(folder: Path, algorithm: Any = "fedcurv", **changes: Any) -> dict[str, set[str]]:
     """The keys of a run of SMALL, by job and round."""
     scenario = build(merged(SMALL, {**changes, "algorithms": [algorithm], "seeds": [1]}))
-    study = study_of(scenario)
-    executor = Keyed(study)
+    lab = lab_of(scenario)
+    executor = Keyed(lab)
     run = Run(scenario.algorithms[0].name, 1)
-    asyncio.run(run_virtual(study, run, Conduct.of(scenario), executor, folder / "run"))
+    asyncio.run(run_virtual(lab, run, Conduct.of(scenario), executor, folder / "run"))
     found: dict[str, set[str]] = {}
     for job, key in executor.done:
         found.setdefault(job, set()).add(key)

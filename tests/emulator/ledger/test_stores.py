@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from emulator.ledger import stores
 from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Maps, Memory
-from emulator.study.store import NO_TENSORS, NOTHING, Ref
 
 DATA = b"\x81weights" * 1000
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from emulator.conversation.channel import Line
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from emulator.worlds.interface import Lost, Parcel
 from scenarios.load import build
@@ -62,8 +62,8 @@ def played(slowly: None, tmp_path: Path) -> Callable[..., Played]:
 
     def play(off: float, back: float, **rounds: Any) -> Played:
         scenario = build(merged(SMALL, {"fleet": fleet(off, back), "rounds": HEARD | rounds}))
-        study, folder = study_of(scenario), tmp_path / "fedavg-s1"
-        outcome = asyncio.run(run_virtual(study, Run("fedavg", 1), Conduct.of(scenario), Inline(study), folder))
+        lab, folder = lab_of(scenario), tmp_path / "fedavg-s1"
+        outcome = asyncio.run(run_virtual(lab, Run("fedavg", 1), Conduct.of(scenario), Inline(lab), folder))
         assert audit_run(folder) == []
         return Played(folder, outcome)
 

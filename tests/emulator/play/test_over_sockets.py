@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
@@ -42,7 +42,7 @@ def test_the_server_is_reached_by_its_own_machine_s_first_address_and_no_other(
 
     monkeypatch.setattr(socket, "create_server", created)
     scenario = build(merged(SMALL, {"rounds": {"max": 1}, "evaluate": {"every": 0}}))
-    study = study_of(scenario)
+    lab = lab_of(scenario)
     run, folder = Run("fedavg", 1), tmp_path / "fedavg-s1"
-    asyncio.run(run_sockets(study, run, Conduct.of(scenario), Inline(study), folder, speedup=100.0))
+    asyncio.run(run_sockets(lab, run, Conduct.of(scenario), Inline(lab), folder, speedup=100.0))
     assert found == {"127.0.0.1": True, "127.0.0.2": False}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.algorithm import Training
-from benchmarks.training import LINEAR, RUN, Shape, study_of
+from benchmarks.training import LINEAR, RUN, Shape, lab_of
 from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -22,15 +22,15 @@ def test_after_each_round_the_store_holds_two_models_at_most(tmp_path: Path) -> 
     store = tmp_path / "store"
     store.mkdir()
     shape = Shape(LINEAR, 12, 5, 3, Training(epochs=1, batch=5, lr=0.05), 5, 0.0, None, 1.0)
-    study, held = study_of(shape, tests=12), list[int]()
+    lab, held = lab_of(shape, tests=12), list[int]()
 
     def going_on() -> bool:
         held.append(sum(path.is_file() for path in store.iterdir()))  # beside the folder `spare`
         return True
 
     conduct = Conduct(RoundRules(max=6, needed=3, ask=3), Schedule(every=1))
-    with Inline(study, store) as pool:
-        asyncio.run(run_virtual(study, RUN, conduct, pool, tmp_path, going_on))
+    with Inline(lab, store) as pool:
+        asyncio.run(run_virtual(lab, RUN, conduct, pool, tmp_path, going_on))
     assert held[0] == 1
     assert len(held) == 7
     assert max(held) == 2

@@ -11,9 +11,9 @@ import pytest
 from devices.device import Device, profiles
 from devices.jitter import factor
 from devices.presence import Presence
+from emulator.lab.seeds import seed
 from emulator.pricing.bills import jitter
 from emulator.record.work import Piece
-from emulator.study.seeds import seed
 
 CV, STEPS = 0.06, 9
 

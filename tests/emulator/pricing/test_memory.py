@@ -6,9 +6,9 @@ from torch import nn
 from algorithms import models
 from emulator.forecast.memory import largest
 from emulator.forecast.rehearsal import Rehearsal
+from emulator.lab.build import lab_of
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import activations
-from emulator.study.build import study_of
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 
@@ -29,9 +29,9 @@ def test_the_digits_network_keeps_what_its_layers_need():
 
 @pytest.mark.parametrize(("momentum", "buffer"), [(0, 0), (0.9, 212_008)])
 def test_parameters_gradients_and_momentum_are_of_the_model_s_size(momentum, buffer):
-    study = study_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
+    lab = lab_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
     messages = {"weights": 212_008, "importance": 7}
-    found = largest(Costs(study, "fedavg", 1), Rehearsal((), (), None, messages, messages, {"importance": 5}))
+    found = largest(Costs(lab, "fedavg", 1), Rehearsal((), (), None, messages, messages, {"importance": 5}))
     assert (found.parameters, found.gradients, found.momentum) == (212_008, 212_008, buffer)
     assert (found.downloaded, found.uploaded, found.kept) == (212_015, 7, 5)
     assert found.total == 3 * 212_008 + buffer + 7 + 7 + 5 + found.activations

@@ -9,13 +9,13 @@ import pytest
 
 from devices.device import Device, Profile
 from devices.jitter import factor
+from emulator.lab.seeds import seed
 from emulator.record.events import Refused
 from emulator.record.run import Facts, Run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Part, Script, Served, Written
-from emulator.study.seeds import seed
 
 SIZES = {"weights": 100, "frame": 10}
 REFUSAL = {"frame": 30}
@@ -27,7 +27,7 @@ FACTS = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 
 
 def fleet(profile: Profile) -> Any:
-    """As a study or a setting has it."""
+    """As a lab or a setting has it."""
     return SimpleNamespace(fleet={name: Device(name, profile) for name in "ab"}, server=Device("server", profile))
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from emulator.lab.loops import Loops
 from emulator.results import tables
 from emulator.results.caveats import caveats, remarks, unmetered, warnings
-from emulator.study.loops import Loops
 from network.links.link import Link
 from network.links.trace import Trace
 from scenarios.build.assumed import assumptions

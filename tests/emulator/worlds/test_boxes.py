@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from emulator.ledger.stores import Draft, written
-from emulator.study.store import NO_TENSORS, NOTHING, Ref
 from emulator.worlds.boxes import Box, Boxes, Lent, Put, Shelf
 
 DATA = b"some bytes"
@@ -99,7 +99,7 @@ def test_a_job_finds_what_it_was_given_and_sends_back_only_what_is_new() -> None
 
 
 def test_devices_that_read_one_download_get_the_same_view_of_it() -> None:
-    """By it who decodes it knows it again (study/copies.py)."""
+    """By it who decodes it knows it again (lab/copies.py)."""
     ref, latest = Ref.of(DATA), dict[str, memoryview]()
     box = {ref.digest: np.frombuffer(DATA, np.uint8)}
     assert Shelf([dict(box)], latest).get(ref) is Shelf([dict(box)], latest).get(ref)

@@ -18,43 +18,43 @@ import pytest
 import torch
 
 from devices.data.dataset import Dataset
-from emulator.study.jobs import decode, encode
-from emulator.study.store import Ref, Store
-from emulator.study.study import Study
+from emulator.lab.jobs import decode, encode
+from emulator.lab.lab import Lab
+from emulator.lab.store import Ref, Store
 from emulator.worlds.crew import executor
 from emulator.worlds.executors import Inline, Processes
 from emulator.worlds.virtual import VirtualWorld
 from network.wire import payload
 
 
-def study() -> Study:
+def lab() -> Lab:
     rng = np.random.default_rng(5)
     x = rng.random((40, 1, 8, 8), dtype=np.float32)
     y = rng.integers(0, 10, 40)
     nobody: Any = None
-    return Study("digits-cnn", Dataset("some", x, y, x[:10], y[:10], 10), {}, {}, {}, {}, nobody, nobody)
+    return Lab("digits-cnn", Dataset("some", x, y, x[:10], y[:10], 10), {}, {}, {}, {}, nobody, nobody)
 
 
 # Jobs, as a worker finds them in this module.
 
 
-def whereabouts(study: Study, store: Store) -> tuple[int, bool, int, bool]:
+def whereabouts(lab: Lab, store: Store) -> tuple[int, bool, int, bool]:
     """Process, whether its main thread, torch's threads, whether torch is deterministic."""
     here = threading.current_thread() is threading.main_thread()
     return os.getpid(), here, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
 
 
-def sums(study: Study, store: Store, factor: float) -> tuple[float, int]:
+def sums(lab: Lab, store: Store, factor: float) -> tuple[float, int]:
     """Something that depends on every bit of the data."""
-    assert study.dataset is not None
-    return float(torch.from_numpy(study.dataset.x).sum() * factor), int(study.dataset.y.sum())
+    assert lab.dataset is not None
+    return float(torch.from_numpy(lab.dataset.x).sum() * factor), int(lab.dataset.y.sum())
 
 
-def fails(study: Study, store: Store, text: str) -> None:
+def fails(lab: Lab, store: Store, text: str) -> None:
     raise ValueError(text)
 
 
-def sends_half(study: Study, store: Store, halfway: Path) -> bytes:
+def sends_half(lab: Lab, store: Store, halfway: Path) -> bytes:
     """A result that its worker never sends to its end: it says so, and waits."""
 
     def half(sender: Connection, data: bytes) -> None:
@@ -66,14 +66,14 @@ def sends_half(study: Study, store: Store, halfway: Path) -> bytes:
     return bytes(10_000)
 
 
-def product(study: Study, store: Store, message: Ref) -> Ref:
+def product(lab: Lab, store: Store, message: Ref) -> Ref:
     weights = decode(store.get(message))["weights"]
     return store.put(*encode({"weights": {"y": weights["x"] @ weights["w"]}}).pieces)
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Processes]:
-    with Processes(study(), 2) as workers:
+    with Processes(lab(), 2) as workers:
         yield workers
 
 
@@ -81,20 +81,20 @@ def pool() -> Iterator[Processes]:
 
 
 def test_inline_jobs_run_at_once_in_the_main_thread_of_this_process() -> None:  # trap 8
-    with Inline(study()) as here:
+    with Inline(lab()) as here:
         future = here.submit(whereabouts)
     assert future.done()
     assert future.result() == (os.getpid(), True, 1, True)
 
 
 def test_a_failing_job_is_the_business_of_whoever_collects_it() -> None:
-    future = Inline(study()).submit(fails, "broken")
+    future = Inline(lab()).submit(fails, "broken")
     with pytest.raises(ValueError, match="^broken$"):
         future.result()
 
 
 def test_no_workers_means_this_process() -> None:
-    with executor(study(), 0) as here:
+    with executor(lab(), 0) as here:
         assert here.submit(whereabouts).result()[0] == os.getpid()
 
 
@@ -103,7 +103,7 @@ def test_jobs_of_a_run_in_virtual_time_are_never_in_a_thread() -> None:  # trap 
         return await world.together(world.work(1.0, world.submit(whereabouts)) for _ in range(3))
 
     async def conducted() -> list[Any]:
-        world = VirtualWorld(Inline(study()))
+        world = VirtualWorld(Inline(lab()))
         found: list[Any] = await world.run(main(world))
         return found
 
@@ -163,7 +163,7 @@ def test_worker_jobs_run_in_the_main_threads_of_other_processes(pool: Processes)
 @pytest.mark.slow
 def test_a_worker_finds_the_same_data_and_computes_the_same_bits(pool: Processes) -> None:
     message: Any = named(3)
-    inline = Inline(study())
+    inline = Inline(lab())
 
     def done(by: Inline | Processes) -> list[Any]:
         jobs: list[tuple[Any, ...]] = [(sums, 0.1), (sums, 3.0), (product, by.store.put(encode(message).data))]
@@ -197,7 +197,7 @@ def places(pool: Processes, digest: str) -> list[Path]:
 def test_a_job_that_fails_in_a_worker_leaves_the_pool_whole(pool: Processes) -> None:
     with pytest.raises(ValueError, match="^broken$"):
         pool.submit(fails, "broken").result()
-    assert pool.submit(sums, 1.0).result() == Inline(study()).submit(sums, 1.0).result()
+    assert pool.submit(sums, 1.0).result() == Inline(lab()).submit(sums, 1.0).result()
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_workers_ignore_what_stops_the_main_process(pool: Processes, number: int
 @pytest.mark.slow
 def test_workers_are_stopped_also_in_the_midst_of_sending_a_result(tmp_path: Path) -> None:
     """The pool would wait for the rest of it for ever, and the second Ctrl-C would end nothing."""
-    workers, halfway = Processes(study(), 2), tmp_path / "halfway"
+    workers, halfway = Processes(lab(), 2), tmp_path / "halfway"
     workers.submit(sends_half, halfway)
     until = time.monotonic() + 120
     while not halfway.exists():

@@ -11,7 +11,7 @@ from algorithms.fedavg import FedAvg
 from emulator.commands.options import workers_of
 from emulator.worlds import gpus
 from scenarios.text.faults import BadScenario
-from tests.emulator.ledger.small import TRAINING, study
+from tests.emulator.ledger.small import TRAINING, lab
 
 MODELS = {"cuda:0": "A", "cuda:1": "A", "cuda:2": "B"}
 
@@ -113,7 +113,7 @@ def test_the_ledger_tells_gpus_apart(monkeypatch):
 
 
 def test_tf32_is_refused_where_it_has_no_meaning():
-    tf32, full = (study(FedAvg(replace(TRAINING, precision=how))) for how in ("tf32", "bf16"))
+    tf32, full = (lab(FedAvg(replace(TRAINING, precision=how))) for how in ("tf32", "bf16"))
     with pytest.raises(BadScenario, match="mine: training.precision: tf32 needs --device cuda"):
         gpus.at(tf32, ("cpu",))
     assert gpus.at(tf32, ("cuda:0",)).trains_on == ("cuda:0",)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from emulator.lab.jobs import State, Trained, combine, start, train
+from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
 from emulator.ledger.results import Job, refs
 from emulator.record.run import Run
-from emulator.study.jobs import State, Trained, combine, start, train
-from emulator.study.store import EMPTY, NOTHING, Ref, Stored
 from emulator.worlds.origins import NoOrigin, Origins, loose, plain_args, read_args
 
 RUN = Run("some", 1)

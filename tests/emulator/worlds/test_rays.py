@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
+from emulator.lab.build import lab_of
+from emulator.lab.guarded import Faulty
+from emulator.lab.jobs import encode
+from emulator.lab.lab import Lab
+from emulator.lab.store import Store
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.guarded import Faulty
-from emulator.study.jobs import encode
-from emulator.study.store import Store
-from emulator.study.study import Study
 from emulator.worlds.executors import Cluster, Executor, Processes
 from scenarios.load import BadScenario, build
 from tests.conftest import SMALL, digests, merged
@@ -39,17 +39,17 @@ SCENARIO = build(merged(SMALL, {"rounds": {"max": 3}, "algorithms": ["scaffold"]
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return study_of(SCENARIO)
+def lab() -> Lab:
+    return lab_of(SCENARIO)
 
 
 @pytest.fixture(scope="module")
-def pool(study: Study) -> Iterator[Ray]:
-    with Ray(study, Cluster(2)) as workers:
+def pool(lab: Lab) -> Iterator[Ray]:
+    with Ray(lab, Cluster(2)) as workers:
         yield workers
 
 
-def dies(study: Study, store: Store, deaths: Path, times: int) -> int:
+def dies(lab: Lab, store: Store, deaths: Path, times: int) -> int:
     """Kills its worker that many times, and then says how often."""
     died = len(deaths.read_bytes()) if deaths.exists() else 0
     if died < times:
@@ -58,25 +58,25 @@ def dies(study: Study, store: Store, deaths: Path, times: int) -> int:
     return died
 
 
-def faulty(study: Study, store: Store) -> None:
+def faulty(lab: Lab, store: Store) -> None:
     raise Faulty("own", ", round 0", "said so")
 
 
-def played(study: Study, pool: Executor, out: Path, between: Any = lambda: None) -> dict[str, str]:
+def played(lab: Lab, pool: Executor, out: Path, between: Any = lambda: None) -> dict[str, str]:
     """The digests of a run's files; `between` is called before each round."""
 
     def going_on() -> bool:
         between()
         return True
 
-    run = Run(next(iter(study.algorithms)), 1)
-    asyncio.run(run_virtual(study, run, Conduct.of(SCENARIO), pool, out / run.name, going_on))
+    run = Run(next(iter(lab.algorithms)), 1)
+    asyncio.run(run_virtual(lab, run, Conduct.of(SCENARIO), pool, out / run.name, going_on))
     return digests(out)
 
 
-def test_an_address_without_a_cluster_is_said_in_one_line(study: Study) -> None:
+def test_an_address_without_a_cluster_is_said_in_one_line(lab: Lab) -> None:
     with pytest.raises(BadScenario, match=r"^--ray-address auto: [^\n]+$"):
-        Ray(study, Cluster(1, "auto"))
+        Ray(lab, Cluster(1, "auto"))
 
 
 @pytest.mark.parametrize("free", [{"CPU": 1.0}, {"CPU": 7.5, "GPU": 0.0}])
@@ -89,9 +89,7 @@ def test_a_wait_for_a_full_cluster_is_said(free: dict[str, float]) -> None:
     assert busy("CPU", free) == "fedlapse: the cluster has no free CPU; the command waits until it has one"
 
 
-def test_a_run_whose_worker_is_killed_is_that_of_processes_byte_for_byte(
-    study: Study, pool: Ray, tmp_path: Path
-) -> None:
+def test_a_run_whose_worker_is_killed_is_that_of_processes_byte_for_byte(lab: Lab, pool: Ray, tmp_path: Path) -> None:
     deaths: list[Any] = []
     calls = count()
 
@@ -99,10 +97,10 @@ def test_a_run_whose_worker_is_killed_is_that_of_processes_byte_for_byte(
         if next(calls) == 1:
             deaths.append(pool.submit(dies, tmp_path / "deaths", 1))
 
-    on_ray = played(study, pool, tmp_path / "ray", kill)
+    on_ray = played(lab, pool, tmp_path / "ray", kill)
     assert [death.result() for death in deaths] == [1]
-    with Processes(study, 2) as processes:
-        assert on_ray == played(study, processes, tmp_path / "processes")
+    with Processes(lab, 2) as processes:
+        assert on_ray == played(lab, processes, tmp_path / "processes")
 
 
 def test_jobs_run_in_the_main_threads_of_other_processes_with_torch_set_as_everywhere(pool: Ray) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.lab.jobs import Scores, State, Trained, combine, evaluate, start, train
+from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
 from emulator.ledger.stores import Files
 from emulator.record.run import Run
-from emulator.study.jobs import Scores, State, Trained, combine, evaluate, start, train
-from emulator.study.store import EMPTY, NOTHING, Ref, Stored
 from emulator.worlds.remembering import Disagreed, Remembering
 
 RUN = Run("some", 1)
@@ -109,7 +109,7 @@ class Opened:
         ledger = Ledger(self.folder, self.told.append, cap)
         inner: Any = Here(ledger.live.path, **how)
         keys: Any = Keys()
-        pool = Remembering(inner, ledger, keys, "study", keep_states)
+        pool = Remembering(inner, ledger, keys, "lab", keep_states)
         pool.broken_off = False
         self.all.append(pool)
         return pool, inner

@@ -21,8 +21,8 @@ from devices.data.digits import digits
 from emulator.commands.play import Settings, play_scenario
 from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
+from emulator.lab.build import lab_of
 from emulator.record.run import Run
-from emulator.study.build import study_of
 from scenarios.build import machines, parts, wiring
 from scenarios.build.machines import fleet, machine
 from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
@@ -227,23 +227,23 @@ def test_a_small_fleet_draws_one_device_after_the_other_as_ever():
 
 def test_more_devices_than_examples_are_told_to_share_them():
     with pytest.raises(BadScenario, match="1438 devices, but digits has 1437 training examples; .*kind: draw"):
-        study_of(large(group(1438), data={"split": {"kind": "iid"}}))
+        lab_of(large(group(1438), data={"split": {"kind": "iid"}}))
 
 
 def test_a_worker_is_handed_no_devices():
-    sizes = [len(pickle.dumps(replace(study_of(large(group(count))), dataset=None))) for count in (20_000, 100_000)]
+    sizes = [len(pickle.dumps(replace(lab_of(large(group(count))), dataset=None))) for count in (20_000, 100_000)]
     assert abs(sizes[1] - sizes[0]) < 1_000
     assert sizes[1] < 100_000
 
 
 def test_a_worker_makes_the_same_devices_and_examples():
-    study = replace(study_of(large(group(20_000))), dataset=None)
-    theirs = pickle.loads(pickle.dumps(study))
+    lab = replace(lab_of(large(group(20_000))), dataset=None)
+    theirs = pickle.loads(pickle.dumps(lab))
     name = "pi-4-17171"
-    assert theirs.fleet[name] == study.fleet[name]
-    assert theirs.links[name] == study.links[name]
-    assert np.array_equal(theirs.held(1, name), study.held(1, name))
-    assert theirs.names == study.names
+    assert theirs.fleet[name] == lab.fleet[name]
+    assert theirs.links[name] == lab.links[name]
+    assert np.array_equal(theirs.held(1, name), lab.held(1, name))
+    assert theirs.names == lab.names
 
 
 def test_sockets_are_not_opened_for_a_large_fleet():
@@ -258,26 +258,26 @@ def test_seeds_do_not_count_where_nobody_holds_examples_before_he_is_asked():
 
 
 def test_a_fleet_that_is_always_on_is_not_looked_through_to_know_it(made):
-    study = study_of(large(group(100_000)))
+    lab = lab_of(large(group(100_000)))
     before = made["devices"]
-    server = Server(Mock(), study, Run("fedavg", 1), Mock(), Mock(), Mock(), Mock())
+    server = Server(Mock(), lab, Run("fedavg", 1), Mock(), Mock(), Mock(), Mock())
     assert server.always_on
     assert made["devices"] == before
 
 
 def test_a_fleet_that_may_be_off_is_looked_through_and_remembered(made):
-    study = study_of(large(group(EACH + 1, presence={"off": [[5, 6]]})))
-    server = Server(Mock(), study, Run("fedavg", 1), Mock(), Mock(), Mock(), Mock())
+    lab = lab_of(large(group(EACH + 1, presence={"off": [[5, 6]]})))
+    server = Server(Mock(), lab, Run("fedavg", 1), Mock(), Mock(), Mock(), Mock())
     assert not server.always_on
     for _ in range(2):
-        assert all(study.fleet[name].presence.on(0.0) for name in study.names)
+        assert all(lab.fleet[name].presence.on(0.0) for name in lab.names)
     assert made["devices"] == EACH + 1
 
 
 def called(scenario, label="fedavg", ask=20):
     """A server of the scenario's fleet at second 0, which asks so many."""
     world = Mock(now=Mock(return_value=0.0))
-    server = Server(world, study_of(scenario), Run(label, 1), Mock(ask=ask), Mock(), Mock(), Mock())
+    server = Server(world, lab_of(scenario), Run(label, 1), Mock(ask=ask), Mock(), Mock(), Mock())
     return server, lambda number: asyncio.run(server._cohort(number))[0]
 
 

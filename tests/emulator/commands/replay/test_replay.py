@@ -23,6 +23,7 @@ from rich.console import Console
 from emulator.commands.folder import alone
 from emulator.commands.replay.play import counted
 from emulator.forecast.rehearsal import Understudy
+from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -30,7 +31,6 @@ from emulator.record.run import Run
 from emulator.record.seal import seal_results, seal_run
 from emulator.replay import batch
 from emulator.replay.replayer import Replayer
-from emulator.study.build import study_of
 from scenarios.load import build, dump
 from tests.conftest import SMALL, audit_run, merged
 
@@ -46,11 +46,11 @@ ACCURACIES = {"fedavg": (0.1, 0.6, 0.6), "fedcurv": (0.6, 0.6, 0.7)}  # to 0.5 f
 def rehearsed(folder, scenario):
     """Plays all runs of a scenario without training, and gives their rounds these accuracies."""
     (folder / "scenario.yaml").write_text(dump(scenario))
-    study = study_of(scenario)
+    lab = lab_of(scenario)
     conduct = replace(Conduct.of(scenario), schedule=Schedule(0, 0), stop_at=None)
-    for label in study.algorithms:
+    for label in lab.algorithms:
         run, where = Run(label, 1), folder / f"{label}-s1"
-        asyncio.run(run_virtual(study, run, conduct, Understudy(study, run), where))
+        asyncio.run(run_virtual(lab, run, conduct, Understudy(lab, run), where))
         rows = [json.loads(line) for line in (where / "rounds.jsonl").read_text().splitlines()]
         for row, accuracy in zip(rows, ACCURACIES[label], strict=True):
             row["accuracy"] = accuracy

@@ -14,7 +14,7 @@ from numpy import bincount, ndarray
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.study.links import LinksAtOffsets, places
+from emulator.lab.links import LinksAtOffsets, places
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire.encoding import parse
@@ -46,7 +46,7 @@ def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
 
 
 @dataclass(frozen=True)
-class Study:
+class Lab:
     model: str
     dataset: Dataset | None  # None only while it travels to a worker
     splits: Mapping[int, Split]  # by seed
@@ -65,9 +65,9 @@ class Study:
 
     @property
     def data(self) -> Dataset:
-        """Raises ValueError in a worker's study before its data has arrived."""
+        """Raises ValueError in a worker's lab before its data has arrived."""
         if self.dataset is None:
-            raise ValueError("the study travelled without its data; executors hand it over")
+            raise ValueError("the lab travelled without its data; executors hand it over")
         return self.dataset
 
     @property
@@ -167,6 +167,6 @@ def _module(name: str, classes: int, place: str) -> nn.Module:
 
 
 def _built(name: str, seed: int, classes: int) -> nn.Module:
-    from algorithms import models  # which imports torch: a study that is replayed has no model
+    from algorithms import models  # which imports torch: a lab that is replayed has no model
 
     return models.build(name, seed, classes)

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from emulator.study import stacking
-from emulator.study.guarded import Faulty, Guarded, Unmade
-from emulator.study.seeds import seed as derive
-from emulator.study.study import Split, Study
+from emulator.lab import stacking
+from emulator.lab.guarded import Faulty, Guarded, Unmade
+from emulator.lab.lab import Lab, Split
+from emulator.lab.seeds import seed as derive
 from scenarios.build import machines, parts, plugins, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
 
 
-def study_of(scenario: Scenario) -> Study:
+def lab_of(scenario: Scenario) -> Lab:
     """The scenario's objects, built once for all its runs.  Raises BadScenario."""
     data = parts.dataset(scenario)
     parts.check_model(scenario, data)
@@ -36,7 +36,7 @@ def study_of(scenario: Scenario) -> Study:
             encodings[entry.name] = plugins.encoding(entry, algorithms[entry.name])
         except Faulty as fault:
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
-    return Study(
+    return Lab(
         model=scenario.model,
         dataset=data,
         splits=splits,

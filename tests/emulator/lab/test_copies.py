@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.study.copies import POSSIBLE, Copies, Decoder
+from emulator.lab.copies import POSSIBLE, Copies, Decoder
 from network.wire import payload
 from network.wire.payload import ALIGNMENT
 
@@ -82,7 +82,7 @@ def test_what_is_no_longer_needed_is_closed() -> None:
 
 
 def test_where_there_is_no_such_memory_messages_are_decoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.study.copies.POSSIBLE", False)
+    monkeypatch.setattr("emulator.lab.copies.POSSIBLE", False)
     monkeypatch.delattr(os, "memfd_create")
     decoder, data = Decoder(), memoryview(payload.encode(MESSAGE))
     assert all(plain(decoder(data)) == plain(MESSAGE) for _ in range(3))

@@ -9,12 +9,12 @@ import pytest
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import request, start, train
+from emulator.lab.lab import Lab
+from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
 from emulator.record.run import Run
-from emulator.study.build import study_of
-from emulator.study.jobs import request, start, train
-from emulator.study.store import NOTHING
-from emulator.study.study import Study
 from scenarios.load import build
 from tests.conftest import SMALL
 
@@ -32,25 +32,25 @@ class Listening(FedAvg):
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
-    return study_of(build(SMALL))
+def lab() -> Lab:
+    return lab_of(build(SMALL))
 
 
 @pytest.fixture
-def listening(study: Study) -> Study:
+def listening(lab: Lab) -> Lab:
     SEEDS.clear()
-    training = study.algorithms["fedavg"].training
-    return replace(study, algorithms={"fedavg": Listening(training)})
+    training = lab.algorithms["fedavg"].training
+    return replace(lab, algorithms={"fedavg": Listening(training)})
 
 
-def upload(study: Study, device: str, round: int) -> str:
+def upload(lab: Lab, device: str, round: int) -> str:
     store = Memory()
-    weights = request(study, store, RUN, 0, start(study, store, RUN).message, (device,)).download
-    return train(study, store, RUN, device, round, weights.ref, NOTHING, False).upload.ref.digest
+    weights = request(lab, store, RUN, 0, start(lab, store, RUN).message, (device,)).download
+    return train(lab, store, RUN, device, round, weights.ref, NOTHING, False).upload.ref.digest
 
 
 @pytest.mark.slow
-def test_each_device_and_each_round_has_a_seed_of_its_own_and_always_the_same(listening: Study) -> None:
+def test_each_device_and_each_round_has_a_seed_of_its_own_and_always_the_same(listening: Lab) -> None:
     cases = [(name, round) for name in sorted(listening.fleet)[:2] for round in (0, 1)]
     for name, round in [*cases, *cases]:
         upload(listening, name, round)
@@ -59,7 +59,7 @@ def test_each_device_and_each_round_has_a_seed_of_its_own_and_always_the_same(li
 
 
 @pytest.mark.slow
-def test_the_order_of_the_batches_is_another_one_in_another_round(study: Study) -> None:
-    name = min(study.fleet)
-    updates: list[Any] = [upload(study, name, round) for round in (0, 1, 0)]
+def test_the_order_of_the_batches_is_another_one_in_another_round(lab: Lab) -> None:
+    name = min(lab.fleet)
+    updates: list[Any] = [upload(lab, name, round) for round in (0, 1, 0)]
     assert updates[0] == updates[2] != updates[1]

@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.study.seeds import seed
+from emulator.lab.seeds import seed
 
 few = settings(max_examples=100, deadline=None, derandomize=True)
 names = st.lists(st.one_of(st.text(max_size=5), st.integers(-3, 12)), max_size=4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulator.lab.store import stored
 from emulator.ledger.stores import Memory
-from emulator.study.store import stored
 from network.wire import payload
 from network.wire.form import NotFinite, Refused
 

@@ -12,8 +12,8 @@ from algorithms import models
 from algorithms.algorithm import INTERFACE, Algorithm, Message, Party, Reply, Training
 from algorithms.continual import Continual
 from algorithms.fedavg import FedAvg
+from emulator.lab.guarded import Faulty, Guarded, facts_of
 from emulator.record.run import Facts
-from emulator.study.guarded import Faulty, Guarded, facts_of
 from tests.runs.test_work import party
 
 TRAINING = Training(lr=0.1, epochs=1, batch=3)

@@ -16,7 +16,7 @@ from algorithms import models, stack
 from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
 from devices.data.dataset import Dataset
-from emulator.study.guarded import Guarded
+from emulator.lab.guarded import Guarded
 from scenarios.build import plugins
 from scenarios.schema import rounds
 from scenarios.schema.entries import Entry

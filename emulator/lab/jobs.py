@@ -1,4 +1,4 @@
-"""The real computations of a run.  Each is a pure function of the study, names, numbers and bytes.
+"""The real computations of a run.  Each is a pure function of the lab, names, numbers and bytes.
 
 Tensors cross the border between processes as they cross a link: encoded by network/wire/payload.py.  So what is
 digested, sent and computed on are the same bytes.  Torch is imported where a job first makes tensors: a replay names
@@ -16,11 +16,11 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
+from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
+from emulator.lab.lab import CPU, Lab, in_cycle
+from emulator.lab.seeds import seed as derive
+from emulator.lab.store import EMPTY, Ref, Store, Stored, stored
 from emulator.record.run import Run
-from emulator.study.codec import ERROR, Outbox, arrays_of, decode, encode, unread
-from emulator.study.seeds import seed as derive
-from emulator.study.store import EMPTY, Ref, Store, Stored, stored
-from emulator.study.study import CPU, Study, in_cycle
 from network.wire import payload
 from scenarios.build.roster import sample
 
@@ -85,23 +85,23 @@ class Scores:
     loss: ndarray  # (n,) float64, sum of the losses of its labels
 
 
-def start(study: Study, store: Store, run: Run) -> State:
+def start(lab: Lab, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
-    model = study.network(derive(run.seed, "weights"))
+    model = lab.network(derive(run.seed, "weights"))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    return _state(store, study.algorithms[run.label].start(weights, _server(study, run, 0)))
+    return _state(store, lab.algorithms[run.label].start(weights, _server(lab, run, 0)))
 
 
-def request(study: Study, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
+def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
     """Opens a round: the download, encoded once for all who get the same."""
-    asked = study.algorithms[run.label].request(decode(store.get(state)), names, _server(study, run, round))
-    how, seed = study.down.get(run.label, {}), derive(run.seed, "encode", "server", round)
+    asked = lab.algorithms[run.label].request(decode(store.get(state)), names, _server(lab, run, round))
+    how, seed = lab.down.get(run.label, {}), derive(run.seed, "encode", "server", round)
     extra = {name: stored(store, encode({**asked.download, **more}, how, seed)) for name, more in asked.extra.items()}
     return Opening(stored(store, encode(asked.download, how, seed)), extra)
 
 
 def train(
-    study: Study,
+    lab: Lab,
     store: Store,
     run: Run,
     device: str,
@@ -111,11 +111,11 @@ def train(
     measure: bool,
 ) -> Trained:
     """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
-    return train_stack(study, store, run, round, (device,), (download,), (memory,), measure)[0]
+    return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure)[0]
 
 
 def train_stack(
-    study: Study,
+    lab: Lab,
     store: Store,
     run: Run,
     round: int,
@@ -125,13 +125,13 @@ def train_stack(
     measure: bool,
 ) -> list[Trained]:
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
-    answers = _answers(study, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    shapes = upload_shapes(study, run.label, round)
-    return [_trained(study, store, run, round, answer, shapes, measure) for answer in answers]
+    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
+    shapes = upload_shapes(lab, run.label, round)
+    return [_trained(lab, store, run, round, answer, shapes, measure) for answer in answers]
 
 
 def personalise_stack(
-    study: Study,
+    lab: Lab,
     store: Store,
     run: Run,
     round: int,
@@ -140,8 +140,8 @@ def personalise_stack(
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
     """How the models of these devices would do on their test shards, had they been asked in this round."""
-    answers = _answers(study, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    return [_on_shard(study, run, answer.device, round, answer.reply) for answer in answers]
+    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
+    return [_on_shard(lab, run, answer.device, round, answer.reply) for answer in answers]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class _Answer:
 _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
-def _answers(study: Study, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
+def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
     """Of all in one stack.  Where a GPU has no memory for that, of each half of it, and their numbers tell its size.
 
     Raises Faulty if the algorithm fails.
@@ -169,7 +169,7 @@ def _answers(study: Study, store: Store, run: Run, round: int, asked: Sequence[_
     from torch import OutOfMemoryError, cuda
 
     try:
-        return _together(study, store, run, round, asked)
+        return _together(lab, store, run, round, asked)
     except OutOfMemoryError:
         if len(asked) == 1:
             raise
@@ -178,31 +178,31 @@ def _answers(study: Study, store: Store, run: Run, round: int, asked: Sequence[_
     return [
         answer.told(stack=len(half))
         for half in (asked[:middle], asked[middle:])
-        for answer in _answers(study, store, run, round, half)
+        for answer in _answers(lab, store, run, round, half)
     ]
 
 
-def _together(study: Study, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
+def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
     from algorithms import stack
 
-    algorithm = study.algorithms[run.label]
+    algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
     refs = {ref.digest: ref for ref in (*downloads, *memories)}
-    messages = {digest: _brought(study, decode(store.get(ref))) for digest, ref in refs.items()}
+    messages = {digest: _brought(lab, decode(store.get(ref))) for digest, ref in refs.items()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     parties, outboxes = [], []
     for device, download, memory in zip(devices, received, kept, strict=True):
-        held = study.held(run.seed, device, study.cycle(run.label, round))
-        outboxes.append(_outbox(study, run, device, round, download, memory))
-        parties.append(_party(study, run, device, round, "train", held, memory, study.on, outboxes[-1].send))
+        held = lab.held(run.seed, device, lab.cycle(run.label, round))
+        outboxes.append(_outbox(lab, run, device, round, download, memory))
+        parties.append(_party(lab, run, device, round, "train", held, memory, lab.on, outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
 
 
-def _outbox(study: Study, run: Run, device: str, round: int, download: Message, memory: Message) -> Outbox:
+def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memory: Message) -> Outbox:
     return Outbox(
-        study.up.get(run.label, {}),
+        lab.up.get(run.label, {}),
         derive(run.seed, "encode", device, round),
         reference=download.get("weights", {}),
         errors={kind: memory[kind] for kind in memory if kind == ERROR},
@@ -210,13 +210,13 @@ def _outbox(study: Study, run: Run, device: str, round: int, download: Message, 
 
 
 def _trained(
-    study: Study, store: Store, run: Run, round: int, answer: _Answer, shapes: payload.Shapes, measure: bool
+    lab: Lab, store: Store, run: Run, round: int, answer: _Answer, shapes: payload.Shapes, measure: bool
 ) -> Trained:
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
     upload = outbox.packed(reply.upload)  # which is also when it notes what was lost
     later = {**reply.if_counted, **outbox.errors}
-    numbers = {**reply.numbers, **(_drift(study, reply, outbox.reference) if measure else {})}
+    numbers = {**reply.numbers, **(_drift(lab, reply, outbox.reference) if measure else {})}
     return Trained(
         upload=stored(store, upload, shapes),
         examples=reply.examples,
@@ -225,15 +225,15 @@ def _trained(
         learnt=Learnt(
             _finite(reply.leverage),
             _finite(numbers),
-            _on_shard(study, run, answer.device, round, reply) if measure else (),
+            _on_shard(lab, run, answer.device, round, reply) if measure else (),
         ),
     )
 
 
-def _drift(study: Study, reply: Reply, broadcast: Tensors) -> dict[str, float]:
+def _drift(lab: Lab, reply: Reply, broadcast: Tensors) -> dict[str, float]:
     """‖θ_k - θ_t‖: how far the device's model has gone from the one that it received."""
     model = reply.model or reply.upload.get("weights", {})
-    names = [name for name, _ in study.module.named_parameters() if name in broadcast and name in model]
+    names = [name for name, _ in lab.module.named_parameters() if name in broadcast and name in model]
     squares = [float((model[name] - broadcast[name]).double().square().sum()) for name in names]
     return {"drift": math.sqrt(math.fsum(squares))} if squares else {}
 
@@ -242,16 +242,14 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _on_shard(study: Study, run: Run, device: str, round: int, reply: Reply) -> Sequence[Hits]:
+def _on_shard(lab: Lab, run: Run, device: str, round: int, reply: Reply) -> Sequence[Hits]:
     model = reply.model or reply.upload.get("weights")
-    return (
-        [hits(_score(study, model, "test", shard)) for shard in test_shards(study, run, device, round)] if model else ()
-    )
+    return [hits(_score(lab, model, "test", shard)) for shard in test_shards(lab, run, device, round)] if model else ()
 
 
-def test_shards(study: Study, run: Run, device: str, round: int) -> Sequence[ndarray]:
+def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
     """The device's test examples: those of the round's time slice and, if there is one, of the next."""
-    slices, cycle = study.splits[run.seed].tests[device], study.cycle(run.label, round)
+    slices, cycle = lab.splits[run.seed].tests[device], lab.cycle(run.label, round)
     return slices[min(cycle, len(slices) - 1) :][:2]
 
 
@@ -260,7 +258,7 @@ def hits(scores: Scores) -> Hits:
 
 
 def combine(
-    study: Study,
+    lab: Lab,
     store: Store,
     run: Run,
     round: int,
@@ -269,60 +267,60 @@ def combine(
     download: Ref,
 ) -> State:
     """Closes a round: replies are (upload, examples) by device name; `download` is what went down in it."""
-    algorithm, sent = study.algorithms[run.label], {}
-    if "weights" in study.up.get(run.label, {}):
+    algorithm, sent = lab.algorithms[run.label], {}
+    if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
     uploads = {
         name: Reply(unread(store.get(upload), sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
-    server = _server(study, run, round)
+    server = _server(lab, run, round)
     return _state(store, algorithm.combine(decode(store.get(state)), uploads, server))
 
 
-def evaluate(study: Study, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
+def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
-    model = _brought(study, decode(store.get(weights)))["weights"]
-    return _score(study, model, part, block_of(study, run, part, cycle, block))
+    model = _brought(lab, decode(store.get(weights)))["weights"]
+    return _score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
-def block_of(study: Study, run: Run, part: str, cycle: int, block: int) -> ndarray:
+def block_of(lab: Lab, run: Run, part: str, cycle: int, block: int) -> ndarray:
     """The examples of block `block` of this part."""
-    return _indices(study, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
+    return _indices(lab, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
 
 
-def blocks(study: Study, run: Run, part: str, cycle: int) -> int:
+def blocks(lab: Lab, run: Run, part: str, cycle: int) -> int:
     """How many blocks `evaluate` has for this part."""
-    return -(-len(_indices(study, run, part, cycle)) // BLOCK)
+    return -(-len(_indices(lab, run, part, cycle)) // BLOCK)
 
 
-def _indices(study: Study, run: Run, part: str, cycle: int) -> ndarray:
+def _indices(lab: Lab, run: Run, part: str, cycle: int) -> ndarray:
     if part == "test":
-        return np.arange(len(study.data.y_test))
-    validation = study.splits[run.seed].validation
+        return np.arange(len(lab.data.y_test))
+    validation = lab.splits[run.seed].validation
     return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(sample(validation))])
 
 
-def export(_study: Study, store: Store, weights: Ref) -> Ref:
+def export(_study: Lab, store: Store, weights: Ref) -> Ref:
     """The model as a safetensors file."""
     return store.put(save(payload.trusted(store.get(weights)).arrays()["weights"]))
 
 
-def upload_shapes(study: Study, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:
+def upload_shapes(lab: Lab, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:
     """What an upload of this round must look like."""
-    return payload.manifest(arrays_of(study.algorithms[label].upload_form(round, study.module)))
+    return payload.manifest(arrays_of(lab.algorithms[label].upload_form(round, lab.module)))
 
 
-def message_sizes(study: Study, run: Run) -> tuple[int, int]:
+def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
     """The bytes of the largest download and upload, encoded; a sparse one has no more than its frame."""
-    algorithm = study.algorithms[run.label]
-    down = encode(algorithm.download_form(_server(study, run, 0)), study.down.get(run.label, {}))
-    forms = (algorithm.upload_form(round, study.module) for round in range(ROUNDS))
-    return down.nbytes, max(encode(form, study.up.get(run.label, {})).nbytes for form in forms)
+    algorithm = lab.algorithms[run.label]
+    down = encode(algorithm.download_form(_server(lab, run, 0)), lab.down.get(run.label, {}))
+    forms = (algorithm.upload_form(round, lab.module) for round in range(ROUNDS))
+    return down.nbytes, max(encode(form, lab.up.get(run.label, {})).nbytes for form in forms)
 
 
-def message_limits(study: Study, run: Run) -> tuple[int, int]:
+def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
     """What no download and no upload exceeds: without encodings, for none of them makes a tensor larger."""
-    down, up = message_sizes(replace(study, up={}, down={}), run)
+    down, up = message_sizes(replace(lab, up={}, down={}), run)
     return down + SLACK, up + SLACK
 
 
@@ -332,7 +330,7 @@ def _state(store: Store, message: Message) -> State:
 
 
 def _party(
-    study: Study,
+    lab: Lab,
     run: Run,
     name: str,
     round: int,
@@ -344,43 +342,43 @@ def _party(
 ) -> Party:
     from algorithms import models
 
-    x, y = study.examples("train", indices, place)
+    x, y = lab.examples("train", indices, place)
     return Party(
         name=name,
-        devices=len(study.fleet),
-        model=study.module_on(place),
+        devices=len(lab.fleet),
+        model=lab.module_on(place),
         loss=models.cross_entropy,
         x=x,
         y=y,
         round=round,
-        cycle=study.cycle(run.label, round),
+        cycle=lab.cycle(run.label, round),
         seed=derive(run.seed, purpose, name, round),
         memory=memory,
-        lossy=study.lossy(run.label),
+        lossy=lab.lossy(run.label),
         send=send,
     )
 
 
-def _brought(study: Study, message: Message) -> Message:
+def _brought(lab: Lab, message: Message) -> Message:
     """The message where devices' halves are computed.  What the server computes stays on the CPU: it mostly adds."""
-    if study.on == CPU:
+    if lab.on == CPU:
         return message
-    return {kind: {name: value.to(study.on) for name, value in tensors.items()} for kind, tensors in message.items()}
+    return {kind: {name: value.to(lab.on) for name, value in tensors.items()} for kind, tensors in message.items()}
 
 
-def _server(study: Study, run: Run, round: int) -> Party:
-    party = _party(study, run, "server", round, "server", study.splits[run.seed].proxy, {})
-    return replace(party, fleet=study.names)
+def _server(lab: Lab, run: Run, round: int) -> Party:
+    party = _party(lab, run, "server", round, "server", lab.splits[run.seed].proxy, {})
+    return replace(party, fleet=lab.names)
 
 
-def _score(study: Study, weights: Tensors, part: str, indices: ndarray) -> Scores:
+def _score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
     from algorithms import models
     from algorithms.local import outputs
 
     if not len(indices):
         return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
-    x, labels = study.examples(part, indices, study.on)
-    said = outputs(study.module_on(study.on), weights, x)  # (n, classes) or (n, positions, classes)
+    x, labels = lab.examples(part, indices, lab.on)
+    said = outputs(lab.module_on(lab.on), weights, x)  # (n, classes) or (n, positions, classes)
     correct, counted = models.hits(said, labels)
     loss = models.cross_entropy(said, labels).double() * counted
     return Scores(correct.cpu().numpy(), counted.cpu().numpy(), loss.cpu().numpy())

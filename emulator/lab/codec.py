@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from numpy import ndarray
 
 from algorithms.algorithm import Message, Tensors
-from emulator.study.copies import Decoder
+from emulator.lab.copies import Decoder
 from network.wire import payload
 from network.wire.form import Buffer
 

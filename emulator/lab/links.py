@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from emulator.study.loops import Loops
-from emulator.study.seeds import share
+from emulator.lab.loops import Loops
+from emulator.lab.seeds import share
 from network.links.link import Link
 from network.sharing.flow import Topology
 from scenarios.build.roster import Made
