@@ -15,14 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from emulator.studies.protocol import ranked
+from scenarios.load import load
+
 LIMIT = 1800.0  # s on two cores
 STUDIES = {"digits": "studies/fedcl-vs-fedcurv", "mnist": "studies/fedcl-vs-fedcurv-mnist"}
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS, README = ROOT / "docs", ROOT / "README.md"
 SMALL = 0.5  # of --scale, below which the quick version is played
 
 
@@ -40,7 +45,11 @@ def main(
         wrong = differing(folder)
         if write and scale >= SMALL:
             kept(name, folder)
-            (DOCS / "study.md").write_text(page(), encoding="utf-8")
+            whole = DOCS / "study.md"
+            made = (folder / "study.md").read_text(encoding="utf-8")
+            whole.write_text(page(name, made, whole.read_text(encoding="utf-8")), encoding="utf-8")
+            if name == "digits":
+                README.write_text(with_table(README.read_text(encoding="utf-8"), folder / "tables"), encoding="utf-8")
     if wrong:
         typer.echo(f"not as the baseline without their penalty: {', '.join(wrong)}")
     raise typer.Exit(bool(wrong) or (name == "digits" and seconds > LIMIT))
@@ -60,18 +69,18 @@ def differing(folder: Path) -> list[str]:
     if not path.is_file():
         return []
     with path.open(encoding="utf-8", newline="") as file:
-        return sorted({row["algorithm"] for row in csv.DictReader(file) if row["same"] != "True"})
+        return sorted({row["algorithm"] for row in csv.DictReader(file) if row["same"] != "yes"})
 
 
 def kept(name: str, folder: Path) -> None:
-    """Copies protocol, tables, figures and page, not the runs, to docs/studies/NAME."""
+    """Copies protocol, tables and figures, not the runs, to docs/studies/NAME."""
     there = DOCS / "studies" / name
     shutil.rmtree(there, ignore_errors=True)
     (there / "figures").mkdir(parents=True)
     shutil.copytree(folder / "tables", there / "tables")
     for picture in (folder / "figures").glob("*.png"):
         shutil.copy(picture, there / "figures")
-    for each in ("protocol.yaml", "study.md", "study.json"):
+    for each in ("protocol.yaml", "study.json"):
         shutil.copy(folder / each, there)
 
 
@@ -99,15 +108,69 @@ values and no ranking.
 """
 
 
-def page() -> str:
-    """docs/study.md, from the studies that lie in docs/studies."""
-    parts = [INTRODUCTION]
-    for name in STUDIES:
-        path = DOCS / "studies" / name / "study.md"
-        if path.is_file():
-            text = path.read_text(encoding="utf-8").replace("](figures/", f"](studies/{name}/figures/")
-            parts.append("\n".join(_deeper(line) for line in text.splitlines()) + "\n")
-    return "\n".join([*parts, OWN])
+def page(name: str, study: str, before: str) -> str:
+    """docs/study.md with this study's page; those of other studies stay as they are in the page `before`."""
+    said = {each: _section(each, before) for each in STUDIES}
+    text = study.replace("](figures/", f"](studies/{name}/figures/")
+    said[name] = "\n".join(_deeper(line) for line in text.splitlines()) + "\n"
+    sections = [f"{MARK.format(each)}\n{text}{END.format(each)}\n" for each, text in said.items() if text]
+    return "\n".join([INTRODUCTION, *sections, OWN])
+
+
+def _section(name: str, page: str) -> str:
+    _, begun, rest = page.partition(f"{MARK.format(name)}\n")
+    return rest.partition(END.format(name))[0] if begun else ""
+
+
+MARK, END = "<!-- study {} -->", "<!-- end of {} -->"
+
+
+BEGUN, ENDED = (
+    "<!-- The study's numbers: `python -m benchmarks.study --write` puts them here. -->",
+    "<!-- End of them. -->",
+)
+
+
+def with_table(readme: str, tables: Path) -> str:
+    """README with the digits' times to the middle target on the study's own links, the ranked algorithms alone."""
+    head, _, rest = readme.partition(BEGUN)
+    _, _, tail = rest.partition(ENDED)
+    times, compared = _rows(tables / "times.csv"), _rows(tables / "comparisons.csv")
+    targets = list(dict.fromkeys(row["target"] for row in times))
+    goal = targets[len(targets) // 2]
+    here = [row for row in compared if (row["link"], row["target"]) == ("own links", goal)]
+    lines = [f"| algorithm | seconds to {goal} | reached | over fedavg's, 95 % | decided |", "|---|---|---|---|---|"]
+    lines += [_line(label, times, here, goal) for label in _ranked(tables, times, goal)]
+    return f"{head}{BEGUN}\n" + "\n".join(lines) + f"\n{ENDED}{tail}"
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _ranked(tables: Path, times: Sequence[dict[str, str]], goal: str) -> list[str]:
+    """The fastest first."""
+    protocol = load(str(tables.parent / "protocol.yaml"))
+    return sorted(ranked(protocol), key=lambda label: _mean(label, times, goal)[0])
+
+
+def _mean(label: str, times: Sequence[dict[str, str]], goal: str) -> tuple[float, str]:
+    """Restricted mean time, s; `9 of 10`."""
+    mine = [r for r in times if (r["link"], r["target"], r["algorithm"]) == ("own links", goal, label)]
+    cut = [min(float(r["time s"] or "inf"), float(r["horizon s"] or "inf")) for r in mine]
+    there = sum(bool(r["time s"]) and float(r["time s"]) <= float(r["horizon s"] or "inf") for r in mine)
+    return sum(cut) / len(cut), f"{there} of {len(mine)}"
+
+
+def _line(label: str, times: Sequence[dict[str, str]], compared: Sequence[dict[str, str]], goal: str) -> str:
+    mean, reached = _mean(label, times, goal)
+    found = [row for row in compared if (row["algorithm"], row["base"]) == (label, "fedavg")]
+    if not found:
+        return f"| {label} | {mean:.1f} | {reached} | 1 | |"
+    (row,) = found
+    over = f"{float(row['ratio']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
+    return f"| {label} | {mean:.1f} | {reached} | {over} | {row['decided']} |"
 
 
 def _deeper(line: str) -> str:
