@@ -43,7 +43,7 @@ from emulator.record.seal import SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.worlds import gpus
-from emulator.worlds.crew import executor, no_more
+from emulator.worlds.crew import Workers, executor, no_more
 from emulator.worlds.executors import Cluster, Executor, Inline, Processes
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
@@ -137,7 +137,7 @@ class Sitting:
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 
-def play_runs(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster) -> Sitting:
+def play_runs(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers) -> Sitting:
     """Plays all runs over one pool.
 
     Raises KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
@@ -182,7 +182,7 @@ def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
 
 
 def pool_of(
-    scenario: Scenario, lab: Lab, place: Path | None, workers: int | Cluster, keep_states: int = KEEP_STATES
+    scenario: Scenario, lab: Lab, place: Path | None, workers: Workers, keep_states: int = KEEP_STATES
 ) -> Inline | Processes | Ray | Remembering:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
 from emulator.results.results import results_of
 from emulator.worlds import gpus
+from emulator.worlds.crew import Workers
+from emulator.worlds.executors import Team
 from emulator.worlds.knowing import Knowing, Unknown
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
 from emulator.worlds.virtual import at_once
@@ -74,6 +77,16 @@ class Trials:
             self._play(scenario, lab, out, title)
         return results_of(out, scenario).runs
 
+    @cached_property
+    def team(self) -> Workers:
+        """The workers, the same for all that is played; they end with this process, or when it is closed."""
+        return Team(self.workers, self.places) if isinstance(self.workers, int) and self.workers else self.workers
+
+    def close(self) -> None:
+        """Ends the workers."""
+        if isinstance(team := vars(self).get("team"), Team):
+            team.close()
+
     @property
     def workers_here(self) -> int:
         """Processes that train."""
@@ -100,7 +113,7 @@ class Trials:
     def _play(self, scenario: Scenario, lab: Lab, out: Path, title: str) -> None:
         settings = replace(self.settings, title=title)
         try:
-            sitting = play_runs(scenario, lab, settings, out, self.workers)
+            sitting = play_runs(scenario, lab, settings, out, self.team)
         except KeyboardInterrupt as stop:
             raise Unfinished(code_of(stop)) from None
         except (BrokenExecutor, Disagreed, OSError) as error:

@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.lab.lab import Lab
-from emulator.worlds.executors import Cluster, Inline, Processes
+from emulator.worlds.executors import Cluster, Inline, Processes, Team
 
 if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
 
 
-def no_more(workers: int | Cluster, most: int) -> int | Cluster:
+Workers = int | Cluster | Team  # how many processes, or those of Ray, or those that are there already
+
+
+def no_more(workers: Workers, most: int) -> Workers:
     """So many workers, and no more than can have something to do."""
+    if isinstance(workers, Team):
+        return workers
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
-def executor(lab: Lab, workers: int | Cluster, folder: Path | None = None) -> Inline | Processes | Ray:
+def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Processes | Ray:
     """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
 
     Raises BadScenario if Ray cannot be used.
@@ -27,4 +32,6 @@ def executor(lab: Lab, workers: int | Cluster, folder: Path | None = None) -> In
         from emulator.worlds.rays import Ray
 
         return Ray(lab, workers, folder)
+    if isinstance(workers, Team):
+        return Processes(lab, workers.count, folder, workers)
     return Processes(lab, workers, folder) if workers else Inline(lab, folder)

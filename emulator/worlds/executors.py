@@ -8,9 +8,11 @@ what lies in the store, so that no message crosses a pipe.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -96,20 +98,50 @@ class Inline:
             return AtHand(None, error)
 
 
+class Team:
+    """Worker processes that stay for one lab after the other: to start them anew takes seconds each time.
+
+    Close it when the last executor that uses it is closed.
+    """
+
+    def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
+        """`places`: where they compute, in turn."""
+        self.count = count
+        self.pool = workers.pool(count, _come, workers.turns(places, count))
+
+    def close(self) -> None:
+        """Ends them."""
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
 class Processes:
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
-    def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
-        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
+    def __init__(self, lab: Lab, count: int, folder: Path | None = None, team: Team | None = None) -> None:
+        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder.
+
+        `team`: its workers do the jobs, and stay when this is closed.
+        """
         keep_memory()
         self.scratch = scratches()
         folders = paths(self.scratch)
         shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
-        turns = workers.turns(lab.trains_on, count)
-        self.pool = workers.pool(count, _arrive, replace(lab, dataset=None), shelf, folders, turns)
-        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
+        handed = self.scratch[-1].path / "lab.pickle"
+        handed.write_bytes(pickle.dumps((replace(lab, dataset=None), shelf, folders)))
+        self.own = None if team else Team(count, lab.trains_on)
+        self.team = team or self.own
+        assert self.team
+        self.pool = self.team.pool
+        self.sent = set[Future[Done]]()
+        self.batches = Batches(partial(self._send, handed), self.team.count, self.store)
+
+    def _send(self, handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Future[Done]:
+        done = self.pool.submit(_do, handed, orders)
+        self.sent.add(done)
+        done.add_done_callback(self.sent.discard)
+        return done
 
     def __enter__(self) -> Self:
         return self
@@ -118,7 +150,10 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.batches.cancel()
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        if self.own:
+            self.own.close()
+        else:
+            wait(list(self.sent))  # what they are at, they do with files that are about to go
         for scratch in self.scratch:
             scratch.close()
 
@@ -139,21 +174,33 @@ def paths(scratch: Sequence[Scratch]) -> list[Path]:
     return [each.path for each in scratch]
 
 
-_lab: Lab | None = None  # in a worker: what it was handed when it came
+_place = "cpu"  # in a worker: where it computes
+_handed: Path | None = None  # in a worker: the file of the lab that it has
+_lab: Lab | None = None
 _folders: Sequence[Path] = ()
 _map = Maps()
 
 
-def _arrive(lab: Lab, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
-    global _lab, _folders
+def _come(turns: workers.Turns[str]) -> None:
+    global _place
     quiet_torch()
-    place = turns.get()
-    gpus.use(place)
-    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
+    _place = turns.get()
+    gpus.use(_place)
 
 
-def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
+def _take(handed: Path) -> None:
+    """Reads a lab that this program has written, unless it is the one at hand."""
+    global _handed, _lab, _folders, _map
+    if handed == _handed:
+        return
+    lab, shelf, folders = pickle.loads(handed.read_bytes())  # noqa: S301  our own file, in a folder of our own
+    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(_place,)), folders
+    _handed, _map = handed, Maps()
+
+
+def _do(handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
+    _take(handed)
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
         drafts = Drafts(_folders, _map)

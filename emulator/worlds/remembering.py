@@ -28,8 +28,8 @@ from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.record.writing import why
 from emulator.worlds.athand import AtHand
-from emulator.worlds.crew import executor
-from emulator.worlds.executors import Cluster, Inline, Processes
+from emulator.worlds.crew import Workers, executor
+from emulator.worlds.executors import Inline, Processes
 from emulator.worlds.origins import Origins, Remake, plain_args
 from emulator.worlds.shared import Shared, Waiter, pass_on
 
@@ -239,7 +239,7 @@ class Remembering:
 def remembering(
     lab: Lab,
     ledger: Ledger,
-    workers: int | Cluster,
+    workers: Workers,
     scenario: str,
     own: bool = True,
     keep_states: int = KEEP_STATES,

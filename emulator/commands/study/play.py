@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ from emulator.tuning.results import Founds, clocks
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied
 from emulator.tuning.together import remade
-from emulator.worlds.remembering import Tally
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
 from scenarios.schema.rounds import Rounds, Stop
@@ -54,8 +52,8 @@ class Studying:
         self.digest = digest(scenario)
         self.scenario = scenario
         self.recorded = self.digest  # of the protocol that the records in OUT were made by
-        self.tuning = Tuning(scenario, settings)
         self.trials = Trials(settings)
+        self.tuning = Tuning(scenario, settings, self.trials)
 
     def run_and_tell(self) -> None:
         """Raises Unfinished if it was stopped."""
@@ -67,6 +65,8 @@ class Studying:
             except Unfinished:
                 say(f"fedlapse: what was done is in {out}; the same command with --out {out} goes on", err=True)
                 raise
+            finally:
+                self.trials.close()
             self._write(out, answer)
 
     def tell_cost(self) -> None:
@@ -287,12 +287,6 @@ class Studying:
             return
         for line in verdict(answer):
             say(line)
-        for tally in (self.trials.tally, self.tuning.trials.tally):
-            self.total.add(tally)
-        say(self.total.sentence())
+        if self.settings.ledger:
+            say(self.trials.tally.sentence())
         say(f"study: {out / 'study.md'}")
-
-    @cached_property
-    def total(self) -> Tally:
-        """Of all that was trained or known."""
-        return Tally()

@@ -54,11 +54,12 @@ DONE = "tune.json"
 class Tuning:
     """The search of a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
 
-    def __init__(self, scenario: Scenario, settings: Settings) -> None:
+    def __init__(self, scenario: Scenario, settings: Settings, trials: Trials | None = None) -> None:
+        """`trials`: what plays, if there is something already."""
         check(scenario)
         self.scenario, self.settings = scenario, settings
         self.target = target_of(scenario)
-        self.trials = Trials(settings)
+        self.trials = trials or Trials(settings)
         self.names = Names({})
         self.folders: dict[tuple[str, Configuration], Path] = {}  # where each was played last
         self.steps = 0
@@ -77,6 +78,8 @@ class Tuning:
             except Unfinished:
                 say(f"fedlapse: what was tried is in {out}; the same command with --out {out} goes on", err=True)
                 raise
+            finally:
+                self.trials.close()
             with uninterrupted():
                 found = self.write(out, founds)
         if self.settings.format is Format.json:
