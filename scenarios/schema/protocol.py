@@ -101,5 +101,7 @@ class Protocol(Part):
         default=0.2,
     )
     sensitivity: Sensitivity | None = says(
-        "One-factor-at-a-time runs.", {"algorithms": ["fedcl"], "factors": {}}, default=None
+        "Runs in which one factor at a time differs from the scenario.",
+        {"algorithms": ["fedcl"], "factors": {}},
+        default=None,
     )

@@ -236,6 +236,7 @@ class Scenario(Part):
     )
     protocol: str | None = says(
         "SHA-256 of the study's protocol that these runs belong to; `fedlapse study` writes it into records.",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         default=None,
     )
     small: dict[str, Any] = says(

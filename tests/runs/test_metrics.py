@@ -84,6 +84,13 @@ def test_stop_at_ends_the_run_in_the_round_that_reached_it(play):
     assert run.rounds[-1]["personalised"] is not None
 
 
+def test_until_s_ends_the_run_with_the_first_round_that_ends_after_it(play):
+    whole = play(rounds={"max": 6})
+    ends = [row["time_s"] for row in whole.rounds]
+    for until, due in ((ends[0] / 2, 1), (ends[2], 3), (ends[2] + 1e-6, 4), (10 * ends[-1], 6)):
+        assert [row["time_s"] for row in play(rounds={"max": 6, "until_s": until}).rounds] == ends[:due]
+
+
 def test_a_reply_that_is_not_finite_is_refused_counted_and_named(play):
     run = play(rounds={"max": 5}, training={"epochs": 3, "batch": 8, "lr": 1e6, "weight_decay": 1e6})
     assert run.of("refused")

@@ -36,7 +36,7 @@ PAIRS = {
             "stragglers": "finish_stragglers",
             "when_off": "computing",
         },
-        {"per_cycle", "fraction", "targets", "stop_at"},
+        {"per_cycle", "fraction", "targets", "stop_at", "until_s"},
         {"needed"},
     ),
 }
