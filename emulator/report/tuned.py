@@ -62,7 +62,7 @@ def _about(scenario: Scenario) -> str:
     seeds = ", ".join(map(str, scenario.tune.seeds))
     return (
         f"Chosen by the least mean time to {target_of(scenario).name} on validation data, under seeds {seeds}; a run "
-        "that does not get there counts to the horizon, the least end of a run that did not. Each algorithm had "
+        "that does not get there in its rounds counts until the latest end of any. Each algorithm had "
         f"{scenario.tune.budget} configurations. Network model {scenario.network_model}."
     )
 

@@ -132,17 +132,8 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
             if link not in clocks(found)
         ]
         if not found.scores()[found.best()].reached:
-            said.append(f"{label}: {_unreached(found, target_of(scenario).name)}; the best is by accuracy")
+            said.append(f"{label}: no configuration reached {target_of(scenario).name}; the best is by accuracy")
     return said
-
-
-def _unreached(found: Found, target: str) -> str:
-    """Why times do not tell which configuration is best."""
-    late = any(curve.reached is not None for trial in found.finals.values() for curve in trial[OWN])
-    if not late:
-        return f"no configuration reached {target}"
-    horizon = found.scores()[found.best()].time
-    return f"no configuration reached {target} in the {duration(horizon)} for which all ran"
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:

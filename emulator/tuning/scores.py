@@ -1,7 +1,8 @@
 """How good a configuration is: the mean restricted time to a validation accuracy, over the seeds of the search.  Pure.
 
-A run that does not get there counts as long as it was watched by all: until the horizon, the least end of a run that
-did not.  Among configurations with the same time, the higher validation accuracy at equal time is better.
+All have equally many rounds.  A run that does not get there in its rounds counts until the horizon, the latest end of
+any: that it might have done so with more rounds is not counted for it.  Among configurations with the same time, the
+higher validation accuracy at equal time is better.
 """
 
 from __future__ import annotations
@@ -69,16 +70,14 @@ class Score(NamedTuple):
 def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
     """Of each of the things that were tried, by curves of their seeds; all over one horizon."""
     every = [each for curves in pool.values() for each in curves]
-    horizon = min((each.end for each in every if each.reached is None), default=inf)
+    horizon = max((each.end for each in every if each.end < inf), default=0.0)
     watched = min((each.end for each in every), default=0.0)
-    if horizon == inf:  # all got there, or failed: then nobody knows more than the last that did
-        horizon = max((each.reached for each in every if each.reached is not None), default=0.0)
     return {thing: _score(curves, horizon, watched) for thing, curves in pool.items()}
 
 
 def _score(curves: Sequence[Curve], horizon: float, watched: float) -> Score:
-    there = [each for each in curves if each.reached is not None and each.reached <= horizon]
-    times = [horizon if each.reached is None else min(each.reached, horizon) for each in curves]
+    there = [each for each in curves if each.reached is not None]
+    times = [horizon if each.reached is None else each.reached for each in curves]
     # A run that ended as it got there is known until then only.
     errors = [1 - each.at(watched) for each in curves]
     return Score(fsum(times) / len(times), fsum(errors) / len(errors), len(there), len(curves))

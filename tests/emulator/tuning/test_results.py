@@ -124,13 +124,8 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
             found({of(0.01): both(None, 100), of(0.1): both(None, 200)}),
             "fedavg: no configuration reached validation 0.9; the best is by accuracy",
         ),
-        (
-            {"budget": 2},
-            found({of(0.01): both(None, 100), of(0.1): {OWN: [run(50, 60)] * 2, "slow": [run(100, 200)] * 2}}),
-            "fedavg: no configuration reached validation 0.9 in the 40.0 s for which all ran; the best is by accuracy",
-        ),
     ],
-    ids=["nothing", "budget", "link", "none", "late"],
+    ids=["nothing", "budget", "link", "none"],
 )
 def test_a_reader_is_told_what_the_table_does_not_show(tune: dict[str, Any], made: Found, said: str | None) -> None:
     remarks = [each for each in results.remarks(scenario(**tune), {"fedavg": made}) if "edge" not in each]

@@ -169,22 +169,30 @@ TARGET = Target("validation", 0.5, 2)
 
 
 def test_a_run_that_does_not_get_there_counts_to_the_horizon() -> None:
-    """By hand: horizon 40 (the end of the one that did not); 30 and 40 s, mean 35; 40 and 40, mean 40."""
+    """By hand: horizon 90, the latest end.  30 and 90 s, mean 60; 45 and 90, mean 67.5."""
     there = curve([row(0, 10, 0.1), row(1, 30, 0.6), row(2, 50, 0.7)], TARGET, 3)
     never = curve([row(0, 20, 0.1), row(1, 40, 0.2)], TARGET, 2)
     late = curve([row(0, 45, 0.6), row(1, 90, 0.6)], TARGET, 2)
     assert (there.reached, never.reached, late.reached) == (30, None, 45)
     found = scores({"a": [there, never], "b": [late, never]})
-    # accuracy at second 40, where the least end lies: 0.6 and 0.2, and none yet and 0.2
-    assert found["a"] == pytest.approx(Score(35, 1 - 0.4, 1, 2))
-    assert found["b"] == pytest.approx(Score(40, 1 - 0.1, 0, 2))
+    # accuracy at second 40, the least end: 0.6 and 0.2, and none yet and 0.2
+    assert found["a"] == pytest.approx(Score(60, 1 - 0.4, 1, 2))
+    assert found["b"] == pytest.approx(Score(67.5, 1 - 0.1, 1, 2))
 
 
-def test_a_run_that_failed_never_gets_there_and_shortens_no_horizon() -> None:
+def test_cheap_rounds_that_lead_nowhere_do_not_win() -> None:
+    """One ends soon without the target, the other gets there after that end."""
+    soon = curve([row(0, 1, 0.3), row(1, 2, 0.4)], TARGET, 2)
+    late = curve([row(0, 20, 0.6), row(1, 40, 0.7)], TARGET, 2)
+    found = scores({"soon": [soon], "late": [late]})
+    assert (found["late"].time, found["soon"].time) == (20, 40)
+
+
+def test_a_run_that_failed_counts_to_the_horizon_and_does_not_move_it() -> None:
     failed = curve([row(0, 1, 0.1)], TARGET, 3)
     there = curve([row(0, 10, 0.6), row(1, 30, 0.6)], TARGET, 2)
     assert failed.end == inf
-    assert scores({"a": [failed], "b": [there]})["a"].time == 10
+    assert scores({"a": [failed], "b": [there]})["a"].time == 30
 
 
 def test_rounds_are_a_clock_of_their_own() -> None:
