@@ -49,16 +49,19 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
 
 
 def nulls(runs: Runs, labels: Sequence[str], baseline: str, targets: Sequence[Target]) -> list[Null]:
-    """Rounds to each target of algorithms without penalty, and of the baseline."""
+    """Rounds to each target of algorithms without penalty, and of the baseline, among those that both have played."""
     return [
-        Null(
-            label,
-            target,
-            *({seed: run.place(target) for seed, run in runs[name].items()} for name in (label, baseline)),
-        )
-        for label in labels
-        for target in targets
+        Null(label, target, *_places(runs[label], runs[baseline], target)) for label in labels for target in targets
     ]
+
+
+def _places(
+    one: Mapping[int, Observed], other: Mapping[int, Observed], target: Target
+) -> tuple[dict[int, int | None], dict[int, int | None]]:
+    """A slower one plays fewer rounds until the horizon: what it did not come to is no difference."""
+    both = {seed: min(len(one[seed].rows), len(other[seed].rows)) for seed in one.keys() & other.keys()}
+    mine, theirs = ({seed: of[seed].first(both[seed]).place(target) for seed in sorted(both)} for of in (one, other))
+    return mine, theirs
 
 
 def cells(

@@ -33,6 +33,10 @@ class Observed:
         late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
         return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)
 
+    def first(self, rounds: int) -> Observed:
+        """Its first rounds alone."""
+        return Observed(self.rows[:rounds], self.stamps[:rounds], self.whole)
+
     def elsewhere(self, stamps: Sequence[float]) -> Observed:
         """The same run where its rounds end at other times."""
         return Observed(self.rows, tuple(stamps), self.whole)

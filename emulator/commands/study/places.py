@@ -13,6 +13,7 @@ from emulator.commands.tune.play import Tuning
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
 from emulator.studies.observed import Runs
 from emulator.studies.protocol import OWN, protocol_of, ranked
@@ -26,6 +27,7 @@ from emulator.tuning.space import Configuration
 from scenarios.schema.scenario import Scenario
 
 FOR_ROUNDS = f"{OWN}, tuned for rounds"
+SHOWN = 3  # recordings that are named where an assumption is told
 
 
 class Places:
@@ -77,16 +79,18 @@ class Places:
     def traces(self, goal: Target) -> tuple[list[cells.Cell], list[str]]:
         """Who is first on each trace, and what was assumed about them."""
         found: list[Condition] = []
-        assumed: list[str] = []
+        left: list[str] = []
         for name in self.protocol.traces:
             try:
-                found += links_from([name], Uplink(ratio=self.protocol.up_ratio), tell=assumed.append)
+                found += links_from([name], Uplink(ratio=self.protocol.up_ratio), tell=left.append)
             except (ValueError, OSError) as error:
-                assumed.append(f"{name} is left out: {error}")
+                left.append(f"{name} is left out: {error}")
+        assumed: dict[str, list[str]] = {}
         for each in found:
-            assumed += [f"{each.name}: {said}" for said in each.about(self.base)]
+            for said in each.about(self.base):
+                assumed.setdefault(said, []).append(each.name)
         made = self._cells([{"trace": each.name} for each in found], found, goal) if found else []
-        return made, list(dict.fromkeys(assumed))
+        return made, [*left, *(f"{said} ({_some(names)})" for said, names in assumed.items())]
 
     @cached_property
     def base(self) -> Any:
@@ -153,6 +157,12 @@ class Places:
             return made.means[one] / made.means[other]
 
         return list(cells.borders(drawn, ratio))
+
+
+def _some(names: Sequence[str]) -> str:
+    """`a`, `a and b`, or `a, b and 3 others`."""
+    more = len(names) - SHOWN
+    return joined(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {counted(more, 'other')}"
 
 
 def _only(of: Stamps, label: str) -> Stamps:
