@@ -31,6 +31,41 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     Mutant(
+        "a cell is won by whoever has the least mean",
+        "emulator/studies/cells.py",
+        "return self.first if self.contrast and self.contrast.decided else UNDECIDED",
+        "return self.first if self.contrast else UNDECIDED",
+        "tests/emulator/studies/test_places.py",
+    ),
+    Mutant(
+        "p-values are not adjusted",
+        "emulator/studies/comparisons.py",
+        "adjusted = holm({n: each.contrast.p for n, each in enumerate(mine) if each.contrast})",
+        "adjusted = {n: each.contrast.p for n, each in enumerate(mine) if each.contrast}",
+        "tests/emulator/studies/test_places.py",
+    ),
+    Mutant(
+        "a run that was cut off counts as if it had got there at its end",
+        "emulator/studies/observed.py",
+        "return Timed(None if place is None else self.stamps[place], end)",
+        "return Timed(self.stamps[-1 if place is None else place], end)",
+        "tests/emulator/studies/test_places.py",
+    ),
+    Mutant(
+        "a study goes on over records of another protocol, and does not say so",
+        "emulator/commands/study/play.py",
+        "exploratory=self.recorded != self.digest,",
+        "exploratory=False,",
+        "tests/runs/test_study.py::test_a_report_over_another_protocol_must_be_called_exploratory",
+    ),
+    Mutant(
+        "the baseline's training is not tried by others",
+        "emulator/tuning/together.py",
+        "_searches(scenario, others, first[baseline].best())",
+        "_searches(scenario, others)",
+        "tests/emulator/tuning/test_search.py",
+    ),
+    Mutant(
         "settings are chosen by test examples",
         "emulator/tuning/together.py",
         'METRIC: Literal["validation"] = "validation"',

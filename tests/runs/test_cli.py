@@ -67,6 +67,15 @@ def test_an_own_scenario_from_new_to_report(fedlapse, tmp_path):
     assert fedlapse("diff", "runs/campus-0001", "runs/campus-0002").returncode == 0
 
 
+def test_new_writes_a_study_that_says_what_it_costs(fedlapse):
+    made = fedlapse("new", "--study", "mine")
+    assert made.returncode == 0
+    assert "fedlapse study mine.yaml" in made.stdout
+    planned = fedlapse("study", "mine.yaml", "--dry-run", "--workers", "0", "training.epochs=1")
+    assert planned.returncode == 0, planned.stderr
+    assert "with the seeds that are reported" in planned.stdout
+
+
 def test_json_is_one_object_on_stdout(fedlapse, tmp_path):
     done = fedlapse("compare", "--format", "json", "--out", "o", *QUICK)
     said = json.loads(done.stdout)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 import pytest
 
 from emulator.record.targets import Target
+from emulator.tuning import together
 from emulator.tuning.scores import Curve, Score, better_half, curve, in_rounds, scores
-from emulator.tuning.search import OWN, Found, Trial, rungs, search
+from emulator.tuning.search import OWN, Ask, Found, Trial, rungs, search
 from emulator.tuning.space import Configuration, Dimension, Space
+from scenarios.load import build
 
 LR = Dimension("training.lr", (0.001, 0.01, 0.1))
 STRENGTH = Dimension("strength", (0.05, 0.5, 5.0, 50.0, 500.0))
@@ -223,3 +226,35 @@ def test_who_is_good_by_another_clock_goes_on() -> None:
     ask = steps.send(trials)
     first, _, last = trials
     assert ask.configurations == (first, last)  # the better half of three is one, by each clock
+
+
+def test_the_baseline_is_tuned_first_and_the_others_may_try_its_training() -> None:
+    scenario = build(
+        {
+            "name": "x",
+            "fleet": [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
+            "algorithms": ["fedavg", "fedprox"],
+            "rounds": {"max": 1, "targets": [{"value": 0.5}]},
+            "tune": {"grid": {"training.lr": [0.01, 0.1, 1.0], "fedprox.mu": [0.1, 1.0]}, "budget": 3, "rungs": 1},
+        }
+    )
+    asked: list[tuple[str, Configuration]] = []
+
+    def trial(lr: Any) -> Trial:
+        return {OWN: [Curve((1.0,), (1.0,), 9 / lr, 1e3)]}
+
+    def play(asks: Mapping[str, Ask]) -> dict[str, dict[Configuration, Trial]]:
+        """The best learning rate is 1: the sooner the larger it is."""
+        asked.extend((label, each) for label, ask in asks.items() for each in ask.configurations)
+        return {
+            label: {
+                each: {OWN: [Curve((1.0,), (1.0,), 9 / dict(each)["training.lr"], 1e3)]} for each in ask.configurations
+            }
+            for label, ask in asks.items()
+        }
+
+    found = together.searched(scenario, play)
+    labels = [label for label, _ in asked]
+    assert labels == sorted(labels)  # fedavg, then fedprox
+    best = dict(found["fedavg"].best())["training.lr"]
+    assert dict(next(each for label, each in asked if label == "fedprox"))["training.lr"] == best

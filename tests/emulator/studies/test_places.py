@@ -1,0 +1,189 @@
+"""Runs on other links, horizons, cells and borders of a study, with numbers that are worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+import pytest
+
+from emulator.record.targets import Target
+from emulator.results.holm import holm
+from emulator.results.restricted import Timed
+from emulator.studies import analysis
+from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
+from emulator.studies.comparisons import Values, common, comparisons, values
+from emulator.studies.observed import Observed
+from emulator.studies.protocol import digest, pairs, protocol_of, ranked
+from scenarios.load import build
+from scenarios.schema.protocol import Grid
+from scenarios.text.faults import BadScenario
+
+TARGET = Target("accuracy", 0.5, 1)
+SEEDS = range(1, 6)
+
+
+def rows(accuracies: Sequence[float], length: float = 10.0) -> list[dict[str, Any]]:
+    """Rounds of equal length that carry 100 bytes each."""
+    return [
+        {
+            "round": n,
+            "time_s": length * (n + 1),
+            "accuracy": value,
+            "bytes": {"up": {"weights": 60}, "down": {"weights": 40}},
+        }
+        for n, value in enumerate(accuracies)
+    ]
+
+
+def test_what_a_run_has_used_until_a_time() -> None:
+    run = Observed.of(rows([0.1, 0.2, 0.6]), due=3)
+    assert [run.rounds_until(time) for time in (0, 5, 10, 25, 30, 99)] == [0, 0.5, 1, 2.5, 3, 3]
+    assert [run.bytes_until(time) for time in (5, 10, 25, 99)] == [50, 100, 250, 300]
+    assert run.joules_until(10) is None  # nobody says what devices draw
+
+
+def test_on_other_links_a_target_is_reached_in_the_same_round() -> None:
+    run = Observed.of(rows([0.1, 0.6, 0.7]), due=3)
+    assert run.timed(TARGET) == Timed(20, 30)
+    assert run.elsewhere([1, 3, 6]).timed(TARGET) == Timed(3, 6)
+
+
+def test_a_run_that_failed_is_watched_for_ever() -> None:
+    assert Observed.of(rows([0.1]), due=3).timed(TARGET) == Timed(None, inf)
+    assert Observed.of(rows([0.1]), due=3, until=10).timed(TARGET) == Timed(None, 10)  # it came to its end
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted", "tau"),
+    [
+        ([Timed(5, 5), Timed(None, 8), Timed(None, 7)], None, 7),
+        ([Timed(5, 5), Timed(None, 8)], 6, 6),
+        ([Timed(5, 5), Timed(9, 9)], None, inf),
+        ([Timed(5, 5), Timed(9, 9), Timed(None, inf)], None, 9),  # all that did not get there have failed
+        ([Timed(None, inf)], None, 0),
+    ],
+)
+def test_the_horizon_is_the_same_for_all(times: Sequence[Timed], wanted: float | None, tau: float) -> None:
+    assert common(times, wanted) == tau
+
+
+def runs(ends: Mapping[str, Sequence[float]]) -> dict[str, dict[int, Observed]]:
+    """Of each label and seed a run that reaches the target in its first round, at this second."""
+    return {
+        label: {seed: Observed.of(rows([0.6], end), due=1) for seed, end in zip(SEEDS, of, strict=True)}
+        for label, of in ends.items()
+    }
+
+
+FAST, SLOW, SAME = (10.0, 11, 9, 10, 12), (30.0, 31, 29, 30, 33), (10.0, 9, 11, 12, 10)
+
+
+def test_p_values_are_adjusted_over_the_targets_and_links_of_a_pair() -> None:
+    here = runs({"a": FAST, "b": SAME, "c": SLOW})
+    late = {
+        label: {seed: run.elsewhere([100 - run.stamps[0]]) for seed, run in of.items()} for label, of in here.items()
+    }
+    found = [each for link, on in (("own", here), ("late", late)) for each in values(link, TARGET, on, None)]
+    made = comparisons(found, [("b", "a"), ("c", "a")])
+    assert [(each.link, each.label) for each in made] == [("own", "b"), ("late", "b"), ("own", "c"), ("late", "c")]
+    for pair in (made[:2], made[2:]):
+        adjusted = holm({n: each.contrast.p for n, each in enumerate(pair) if each.contrast})
+        assert [each.adjusted for each in pair] == list(adjusted.values())
+    assert [each.sooner for each in made] == [None, None, "a", "c"]
+
+
+def test_a_mean_that_is_cut_off() -> None:
+    times = {1: Timed(5, 5), 2: Timed(None, 8), 3: Timed(20, 20)}
+    found = Values("own", TARGET, "a", times, 8)
+    assert (found.mean, found.reached) == ((5 + 8 + 8) / 3, 1)
+
+
+def timed(ends: Sequence[float]) -> dict[int, Timed]:
+    return {seed: Timed(end, end) for seed, end in zip(SEEDS, ends, strict=True)}
+
+
+def test_a_cell_is_won_only_where_the_interval_leaves_1_out() -> None:
+    assert cell({}, {"a": timed(FAST), "c": timed(SLOW)}, {}).winner == "a"
+    assert cell({}, {"a": timed(FAST), "b": timed(SAME)}, {}).winner == UNDECIDED
+    never = {seed: Timed(None, 50.0) for seed in SEEDS}
+    assert cell({}, {"a": never, "b": never}, {}).winner == UNKNOWN
+    beside = cell({}, {"a": timed(FAST), "b": never}, {})
+    assert (beside.first, beside.second, beside.means["b"]) == ("a", "b", 50)
+
+
+def test_shares_of_the_cells_name_the_baseline_even_where_it_wins_none() -> None:
+    cells = [cell({}, {"a": timed(FAST), "c": timed(SLOW)}, {})] * 3 + [
+        cell({}, {"a": timed(FAST), "b": timed(SAME)}, {})
+    ]
+    assert shares(cells, "c") == {"c": 0, "a": 0.75, UNDECIDED: 0.25}
+
+
+def test_the_border_lies_where_two_scripted_algorithms_take_equally_long() -> None:
+    """10 rounds of 1 MB and 2 s against 4 rounds of 5 MB and 2 s: 10 (8/u + 2) = 4 (40/u + 2) at u = 80/12 Mbit/s."""
+
+    def seconds(label: str, up: float) -> float:
+        return 10 * (8 / up + 2) if label == "light" else 4 * (40 / up + 2)
+
+    def at(up: float) -> Cell:
+        first, second = sorted(("light", "heavy"), key=lambda label: seconds(label, up))
+        place = {AXES[0]: up, AXES[1]: 1.0, AXES[2]: 0.0, AXES[3]: 1.0}
+        return Cell(place, {}, first, second, None, {})
+
+    (found,) = borders(
+        [at(100), at(0.1), at(1), at(10)], lambda p, a, b: seconds(a, p[AXES[0]]) / seconds(b, p[AXES[0]])
+    )
+    assert (found.slower, found.faster) == ("light", "heavy")
+    assert found.up_mbit_s == pytest.approx(80 / 12, rel=0.01)
+    assert crossing(lambda x: x / 3, 1, 100) == pytest.approx(3, rel=0.01)
+
+
+def test_the_grid_has_each_point_once_with_rates_in_bytes_and_half_of_the_round_trip() -> None:
+    points = grid(Grid(up_mbit_s=(8.0,), down_over_up=(1.0, 5.0), round_trip_ms=(100.0,), speed_gflop_s=(2.0,)))
+    assert [place["down_over_up"] for place, _ in points] == [1, 5]
+    condition = points[1][1]
+    assert (condition.up, condition.down, condition.latency, condition.speed) == (1e6, 5e6, 0.05, 2e9)
+
+
+def test_a_null_is_compared_in_the_rounds_that_both_have_played() -> None:
+    longer, shorter = (Observed.of(rows(each), due=1) for each in ([0.1, 0.2, 0.6], [0.1, 0.2]))
+    other = Observed.of(rows([0.1, 0.6]), due=1)
+    (null,) = analysis.nulls({"base": {1: longer}, "zero": {1: shorter}}, ["zero"], "base", [TARGET])
+    assert null.same
+    (null,) = analysis.nulls({"base": {1: longer}, "zero": {1: other}}, ["zero"], "base", [TARGET])
+    assert not null.same
+
+
+PLAIN: dict[str, Any] = {
+    "name": "x",
+    "fleet": [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
+    "algorithms": ["fedavg", "fedprox", {"fedcl": {}, "name": "fedcl"}, {"fedcl": {"strength": 0}, "name": "zero"}],
+    "study": {"nulls": ["zero"], "pairs": [["fedcl", "fedprox"]], "placebos": {}},
+}
+
+
+def test_who_is_ranked_and_who_is_compared_with_whom() -> None:
+    scenario = build(PLAIN)
+    assert ranked(scenario) == ["fedavg", "fedprox", "fedcl"]
+    assert pairs(scenario) == [("fedprox", "fedavg"), ("fedcl", "fedavg"), ("fedcl", "fedprox")]
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        ({"nulls": ["nil"]}, "there is no algorithm .nil."),
+        ({"controls": ["fedavg"]}, "it is the baseline and nothing else"),
+        ({"placebos": {"fedcl": "fedcul"}}, "fedcul"),
+        (None, "fedlapse new --study"),
+    ],
+)
+def test_a_protocol_that_does_not_fit_is_refused(study: Any, said: str) -> None:
+    with pytest.raises(BadScenario, match=said):
+        protocol_of(build({**PLAIN, "study": study}))
+
+
+def test_the_digest_is_that_of_the_whole_protocol() -> None:
+    other = build({**PLAIN, "study": {**PLAIN["study"], "shares": [0.5]}})
+    assert digest(build(PLAIN)) != digest(other)
+    assert digest(build(PLAIN)) == digest(build({**PLAIN, "protocol": "an older one"}))
