@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,14 @@ from emulator.studies.observed import Observed, Runs
 from emulator.studies.protocol import METRIC, OWN, digest, pairs, protocol_of, targets
 from emulator.studies.replays import Kept
 from emulator.studies.why import pace
+from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied
 from emulator.tuning.together import remade
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
+from scenarios.schema.protocol import Sensitivity
 from scenarios.schema.rounds import Rounds, Stop
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -54,6 +57,16 @@ class Studying:
         self.recorded = self.digest  # of the protocol that the records in OUT were made by
         self.trials = Trials(settings)
         self.tuning = Tuning(scenario, settings, self.trials)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises BadScenario or ValueError for what would only come up hours later."""
+        for name, said in self.protocol.links.items():
+            condition(name, said)
+        if said_ := self.protocol.sensitivity:
+            base = self._sensitive(said_, {}, self.protocol.values[0] if self.protocol.values else 0.5)
+            for where, _, changes in _settings(said_):
+                parse(base, where, changes)
 
     def run_and_tell(self) -> None:
         """Raises Unfinished if it was stopped."""
@@ -106,10 +119,12 @@ class Studying:
         before = path.read_text(encoding="utf-8")
         if before == said:
             return
+        if self.settings.force:
+            _emptied(out)
+            replace_file(path, said)
+            return
         if not self.exploratory:
-            message = (
-                "its records belong to another protocol; give a new folder, or --exploratory, which the report says"
-            )
+            message = "its records belong to another protocol; give a new folder, --force to replace them, or --exploratory, which the report says"
             raise BadScenario(f"--out {out}: {message}")
         self.recorded = digest(parse(before, str(path)))
 
@@ -234,32 +249,29 @@ class Studying:
         said = self.protocol.sensitivity
         if said is None:
             return []
-        baseline, goal = self.scenario.algorithms[0].name, goals[0]
-        labels = dict.fromkeys([baseline, *said.algorithms])
-        entries = [
+        baseline, goal, found = self.scenario.algorithms[0].name, goals[0], list[Moved]()
+        base = self._sensitive(said, founds, goal.value)
+        for where, (factor, name), changes in _settings(said):
+            scenario = parse(base, where, changes)
+            rows = self.trials.play(scenario, out / "sensitivity" / f"{factor}-{name}".replace(" ", "-"), where)
+            due, until = scenario.rounds.max, scenario.rounds.until_s
+            runs = {
+                label: {seed: Observed.of(each, due, goal, until) for seed, each in of.items()}
+                for label, of in rows.items()
+            }
+            found += analysis.moved(factor, name, runs, baseline, goal)
+        return found
+
+    def _sensitive(self, said: Sensitivity, founds: Founds, goal: float) -> str:
+        """The scenario of which each setting changes something, as text."""
+        labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
+        entries = tuple(
             applied(entry, founds[entry.name].best()) if entry.name in founds else entry
             for entry in self.scenario.algorithms
             if entry.name in labels
-        ]
-        stop = Stop(metric=METRIC, value=goal.value, hold=goal.hold)
-        base = dump(self._made(algorithms=tuple(entries), seeds=said.seeds, rounds=self._until(stop)))
-        found = []
-        factors: dict[str, dict[str, dict[str, Any]]] = {"as it is": {"as it is": {}}, **said.factors}
-        for factor, settings in factors.items():
-            for name, changes in settings.items():
-                where = f"{factor}, {name}"
-                words = [f"{path}={json.dumps(value)}" for path, value in changes.items()]
-                scenario = parse(base, f"study.sensitivity: {where}", words)
-                rows = self.trials.play(scenario, out / "sensitivity" / f"{factor}-{name}".replace(" ", "-"), where)
-                runs = {
-                    label: {
-                        seed: Observed.of(each, scenario.rounds.max, goal, scenario.rounds.until_s)
-                        for seed, each in of.items()
-                    }
-                    for label, of in rows.items()
-                }
-                found += analysis.moved(factor, name, runs, baseline, goal)
-        return found
+        )
+        stop = Stop(metric=METRIC, value=goal, hold=self.protocol.hold)
+        return dump(self._made(algorithms=entries, seeds=said.seeds, rounds=self._until(stop)))
 
     # --- what is left ---------------------------------------------------------------------------------------------
 
@@ -290,3 +302,21 @@ class Studying:
         if self.settings.ledger:
             say(self.trials.tally.sentence())
         say(f"study: {out / 'study.md'}")
+
+
+def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[str]]]:
+    """Each setting: what it is called in progress and errors, its factor and name, its changes as PATH=VALUE."""
+    as_it_is = "as it is"
+    yield f"study.sensitivity: {as_it_is}", (as_it_is, as_it_is), []
+    for factor, settings in said.factors.items():
+        for name, changes in settings.items():
+            words = [f"{path}={json.dumps(value)}" for path, value in changes.items()]
+            yield f"study.sensitivity: {factor}, {name}", (factor, name), words
+
+
+def _emptied(out: Path) -> None:
+    """Takes away what another study has left."""
+    for name in ("tuning", "baseline", "reporting", "sensitivity", "tables", "figures"):
+        shutil.rmtree(out / name, ignore_errors=True)
+    for name in ("study.md", "study.json", "replays.npz", PROTOCOL):
+        (out / name).unlink(missing_ok=True)
