@@ -124,8 +124,8 @@ class Studying:
             replace_file(path, said)
             return
         if not self.exploratory:
-            message = "its records belong to another protocol; give a new folder, --force to replace them, or --exploratory, which the report says"
-            raise BadScenario(f"--out {out}: {message}")
+            ways = "give a new folder, --force to replace them, or --exploratory, which the report then says"
+            raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
         self.recorded = digest(parse(before, str(path)))
 
     # --- what is played -------------------------------------------------------------------------------------------
