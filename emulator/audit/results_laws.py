@@ -31,7 +31,8 @@ CLOSE = 1e-9  # relative: another machine may add up in another order
 NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
 SHOWN = 5  # values of the summary that differ
 PROSE = ("sentence", "text", "assumed")  # keys of the summary whose words another build may choose otherwise
-ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html")
+REPORT = "report.html"
+ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
 OF_SOCKETS = ("speedup", "strangers")  # keys of host.json
 GPU = re.compile(r"cuda:\d+")
 HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns"}
@@ -80,12 +81,21 @@ def _seal(out: Path, runs: Mapping[Path, Audit]) -> Iterator[str]:
 
 def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
     """The files that the seal of these results must name."""
-    needed = () if (out / REPLAY).is_file() else ALWAYS
+    needed: tuple[str, ...] = () if (out / REPLAY).is_file() else ALWAYS
+    if _of_a_study(out):  # or of a search: one page tells of all their folders
+        needed = tuple(name for name in needed if name != REPORT)
     for name in OF_RESULTS:
         if name in needed or (out / name).is_file():
             yield name
     for run in runs:
         yield f"{run.name}/{SEAL}"
+
+
+def _of_a_study(out: Path) -> bool:
+    try:
+        return recorded(out).protocol is not None
+    except (OSError, ValueError):
+        return False
 
 
 def _sealed_runs(out: Path, sealed: Seal) -> list[Path]:

@@ -63,11 +63,8 @@ class Ending:
 
 def conclude(out: Path, ending: Ending, format: Format) -> int:
     """Sums the runs up from their records, as `fedlapse report` would later; the exit code."""
-    found = read(out)
-    judged = judge(found.scenario.expect, found.runs)
-    links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
-    short = [each.run.label for each in ending.cut_short]
-    results = replace(found, summary=summed_up(found, ending.failures, links, ending.interrupted, short))
+    results = added_up(out, ending)
+    judged = judge(results.scenario.expect, results.runs)
     unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
     unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
     if format == Format.json:
@@ -85,6 +82,14 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     return 0 if all(each.ok for each in judged) else UNMET
 
 
+def added_up(out: Path, ending: Ending) -> Results:
+    """The results in a folder, with the summary that summary.json is to have."""
+    found = read(out)
+    links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
+    short = [each.run.label for each in ending.cut_short]
+    return replace(found, summary=summed_up(found, ending.failures, links, ending.interrupted, short))
+
+
 def _sealed(out: Path) -> list[OSError]:
     """Seals the folder; why it could not be."""
     try:
@@ -99,7 +104,7 @@ def _written(results: Results, host: str) -> list[OSError]:
     from emulator.report.page import page  # altair takes a second to import
 
     failed = []
-    summary = json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
+    summary = summary_text(results)
     with_host = replace(results, host=json.loads(host))
     for name, text in (("host.json", host), ("summary.json", summary), (REPORT, page([with_host]))):
         try:
@@ -107,6 +112,11 @@ def _written(results: Results, host: str) -> list[OSError]:
         except OSError as error:
             failed.append(error)
     return failed
+
+
+def summary_text(results: Results) -> str:
+    """summary.json."""
+    return json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
 
 
 def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) -> str:

@@ -113,7 +113,7 @@ def _play(
             _tell_how_to_resume(settings, out)
         return FAILED
     with uninterrupted():
-        host = _host(time.monotonic() - began, sitting.outcomes, sitting.session)
+        host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
         ending = Ending(sitting.outcomes, host, sitting.session.stopped, assumed)
         exit_code = conclude(out, ending, settings.format)
         if sitting.tally and settings.format is Format.text:
@@ -243,7 +243,7 @@ class Session:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
         replace_file(self.out / "split.json", _split(self.lab))
         if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
-            replace_file(self.out / "host.json", _host(0.0, [], self))
+            replace_file(self.out / "host.json", host_text(0.0, [], self))
         with self.progress:
             everything = asyncio.gather(
                 *(self._run(Run(label, seed)) for label in self.lab.algorithms for seed in self.scenario.seeds)
@@ -295,7 +295,7 @@ def _devices(places: Sequence[str]) -> dict[str, Any]:
     return {"torch": list(places), "model": gpus.model(places[0])}
 
 
-def _host(seconds: float, outcomes: list[Outcome], session: Session) -> str:
+def host_text(seconds: float, outcomes: list[Outcome], session: Session) -> str:
     """host.json: what belongs to this machine and moment, and may differ between equal runs."""
     host = {
         "command": ["fedlapse", *sys.argv[1:]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from emulator.commands.compiling import compile_network
+from emulator.commands.conclude import Ending, added_up, summary_text
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import clear, why_not
 from emulator.commands.lines import say
 from emulator.commands.options import crew_of
-from emulator.commands.play import Settings, play_runs, pool_of, why_ended
+from emulator.commands.play import Settings, host_text, play_runs, pool_of, why_ended
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
@@ -33,6 +35,7 @@ from emulator.worlds.executors import Team
 from emulator.worlds.knowing import Knowing, Unknown
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
 from emulator.worlds.virtual import at_once
+from scenarios.build.assumed import assumptions
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 
@@ -111,7 +114,7 @@ class Trials:
         return whole if complete else None, pool.tally.known
 
     def _play(self, scenario: Scenario, lab: Lab, out: Path, title: str) -> None:
-        settings = replace(self.settings, title=title)
+        settings, began = replace(self.settings, title=title), time.monotonic()
         try:
             sitting = play_runs(scenario, lab, settings, out, self.team)
         except KeyboardInterrupt as stop:
@@ -127,6 +130,10 @@ class Trials:
             say(f"fedlapse: {why_ended(unwritten[0])}", err=True)
             raise Unfinished(FAILED)
         with uninterrupted():
+            host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
+            replace_file(out / "host.json", host)
+            ending = Ending(sitting.outcomes, host, assumed=list(assumptions(scenario)))
+            replace_file(out / "summary.json", summary_text(added_up(out, ending)))
             seal_results(out)
 
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import FEW
-from scenarios.load import dump
 from scenarios.schema.protocol import Protocol
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 
 METRIC: Literal["accuracy"] = "accuracy"  # on test examples; settings and targets are chosen on validation examples
 OWN = "own links"
-
-
-def digest(scenario: Scenario) -> str:
-    """SHA-256 of the whole protocol: fleet, data, algorithms, grids, seeds, targets, links; with every default."""
-    plain = scenario.model_copy(update={"protocol": None})
-    return hashlib.sha256(dump(plain).encode()).hexdigest()
 
 
 def protocol_of(scenario: Scenario) -> Protocol:

@@ -95,11 +95,18 @@ def test_the_same_tables_from_two_workers_and_the_ledger(made: Path) -> None:
 
 def test_records_carry_the_digest_of_the_protocol(made: Path) -> None:
     page = (made / "out" / "study.md").read_text(encoding="utf-8")
-    for name in ("reporting", "baseline", "sensitivity/share-half"):
+    trials = [f"tuning/trials/{path.name}" for path in (made / "out" / "tuning" / "trials").iterdir()]
+    for name in ("reporting", "baseline", "sensitivity/share-half", *trials):
         text = (made / "out" / name / "scenario.yaml").read_text(encoding="utf-8")
         digest = next(line for line in text.splitlines() if line.startswith("protocol: ")).split()[1]
         assert len(digest) == 64
         assert digest in page
+
+
+def test_its_folders_obey_the_laws_of_the_record(made: Path) -> None:
+    for name in ("reporting", "tuning/trials/01-4-rounds"):
+        result = CliRunner().invoke(app, ["audit", str(made / "out" / name)])
+        assert result.exit_code == 0, result.output
 
 
 def test_a_report_over_another_protocol_must_be_called_exploratory(made: Path) -> None:

@@ -20,7 +20,7 @@ from emulator.commands.study.places import FOR_ROUNDS, Places
 from emulator.commands.study.replays import Replays
 from emulator.commands.trials import Runs as Rows
 from emulator.commands.trials import Trials, Unfinished
-from emulator.commands.tune.play import Tuning
+from emulator.commands.tune.play import Tuning, under
 from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.record.targets import Target
@@ -28,9 +28,10 @@ from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
 from emulator.studies.observed import Observed, Runs
-from emulator.studies.protocol import METRIC, OWN, digest, pairs, protocol_of, targets
+from emulator.studies.protocol import METRIC, OWN, pairs, protocol_of, targets
 from emulator.studies.replays import Kept
 from emulator.studies.why import pace
+from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
 from emulator.tuning.search import OWN as OWN_CLOCK
@@ -127,6 +128,7 @@ class Studying:
             ways = "give a new folder, --force to replace them, or --exploratory, which the report then says"
             raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
         self.recorded = digest(parse(before, str(path)))
+        self.tuning.scenario = under(self.scenario, self.recorded)
 
     # --- what is played -------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
 from emulator.tuning import results
+from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.search import Trial
 from emulator.tuning.space import Configuration, applied
@@ -57,7 +58,7 @@ class Tuning:
     def __init__(self, scenario: Scenario, settings: Settings, trials: Trials | None = None) -> None:
         """`trials`: what plays, if there is something already."""
         check(scenario)
-        self.scenario, self.settings = scenario, settings
+        self.scenario, self.settings = under(scenario, scenario.protocol or digest(scenario)), settings
         self.target = target_of(scenario)
         self.trials = trials or Trials(settings)
         self.names = Names({})
@@ -237,6 +238,13 @@ class Tuning:
         took = time.monotonic() - self.began
         left = f"; {about(took / self.done * max(0, self.due - self.done))} left" if self.done else ""
         return f"tune, {phases}: {tried} configurations for {rounds} rounds{left}"
+
+
+def under(scenario: Scenario, protocol: str) -> Scenario:
+    """The scenario, whose runs carry this digest."""
+    made = scenario.model_copy(update={"protocol": protocol})
+    vars(made)["source"] = scenario.source
+    return made
 
 
 def _epochs(scenario: Scenario) -> float:

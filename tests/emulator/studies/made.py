@@ -12,8 +12,9 @@ from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.cells import Border, Cell, cell
 from emulator.studies.comparisons import comparisons
 from emulator.studies.observed import Observed, Runs
-from emulator.studies.protocol import OWN, digest, pairs
+from emulator.studies.protocol import OWN, pairs
 from emulator.studies.why import pace
+from emulator.tuning.digest import digest
 from emulator.tuning.scores import Curve
 from emulator.tuning.search import ROUNDS, Found
 from emulator.tuning.space import Dimension, Space

@@ -15,7 +15,8 @@ from emulator.studies import analysis
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
 from emulator.studies.comparisons import Values, common, comparisons, values
 from emulator.studies.observed import Observed
-from emulator.studies.protocol import digest, pairs, protocol_of, ranked
+from emulator.studies.protocol import pairs, protocol_of, ranked
+from emulator.tuning.digest import digest
 from scenarios.load import build
 from scenarios.schema.protocol import Grid
 from scenarios.text.faults import BadScenario
