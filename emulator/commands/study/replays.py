@@ -53,8 +53,7 @@ class Replays:
                 say(f"fedlapse: replays in {first + len(some)} of {len(names)} settings", err=True)
 
     def _played(self, batch: Batch, orders: Sequence[Order]) -> Sequence[Result]:
-        workers = self.trials.workers if isinstance(self.trials.workers, int) else None
-        played = play_all(batch, orders, workers, console=Console(stderr=True, quiet=self.quiet))
+        played = play_all(batch, orders, self.trials.settings.workers, console=Console(stderr=True, quiet=self.quiet))
         if not played.whole:
             say(f"fedlapse: {played.why}", err=True)
             raise Unfinished(played.code)

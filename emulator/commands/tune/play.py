@@ -223,8 +223,7 @@ class Tuning:
             return {}
         batch = Batch(Source(where, targets=(self.target,)))
         orders = [Order(run, of) for of in self.links.values() for run in range(len(batch.scripts))]
-        workers = self.trials.workers if isinstance(self.trials.workers, int) else None
-        played = play_all(batch, orders, workers, console=Console(stderr=True, quiet=self.settings.quiet))
+        played = play_all(batch, orders, self.trials.settings.workers, console=Console(stderr=True, quiet=self.settings.quiet))
         if not played.whole:
             say(f"fedlapse: {played.why}", err=True)
             raise Unfinished(played.code)
