@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -28,14 +28,18 @@ class Replays:
     trials: Trials
     kept: Kept
     quiet: bool
+    read: dict[tuple[Path, tuple[str, ...]], tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
 
     def of(self, folder: Path, wanted: Sequence[Condition], labels: Sequence[str] = ()) -> list[Stamps]:
         """When the rounds of the runs end in each setting; `labels`: of these runs alone.  Raises Unfinished."""
-        record = f"{digest(folder)} {','.join(labels)}"
-        names = [key(each, record) for each in wanted]
+        at = folder, tuple(labels)
+        if at not in self.read:
+            self.read[at] = digest(folder), Batch(Source(folder, only=tuple(labels), targets=()))
+        record, batch = self.read[at]
+        names = [key(each, f"{record} {','.join(labels)}") for each in wanted]
         new = {name: each for name, each in zip(names, wanted, strict=True) if name not in self.kept.known}
         if new:
-            self._make(Batch(Source(folder, only=tuple(labels), targets=())), new)
+            self._make(batch, new)
         return [self.kept.known[name] for name in names]
 
     def _make(self, batch: Batch, new: dict[str, Condition]) -> None:

@@ -223,7 +223,8 @@ class Tuning:
             return {}
         batch = Batch(Source(where, targets=(self.target,)))
         orders = [Order(run, of) for of in self.links.values() for run in range(len(batch.scripts))]
-        played = play_all(batch, orders, self.trials.settings.workers, console=Console(stderr=True, quiet=self.settings.quiet))
+        console = Console(stderr=True, quiet=self.settings.quiet)
+        played = play_all(batch, orders, self.settings.workers, console=console)
         if not played.whole:
             say(f"fedlapse: {played.why}", err=True)
             raise Unfinished(played.code)
