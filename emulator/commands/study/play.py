@@ -242,9 +242,9 @@ class Studying:
         drawn = at.map(main)
         traces, assumed = at.traces(main)
         moved = self._sensitivity(out, founds, goals)
-        return replace(
-            answer, cells=drawn, borders=at.borders(drawn, main), traces=traces, assumptions=assumed, moved=moved
-        )
+        borders = at.borders(drawn, main)
+        replays.kept.write()
+        return replace(answer, cells=drawn, borders=borders, traces=traces, assumptions=assumed, moved=moved)
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
         """One factor at a time, with the settings that were tuned without it; to the first target."""

@@ -51,8 +51,9 @@ class Replays:
             some = names[first : first + step]
             results = self._played(batch, [Order(run, new[name]) for name in some for run in range(runs)])
             self.kept.add({name: stamps(results[n * runs : (n + 1) * runs], rounds) for n, name in enumerate(some)})
-            with uninterrupted():
-                self.kept.write()
+            if len(some) > 1:  # the file takes a moment
+                with uninterrupted():
+                    self.kept.write()
             if not self.quiet and first + len(some) < len(names):
                 say(f"fedlapse: replays in {first + len(some)} of {len(names)} settings", err=True)
 
