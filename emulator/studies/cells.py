@@ -86,7 +86,7 @@ class Border:
 
 
 def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, str], float]) -> Iterator[Border]:
-    """Where neighbours along the uplink have other first algorithms; the uplink is found by bisection.
+    """Where the winner changes along the uplink, undecided cells apart; the uplink is found by bisection.
 
     `ratio(place, one, other)` is the mean time of one over that of the other at a place.
     """
@@ -94,11 +94,12 @@ def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, st
     for each in cells:
         rows.setdefault(tuple(each.place[axis] for axis in AXES[1:]), []).append(each)
     for others, row in rows.items():
-        ordered = sorted(row, key=lambda each: float(each.place[AXES[0]]))
+        won = [each for each in row if each.winner not in (UNDECIDED, UNKNOWN)]
+        ordered = sorted(won, key=lambda each: float(each.place[AXES[0]]))
+        place = {axis: float(value) for axis, value in zip(AXES[1:], others, strict=True)}
         for low, high in pairwise(ordered):
-            if low.first and high.first and low.first != high.first:
-                place = {axis: float(value) for axis, value in zip(AXES[1:], others, strict=True)}
-                one, other = low.first, high.first
+            one, other = low.winner, high.winner
+            if one != other:
 
                 def at(up: float, place: Mapping[str, float] = place, one: str = one, other: str = other) -> float:
                     return ratio({AXES[0]: up, **place}, one, other)

@@ -10,7 +10,7 @@ import pytest
 
 from emulator.record.targets import Target
 from emulator.results.holm import holm
-from emulator.results.restricted import Timed
+from emulator.results.restricted import Timed, contrast
 from emulator.studies import analysis
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
 from emulator.studies.comparisons import Values, common, comparisons, values
@@ -130,7 +130,7 @@ def test_the_border_lies_where_two_scripted_algorithms_take_equally_long() -> No
     def at(up: float) -> Cell:
         first, second = sorted(("light", "heavy"), key=lambda label: seconds(label, up))
         place = {AXES[0]: up, AXES[1]: 1.0, AXES[2]: 0.0, AXES[3]: 1.0}
-        return Cell(place, {}, first, second, None, {})
+        return Cell(place, {}, first, second, contrast(timed(SLOW), timed(FAST), inf), {})  # it is decided
 
     (found,) = borders(
         [at(100), at(0.1), at(1), at(10)], lambda p, a, b: seconds(a, p[AXES[0]]) / seconds(b, p[AXES[0]])
