@@ -12,7 +12,7 @@ import altair as alt
 from emulator.report import critical
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
-from emulator.report.studied_places import grid, traces
+from emulator.report.studied_places import duels, grid, traces
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
 from emulator.report.studied_tornado import tornado
 from emulator.results import units
@@ -29,7 +29,8 @@ Part = tuple[str, str]  # family, kind or phase
 
 def figures(answer: Answer) -> Iterator[Figure]:
     """Those that have something to show."""
-    for made in (ratios(answer), times(answer), pace(answer), grid(answer), tornado(answer), traces(answer)):
+    parts = (ratios(answer), times(answer), pace(answer), grid(answer), *duels(answer), tornado(answer), traces(answer))
+    for made in parts:
         if made:
             yield made
 

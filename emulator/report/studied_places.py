@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -25,7 +25,8 @@ ROWS = 60  # recorded links that a picture shows
 
 def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
     """Of the baseline and of all that win in these places, and greys for the rest; the same in both pictures."""
-    known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces))}
+    between = (each for of in answer.duels.values() for each in of)
+    known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces, *between))}
     names = [entry.name for entry in answer.scenario.algorithms if entry.name in known]
     shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)} | GREY
     shown = {answer.baseline, *(each.winner for each in cells)}
@@ -33,27 +34,41 @@ def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
 
 
 def grid(answer: Answer) -> Figure | None:
+    """The map of all that are ranked."""
+    caption = f"{CAPTIONS['map']} Numbers: how many times as long the next one takes."
+    return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", caption)
+
+
+def duels(answer: Answer) -> Iterator[Figure]:
+    """The map between two alone, for each pair of the study."""
+    for (one, other), cells in answer.duels.items():
+        title = f"{one} or {other}: who is first to {goal(answer.main)}"
+        made = _map(answer, cells, f"map-{one}-{other}", title, CAPTIONS["duel"])
+        if made:
+            yield made
+
+
+def _map(answer: Answer, cells: Sequence[Cell], name: str, title: str, caption: str) -> Figure | None:
     """Panels by device speed (down) and download over upload (across); in each, uplink and round trip."""
-    if not any(each.contrast for each in answer.cells):
+    if not any(each.contrast for each in cells):
         return None
-    values = {axis: sorted({float(each.place[axis]) for each in answer.cells}) for axis in AXES}
+    values = {axis: sorted({float(each.place[axis]) for each in cells}) for axis in AXES}
     _, ratio, _, speed = AXES
-    shades, last, rows = colours(answer, answer.cells), values[speed][-1], []
+    shades, last, rows = colours(answer, cells), values[speed][-1], []
     for fast in values[speed]:
         panels = []
         for over in values[ratio]:
-            here = [each for each in answer.cells if (each.place[speed], each.place[ratio]) == (fast, over)]
+            here = [each for each in cells if (each.place[speed], each.place[ratio]) == (fast, over)]
             titles = (
                 "uplink, Mbit/s" if fast == last else None,
                 "round trip, ms" if over == values[ratio][0] else None,
             )
-            title = f"{fast:g} GFLOP/s, download {over:g}:1"
-            panels.append(_panel(here, values, shades, titles).properties(title=title))
+            above = f"{fast:g} GFLOP/s, download {over:g}:1"
+            panels.append(_panel(here, values, shades, titles).properties(title=above))
         rows.append(alt.HConcatChart(hconcat=panels, spacing=18))
     chart: Any = alt.VConcatChart(vconcat=rows, spacing=14)
     described = f"Heat-maps of who reaches {goal(answer.main)} first, by link and device speed."
-    caption = f"{CAPTIONS['map']} Numbers: how many times as long the next one takes."
-    return Figure("map", f"Who is first to {goal(answer.main)}", caption, frame(chart, "map", described))
+    return Figure(name, title, caption, frame(chart, name, described))
 
 
 def _panel(

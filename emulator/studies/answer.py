@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from emulator.record.targets import Target
 from emulator.results.restricted import Contrast
@@ -60,6 +60,7 @@ class Answer:
     nulls: Sequence[Null] = ()
     unknown: Sequence[str] = ()  # sentences: what could not be replayed
     cells: Sequence[Cell] = ()
+    duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)  # the map between two alone
     borders: Sequence[Border] = ()
     traces: Sequence[Cell] = ()
     assumptions: Sequence[str] = ()  # about traces

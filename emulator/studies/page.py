@@ -57,8 +57,9 @@ def _table(found: Table) -> Lines:
 def _figures(figures: Mapping[str, str], *names: str) -> Lines:
     for name in names:
         if name in figures:
-            yield f"![{CAPTIONS[name]}]({figures[name]})"
-            yield f"<sub>{CAPTIONS[name]}</sub>"
+            caption = CAPTIONS.get(name, CAPTIONS["duel"])
+            yield f"![{caption}]({figures[name]})"
+            yield f"<sub>{caption}</sub>"
 
 
 def _times(answer: Answer) -> Lines:
@@ -75,6 +76,9 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
         yield "## On other links and devices"
         yield from _table(shown.shares(answer.cells, answer.baseline, "settings of the map"))
         yield from _figures(figures, "map")
+        for (one, other), cells in answer.duels.items():
+            yield from _table(shown.shares(cells, one, f"settings, between {one} and {other} alone"))
+            yield from _figures(figures, f"map-{one}-{other}")
         yield from _table(shown.borders(answer))
     if answer.traces or answer.assumptions:
         yield "## On recorded links"

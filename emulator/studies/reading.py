@@ -8,6 +8,7 @@ CAPTIONS = {
     "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
     "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
+    "duel": "The same between these two alone, as if there were no others.",
     "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
     "line is the study as it is.",
     "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "

@@ -61,6 +61,7 @@ def tables(answer: Answer) -> dict[str, Table]:
         Table("reasons.csv", REASONS, [_reason(each) for each in answer.whys]),
         Table("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
+        *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
         _borders(answer),
         _places("traces.csv", answer.traces),
         Table("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),

@@ -151,16 +151,27 @@ def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
 
 
 def _places(cells: Sequence[Cell], answer: Answer, where: str) -> Iterator[str]:
-    if not cells:
-        return
-    counts = {answer.baseline: 0}
+    if cells:
+        said = [f"{where.format(len(cells))}, {_won(cells, [answer.baseline])}"]
+        if cells is answer.cells:
+            said += [f"between {one} and {other} alone, {_won(of, ())}" for (one, other), of in _first_duel(answer)]
+        yield f"{'; '.join(said)}."
+
+
+def _first_duel(answer: Answer) -> Iterator[tuple[tuple[str, str], Sequence[Cell]]]:
+    yield from islice(answer.duels.items(), 1)
+
+
+def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
+    """Who is first on how many of these places; `always`: named even where they are first on none."""
+    counts = dict.fromkeys(always, 0)
     for each in cells:
         counts[each.winner] = counts.get(each.winner, 0) + 1
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     winners = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
     said = [f"{name} is first on {share(counts[name], len(cells))}" for name in winners]
     said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
-    yield f"{where.format(len(cells))}, {joined(said)}."
+    return joined(said)
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:

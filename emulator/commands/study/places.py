@@ -71,10 +71,17 @@ class Places:
 
     def map(self, goal: Target) -> list[cells.Cell]:
         """Who is first at each point of the study's grid."""
+        return self._on_map(goal, ())
+
+    def duels(self, goal: Target) -> dict[tuple[str, str], list[cells.Cell]]:
+        """The same between the two of each of the study's pairs, as if there were no others."""
+        return {pair: self._on_map(goal, pair) for pair in self.protocol.pairs if self.protocol.map}
+
+    def _on_map(self, goal: Target, among: Sequence[str]) -> list[cells.Cell]:
         if self.protocol.map is None:
             return []
         grid = cells.grid(self.protocol.map)
-        return self._cells([place for place, _ in grid], [each for _, each in grid], goal)
+        return self._cells([place for place, _ in grid], [each for _, each in grid], goal, among=among)
 
     def traces(self, goal: Target) -> tuple[list[cells.Cell], list[str]]:
         """Who is first on each trace, and what was assumed about them."""
@@ -107,10 +114,14 @@ class Places:
         wanted: Sequence[Condition],
         goal: Target,
         labels: Sequence[str] = (),
+        among: Sequence[str] = (),
     ) -> list[cells.Cell]:
+        """`labels`: who is replayed, by default all that are ranked; `among`: who is compared, by default all those."""
         labels = labels or ranked(self.scenario)
         there = self.replays.of(self.folder, wanted, self._labels(labels))
-        return analysis.cells(places, there, self._best(wanted, labels), self.runs, goal)
+        best = self._best(wanted, labels)
+        which = [{label: each[label] for label in among or labels if label in each} for each in best]
+        return analysis.cells(places, there, which, self.runs, goal)
 
     def _best(self, wanted: Sequence[Condition], labels: Sequence[str]) -> list[dict[str, str]]:
         """The configuration of each algorithm that is best in each setting, by the runs of the search."""

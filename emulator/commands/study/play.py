@@ -242,9 +242,12 @@ class Studying:
         drawn = at.map(main)
         traces, assumed = at.traces(main)
         moved = self._sensitivity(out, founds, goals)
-        borders = at.borders(drawn, main)
+        duels = at.duels(main)
+        borders = [border for each in (drawn, *duels.values()) for border in at.borders(each, main)]
         replays.kept.write()
-        return replace(answer, cells=drawn, borders=borders, traces=traces, assumptions=assumed, moved=moved)
+        return replace(
+            answer, cells=drawn, duels=duels, borders=borders, traces=traces, assumptions=assumed, moved=moved
+        )
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
         """One factor at a time, with the settings that were tuned without it; to the first target."""
