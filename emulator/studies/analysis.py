@@ -10,6 +10,7 @@ from emulator.studies.answer import Moved, Null
 from emulator.studies.cells import Cell, cell
 from emulator.studies.comparisons import Values, common, comparisons, values
 from emulator.studies.observed import Observed, Runs
+from emulator.studies.protocol import OWN
 from emulator.studies.replays import Stamps
 from emulator.studies.why import Why, why
 
@@ -35,8 +36,16 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
 
 
 def all_values(on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None) -> list[Values]:
-    """On each link and to each target.  `wanted`: the horizon, s, if the protocol names one."""
-    return [each for link, runs in on.items() for target in targets for each in values(link, target, runs, wanted)]
+    """On each link and to each target.  `wanted`: the horizon, s, that the protocol names for the runs' own links.
+
+    On other links the same rounds take other times: there all runs are known until the first one ends.
+    """
+    return [
+        each
+        for link, runs in on.items()
+        for target in targets
+        for each in values(link, target, runs, wanted if link.startswith(OWN) else None)
+    ]
 
 
 def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:

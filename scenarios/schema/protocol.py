@@ -83,8 +83,8 @@ class Protocol(Part):
     values: tuple[Share, ...] = says("Targets as test accuracies, such as those of papers.", [0.9], default=())
     hold: Count = says("Consecutive evaluated rounds in which a target must be reached.", 1, default=3)
     horizon_s: Seconds | None = says(
-        "Virtual seconds after which all runs are compared. By default until the first run ends that did not reach "
-        "the target.",
+        "Virtual seconds for which every run is watched on its own links. By default, and on other links, runs are "
+        "compared until the first one ends that did not reach the target.",
         300,
         default=None,
     )

@@ -287,8 +287,9 @@ class Studying:
         from emulator.studies.verdict import verdict
 
         with uninterrupted():
-            for folder_ in ("tables", "figures"):
-                (out / folder_).mkdir(exist_ok=True)
+            for folder_ in ("tables", "figures"):  # what an earlier report had may be no part of this one
+                shutil.rmtree(out / folder_, ignore_errors=True)
+                (out / folder_).mkdir()
             named = tables(answer)
             for name, each in named.items():
                 replace_file(out / "tables" / name, each.csv)
