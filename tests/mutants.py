@@ -80,17 +80,10 @@ MUTANTS = [
         "tests/emulator/tuning/test_search.py",
     ),
     Mutant(
-        "a dry run does not look at other links",
-        "emulator/commands/tune/play.py",
-        'self._known_elsewhere(scenario, folder / f"{found}-{rounds}") if self.links else {}',
-        "{}",
-        "tests/runs/test_tune.py::test_a_dry_run_knows_who_goes_on_because_of_another_link",
-    ),
-    Mutant(
         "who ties with the last of the better half is left behind",
         "emulator/tuning/scores.py",
-        "if found[thing][:2] <= last)",
-        "if found[thing][:2] <= last)[:keep]",
+        "if found[thing].rank <= last)",
+        "if found[thing].rank <= last)[:keep]",
         "tests/emulator/tuning/test_search.py",
     ),
     Mutant(

@@ -59,12 +59,17 @@ def retimed(made: Curve, times: Sequence[float], time: float | None, end: float)
 
 
 class Score(NamedTuple):
-    """The less the better, one after the other."""
+    """Of one configuration."""
 
     time: float  # mean restricted time
     error: float  # 1 - mean validation accuracy at equal time
     reached: int = 0
     of: int = 0
+
+    @property
+    def rank(self) -> tuple[float, int, float]:
+        """The less the better: of equal times, that of whom more got there, and then the accuracy."""
+        return self.time, -self.reached, self.error
 
 
 def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
@@ -93,8 +98,8 @@ class Kept(Generic[Thing]):
 
 def better_half(found: Mapping[Thing, Score]) -> Kept[Thing]:
     """The better half, rounded down, and one at least; what ties with its last goes on too."""
-    order = sorted(found, key=lambda thing: found[thing][:2])
+    order = sorted(found, key=lambda thing: found[thing].rank)
     keep = max(1, len(order) // 2)
-    last = found[order[keep - 1]][:2]
-    things = tuple(thing for thing in order if found[thing][:2] <= last)
+    last = found[order[keep - 1]].rank
+    things = tuple(thing for thing in order if found[thing].rank <= last)
     return Kept(things, len(things) - keep)

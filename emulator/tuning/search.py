@@ -56,7 +56,7 @@ class Found:
     def best(self, clock: str = OWN) -> Configuration:
         """Of those that were played to the end; of equal ones the first."""
         found = self.scores(clock)
-        return min(found, key=lambda each: found[each][:2])
+        return min(found, key=lambda each: found[each].rank)
 
     def scores(self, clock: str = OWN) -> dict[Configuration, Score]:
         """Of those that were played to the end, over one horizon."""
@@ -95,7 +95,7 @@ def search(
 def _next(found: Found) -> list[Configuration]:
     """Neighbours of the best; where they are all tried, more of the grid, and then neighbours of the next best."""
     score = found.scores()
-    first, *others = sorted(score, key=lambda each: score[each][:2])
+    first, *others = sorted(score, key=lambda each: score[each].rank)
     grid = [each for each in found.space.grid if each not in found.tried]
     near = (found.space.around(each, found.tried) for each in others)
     return found.space.around(first, found.tried) or grid or next(filter(None, near), [])

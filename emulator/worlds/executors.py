@@ -12,7 +12,6 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -128,17 +127,17 @@ class Processes:
         shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
-        handed = self.scratch[-1].path / "lab.pickle"
-        handed.write_bytes(pickle.dumps((replace(lab, dataset=None), shelf, folders)))
+        self.handed = self.scratch[-1].path / "lab.pickle"
+        self.handed.write_bytes(pickle.dumps((replace(lab, dataset=None), shelf, folders)))
         self.own = None if team else Team(count, lab.trains_on)
         self.team = team or self.own
         assert self.team
         self.pool = self.team.pool
         self.sent = set[Future[Done]]()
-        self.batches = Batches(partial(self._send, handed), self.team.count, self.store)
+        self.batches = Batches(self._send, self.team.count, self.store)
 
-    def _send(self, handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Future[Done]:
-        done = self.pool.submit(_do, handed, orders)
+    def _send(self, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Future[Done]:
+        done = self.pool.submit(_do, self.handed, orders)
         self.sent.add(done)
         done.add_done_callback(self.sent.discard)
         return done

@@ -58,8 +58,8 @@ def study(
 ) -> None:
     """Follows a study's protocol: tunes all algorithms, plays them with other seeds, and says who is faster where.
 
-    The scenario's `tune:` and `study:` are the protocol. It leaves study.md with the verdict, tables/ and figures/, and
-    the runs. The same command goes on where it was stopped. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
+    The scenario's `tune:` and `study:` are the protocol. It leaves a page with the verdict, tables, figures and the
+    runs. The same command goes on where it was stopped. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
     """
     from scenarios.text.faults import placed
 

@@ -155,7 +155,7 @@ class Places:
             }
             known = {each: curves for each, curves in pool.items() if len(curves) == len(seeds)}
             ranks = scores(known)
-            best = min(ranks, key=lambda each: ranks[each][:2]) if ranks else self.founds[label].best()
+            best = min(ranks, key=lambda each: ranks[each].rank) if ranks else self.founds[label].best()
             found.append(names[best])
         return found
 
