@@ -61,10 +61,10 @@ CODES = (0, 1, -signal.SIGKILL, 130, 143)
 _mapped = stores.mapped
 
 
-def computed(handed: Path, orders: Sequence[tuple[Any, Any]]) -> Any:
+def computed(orders: Sequence[tuple[Any, Any]]) -> Any:
     """executors._do, which notes that each job begins, and whether what it reads is right."""
     stores.mapped = checked
-    return executors._do(handed, [(partial(_noted, job), args) for job, args in orders])
+    return executors._do([(partial(_noted, job), args) for job, args in orders])
 
 
 def checked(folders: Sequence[Path], ref: Ref, *mapping: stores.Map) -> memoryview:
@@ -98,7 +98,7 @@ class Inline(executors.Inline):
 class Processes(executors.Processes):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.batches.send = partial(self.pool.submit, computed, self.handed)
+        self.batches.send = partial(self.pool.submit, computed)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.lab.lab import Lab
-from emulator.worlds.executors import Cluster, Inline, Processes, Team
+from emulator.worlds.executors import Cluster, Inline, Members, Processes, Team
 
 if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
@@ -33,5 +33,5 @@ def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline |
 
         return Ray(lab, workers, folder)
     if isinstance(workers, Team):
-        return Processes(lab, workers.count, folder, workers)
+        return Members(lab, workers, folder)
     return Processes(lab, workers, folder) if workers else Inline(lab, folder)

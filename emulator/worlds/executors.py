@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,6 +97,40 @@ class Inline:
             return AtHand(None, error)
 
 
+class Processes:
+    """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
+
+    def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
+        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
+        keep_memory()
+        self.scratch = scratches()
+        folders = paths(self.scratch)
+        shelf = lab.data.put_away(folders[-1])
+        folders = [folder, *folders] if folder else folders
+        self.store = Files(folders)
+        turns = workers.turns(lab.trains_on, count)
+        self.pool = workers.pool(count, _arrive, replace(lab, dataset=None), shelf, folders, turns)
+        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.batches.cancel()
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        for scratch in self.scratch:
+            scratch.close()
+
+    def stop(self) -> None:
+        """Ends the workers now, not after their jobs."""
+        workers.stop(self.pool)
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        return self.batches.submit(job, args)
+
+
 class Team:
     """Worker processes that stay for one lab after the other: to start them anew takes seconds each time.
 
@@ -113,14 +147,10 @@ class Team:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Processes:
-    """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
+class Members(Processes):
+    """Processes whose workers are a team's: they stay when this is closed, and read what they need from a file."""
 
-    def __init__(self, lab: Lab, count: int, folder: Path | None = None, team: Team | None = None) -> None:
-        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder.
-
-        `team`: its workers do the jobs, and stay when this is closed.
-        """
+    def __init__(self, lab: Lab, team: Team, folder: Path | None = None) -> None:
         keep_memory()
         self.scratch = scratches()
         folders = paths(self.scratch)
@@ -129,39 +159,23 @@ class Processes:
         self.store = Files(folders)
         self.handed = self.scratch[-1].path / "lab.pickle"
         self.handed.write_bytes(pickle.dumps((replace(lab, dataset=None), shelf, folders)))
-        self.own = None if team else Team(count, lab.trains_on)
-        self.team = team or self.own
-        assert self.team
-        self.pool = self.team.pool
+        self.pool = team.pool
         self.sent = set[Future[Done]]()
-        self.batches = Batches(self._send, self.team.count, self.store)
+        self.batches = Batches(self._send, team.count, self.store)
 
     def _send(self, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Future[Done]:
-        done = self.pool.submit(_do, self.handed, orders)
+        done = self.pool.submit(_do_handed, self.handed, orders)
         self.sent.add(done)
         done.add_done_callback(self.sent.discard)
         return done
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.batches.cancel()
-        if self.own:
-            self.own.close()
-        else:
-            wait(list(self.sent))  # what they are at, they do with files that are about to go
+        wait(list(self.sent))  # what the workers are at, they do with files that are about to go
         for scratch in self.scratch:
             scratch.close()
-
-    def stop(self) -> None:
-        """Ends the workers now, not after their jobs."""
-        workers.stop(self.pool)
-
-    def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return self.batches.submit(job, args)
 
 
 def scratches() -> list[Scratch]:
@@ -187,6 +201,14 @@ def _come(turns: workers.Turns[str]) -> None:
     gpus.use(_place)
 
 
+def _arrive(lab: Lab, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
+    global _lab, _folders
+    quiet_torch()
+    place = turns.get()
+    gpus.use(place)
+    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
+
+
 def _take(handed: Path) -> None:
     """Reads a lab that this program has written, unless it is the one at hand."""
     global _handed, _lab, _folders, _map
@@ -197,9 +219,13 @@ def _take(handed: Path) -> None:
     _handed, _map = handed, Maps()
 
 
-def _do(handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
-    """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
+def _do_handed(handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     _take(handed)
+    return _do(orders)
+
+
+def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
+    """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
         drafts = Drafts(_folders, _map)
