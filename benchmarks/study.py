@@ -66,10 +66,8 @@ def followed(name: str, folder: Path, small: bool) -> float:
 def differing(folder: Path) -> list[str]:
     """Algorithms without their penalty whose rounds are not the baseline's."""
     path = folder / "tables" / "nulls.csv"
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return sorted({row["algorithm"] for row in csv.DictReader(file) if row["same"] != "yes"})
+    rows = _rows(path) if path.is_file() else []
+    return sorted({row["algorithm"] for row in rows if row["same"] != "yes"})
 
 
 def kept(name: str, folder: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from emulator.record.targets import Target
-from emulator.results.restricted import contrast, restricted
+from emulator.results.restricted import contrast
 from emulator.studies.answer import Moved, Null
 from emulator.studies.cells import Cell, cell
-from emulator.studies.comparisons import Values, common, comparisons, values
+from emulator.studies.comparisons import Values, bound, mean, values
 from emulator.studies.observed import Observed, Runs
 from emulator.studies.protocol import OWN
-from emulator.studies.replays import Stamps
+from emulator.studies.stamps import Stamps
 from emulator.studies.why import Why, why
 
 Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played
@@ -96,24 +96,15 @@ def renamed(stamps: Stamps, variants: Variants) -> Stamps:
 
 def moved(factor: str, setting: str, runs: Runs, baseline: str, target: Target) -> list[Moved]:
     """How long each algorithm takes in one setting, over the baseline there."""
-    times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    tau = common([each for of in times.values() for each in of.values()], None)
-    found = []
-    for label, of in times.items():
-        if label == baseline:
-            continue
-        there = sum(each.time is not None and each.time <= tau for each in of.values())
-        known = any(each.time is not None for each in (*of.values(), *times[baseline].values())) and tau > 0
-        bound = tau if tau != float("inf") else max(e.time or 0.0 for each in times.values() for e in each.values())
-        ratio = None
-        if known:
-            ratio = float(
-                restricted(list(of.values()), bound).mean() / restricted(list(times[baseline].values()), bound).mean()
-            )
-        found.append(
-            Moved(factor, setting, label, ratio, contrast(of, times[baseline], tau) if known else None, there, len(of))
-        )
-    return found
+    found = {each.label: each for each in values(OWN, target, runs, None)}
+    limit = bound((each for of in found.values() for each in of.times.values()), found[baseline].tau)
+    return [_moved(factor, setting, each, found[baseline], limit) for each in found.values() if each.label != baseline]
 
 
-__all__ = ["all_values", "cells", "chosen", "comparisons", "elsewhere", "moved", "nulls", "reasons", "renamed"]
+def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) -> Moved:
+    """`limit`: the seconds to which times are restricted."""
+    every = (*mine.times.values(), *base.times.values())
+    known = mine.tau > 0 and any(each.time is not None for each in every)
+    ratio = mean(mine.times, limit) / mean(base.times, limit) if known else None
+    over = contrast(mine.times, base.times, mine.tau) if known else None
+    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times))

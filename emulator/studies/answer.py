@@ -45,7 +45,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Answer:
-    """See the package."""
+    """What a study has found; see each part's own class."""
 
     scenario: Scenario
     digest: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import exp, inf, log, sqrt
+from math import sqrt
 
 from emulator.replay.conditions import Condition
-from emulator.results.restricted import Contrast, Timed, contrast, restricted
-from emulator.studies.comparisons import common
+from emulator.results.restricted import Contrast, Timed, contrast
+from emulator.studies.comparisons import bound, common, mean
 from scenarios.schema.protocol import Grid
 
 UNDECIDED = "undecided"
@@ -41,15 +41,13 @@ def cell(
     place: Mapping[str, float | str],
     times: Mapping[str, Mapping[int, Timed]],
     chosen: Mapping[str, str],
-    wanted: float | None = None,
 ) -> Cell:
     """Who is first among these algorithms, all over one horizon."""
-    tau = common([each for of in times.values() for each in of.values()], wanted)
-    latest = max((each.time for of in times.values() for each in of.values() if each.time is not None), default=0.0)
-    bound = latest if tau == inf else tau
-    means = {label: float(restricted(list(of.values()), bound).mean()) for label, of in times.items()}
+    every = [each for of in times.values() for each in of.values()]
+    tau = common(every, None)
+    means = {label: mean(of, bound(every, tau)) for label, of in times.items()}
     order = sorted(means, key=lambda label: means[label])
-    if not order or latest == 0 or tau == 0:
+    if tau == 0 or all(each.time is None for each in every):
         return Cell(place, means, None, None, None, chosen)
     if len(order) == 1:
         return Cell(place, means, order[0], None, None, chosen)
@@ -113,12 +111,17 @@ def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
     while high / low > NEAR:
         middle = sqrt(low * high)
         low, high = (middle, high) if ratio(middle) <= 1 else (low, middle)
-    return exp((log(low) + log(high)) / 2)
+    return sqrt(low * high)
+
+
+def winners(cells: Sequence[Cell], always: Sequence[str] = ()) -> dict[str, int]:
+    """How many cells each algorithm wins (those of `always` even where it is none), are undecided, or not known."""
+    found = dict.fromkeys(always, 0)
+    for each in cells:
+        found[each.winner] = found.get(each.winner, 0) + 1
+    return found
 
 
 def shares(cells: Sequence[Cell], baseline: str) -> dict[str, float]:
-    """Shares of the cells: won by each algorithm, the baseline among them, undecided, not known."""
-    found: dict[str, float] = {baseline: 0.0}
-    for each in cells:
-        found[each.winner] = found.get(each.winner, 0.0) + 1
-    return {name: count / len(cells) for name, count in found.items()}
+    """The same as shares of the cells; the baseline is always named."""
+    return {name: count / len(cells) for name, count in winners(cells, [baseline]).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -57,13 +57,12 @@ class Values:
     @property
     def mean(self) -> float:
         """Restricted mean time, s."""
-        return float(restricted(list(self.times.values()), self.bound).mean())
+        return mean(self.times, self.bound)
 
     @property
     def bound(self) -> float:
         """The horizon, or the latest time where all reached the target."""
-        latest = max((each.time for each in self.times.values() if each.time is not None), default=0.0)
-        return latest if self.tau == inf else self.tau
+        return bound(self.times.values(), self.tau)
 
 
 def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
@@ -80,9 +79,21 @@ def common(times: Sequence[Timed], wanted: float | None) -> float:
     Where all that did not get there have failed, it is the latest time of those that did, or 0 if nobody did.
     """
     tau = horizon(times, wanted)
-    if tau == inf and any(each.time is None for each in times):
-        return max((each.time for each in times if each.time is not None), default=0.0)
-    return tau
+    return _latest(times) if tau == inf and any(each.time is None for each in times) else tau
+
+
+def bound(times: Iterable[Timed], tau: float) -> float:
+    """The horizon, s, or where it is infinite, as all reached the target, the latest of these times."""
+    return _latest(times) if tau == inf else tau
+
+
+def mean(times: Mapping[int, Timed], bound: float) -> float:
+    """The restricted mean time over seeds, s."""
+    return float(restricted(list(times.values()), bound).mean())
+
+
+def _latest(times: Iterable[Timed]) -> float:
+    return max((each.time for each in times if each.time is not None), default=0.0)
 
 
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:

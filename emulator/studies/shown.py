@@ -9,8 +9,7 @@ from emulator.results import units
 from emulator.results.tables import Table
 from emulator.results.units import NONE, duration, joined
 from emulator.studies.answer import Answer
-from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
-from emulator.studies.cells import shares as shares_of
+from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison, Values
 from emulator.studies.protocol import OWN
 from emulator.studies.tables import edges
@@ -155,14 +154,14 @@ def _bytes(each: Pace, way: str) -> float:
 
 def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
     """Of how many places each algorithm is first."""
-    found = shares_of(cells, baseline) if cells else {}
+    found = winners(cells, [baseline] if cells else ())
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
-    rows = [(name, str(round(found[name] * len(cells))), f"{100 * found[name]:.0f} %") for name in order]
+    rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
     return Table(f"Who is first, of {len(cells)} {what}.", ("first", "count", "share"), rows, 1)
 
 
 def borders(answer: Answer) -> Table:
-    """Uplinks at which the first one changes."""
+    """Uplinks at which the winner changes."""
     axes = list(answer.borders[0].place) if answer.borders else []
     names = {"down_over_up": "download over upload", "round_trip_ms": "round trip, ms", "speed_gflop_s": "GFLOP/s"}
     rows = [
@@ -170,7 +169,9 @@ def borders(answer: Answer) -> Table:
         for each in answer.borders
     ]
     headings = ("first below", "first above", "uplink, Mbit/s", *(names.get(axis, axis) for axis in axes))
-    return Table("Uplinks at which another algorithm has the least mean time, decided or not.", headings, rows, 2)
+    return Table(
+        "Uplinks at which the winner changes, between cells in which it is decided who wins.", headings, rows, 2
+    )
 
 
 def moved(answer: Answer) -> Table:

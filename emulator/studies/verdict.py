@@ -9,7 +9,7 @@ from math import isfinite
 from emulator.results.summary import FEW
 from emulator.results.units import counted, duration, joined
 from emulator.studies.answer import Answer
-from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell
+from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison, Values
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
@@ -164,12 +164,10 @@ def _first_duel(answer: Answer) -> Iterator[tuple[tuple[str, str], Sequence[Cell
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     """Who is first on how many of these places; `always`: named even where they are first on none."""
-    counts = dict.fromkeys(always, 0)
-    for each in cells:
-        counts[each.winner] = counts.get(each.winner, 0) + 1
+    counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
-    winners = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
-    said = [f"{name} is first on {share(counts[name], len(cells))}" for name in winners]
+    first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
+    said = [f"{name} is first on {share(counts[name], len(cells))}" for name in first]
     said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
     return joined(said)
 

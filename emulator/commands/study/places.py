@@ -17,7 +17,7 @@ from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
 from emulator.studies.observed import Runs
 from emulator.studies.protocol import OWN, protocol_of, ranked
-from emulator.studies.replays import Stamps
+from emulator.studies.stamps import Stamps
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
 from emulator.tuning.scores import Curve, retimed, scores

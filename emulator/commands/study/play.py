@@ -29,7 +29,7 @@ from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
 from emulator.studies.observed import Observed, Runs
 from emulator.studies.protocol import METRIC, OWN, pairs, protocol_of, targets
-from emulator.studies.replays import Kept
+from emulator.studies.stamps import Kept
 from emulator.studies.why import pace
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
@@ -64,9 +64,9 @@ class Studying:
         """Raises BadScenario or ValueError for what would only come up hours later."""
         for name, said in self.protocol.links.items():
             condition(name, said)
-        if said_ := self.protocol.sensitivity:
-            base = self._sensitive(said_, {}, self.protocol.values[0] if self.protocol.values else 0.5)
-            for where, _, changes in _settings(said_):
+        if sensitivity := self.protocol.sensitivity:
+            base = self._sensitive(sensitivity, {}, 0.5)  # any target will do
+            for where, _, changes in _settings(sensitivity):
                 parse(base, where, changes)
 
     def run_and_tell(self) -> None:
@@ -287,9 +287,9 @@ class Studying:
         from emulator.studies.verdict import verdict
 
         with uninterrupted():
-            for folder_ in ("tables", "figures"):  # what an earlier report had may be no part of this one
-                shutil.rmtree(out / folder_, ignore_errors=True)
-                (out / folder_).mkdir()
+            for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
+                shutil.rmtree(out / kind, ignore_errors=True)
+                (out / kind).mkdir()
             named = tables(answer)
             for name, each in named.items():
                 replace_file(out / "tables" / name, each.csv)

@@ -16,7 +16,7 @@ from emulator.record.digest import digest
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
-from emulator.studies.replays import Kept, Stamps, key, stamps
+from emulator.studies.stamps import Kept, Stamps, key, stamps
 
 CHUNK = 4000  # replays after which what is known is kept; some minutes
 
