@@ -15,7 +15,7 @@ from emulator.record.targets import Target
 from emulator.results.units import counted, duration
 from emulator.tuning.scores import Score
 from emulator.tuning.search import OWN, ROUNDS, Found, Rung
-from emulator.tuning.space import Configuration, applied, plain, words
+from emulator.tuning.space import Configuration, applied, words
 from emulator.tuning.together import target_of
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
@@ -71,7 +71,7 @@ def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
 def _of_one(found: Found) -> dict[str, Any]:
     number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
     return {
-        "tried": [plain(each) for each in found.tried],
+        "tried": [dict(each) for each in found.tried],
         "configuration_rounds": found.played,
         "best": {clock: number[found.best(clock)] for clock in clocks(found)},
         "edges": found.edges,

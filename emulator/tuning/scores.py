@@ -27,6 +27,7 @@ class Curve:
     values: tuple[float, ...]
     reached: float | None  # when it got there; None: not in this run
     end: float  # until when it was watched; inf for one that failed, which never gets there
+    rounds: tuple[int, ...] = ()  # those in which it was evaluated, from 0
 
     def at(self, time: float) -> float:
         """The last value until then; 0 if there is none."""
@@ -44,6 +45,7 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
         tuple(float(row[target.metric]) for row in told),
         float(found["time_s"]) if found else None,
         float(rows[-1]["time_s"]) if whole and rows else inf,
+        tuple(int(row["round"]) for row in told),
     )
 
 
@@ -53,9 +55,11 @@ def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
     return curve(counted, target, rounds)
 
 
-def retimed(made: Curve, times: Sequence[float], time: float | None, end: float) -> Curve:
-    """The same run as a replay on other links timed it."""
-    return replace(made, times=tuple(times[: len(made.values)]), reached=time, end=end)
+def retimed(made: Curve, stamps: Sequence[float]) -> Curve:
+    """The same run on other links, where its rounds end at these seconds: a target is reached in the same round."""
+    times = tuple(stamps[number] for number in made.rounds)
+    reached = None if made.reached is None else times[made.times.index(made.reached)]
+    return replace(made, times=times, reached=reached, end=made.end if made.end == inf else stamps[-1])
 
 
 class Score(NamedTuple):

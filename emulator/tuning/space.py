@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -187,8 +187,3 @@ def words(configuration: Configuration) -> str:
 
 def _shown(value: Choice) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def plain(configuration: Configuration) -> Mapping[str, Choice]:
-    """As JSON has it."""
-    return dict(configuration)

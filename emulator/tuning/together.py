@@ -154,16 +154,9 @@ def trial(
     for link, results in elsewhere.items():
         by_seed = {each.seed: each for each in results}
         if all(_known(by_seed.get(seed), target) for seed in own):
-            found[link] = tuple(_retimed(own[seed], rows[seed], by_seed[seed], target) for seed in own)
+            found[link] = tuple(retimed(own[seed], by_seed[seed].stamps) for seed in own)
     return found
 
 
 def _known(result: Result | None, target: Target) -> bool:
     return result is not None and result.failure is None and result.times[target.name] is not None
-
-
-def _retimed(made: Curve, rows: Sequence[Row], result: Result, target: Target) -> Curve:
-    times = [result.stamps[row["round"]] for row in rows if row[target.metric] is not None]
-    time = result.times[target.name]
-    reached = None if time is None or made.reached is None else time
-    return retimed(made, times, reached, made.end if made.end == float("inf") else result.end)

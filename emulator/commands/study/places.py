@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
 from emulator.studies.observed import Runs
 from emulator.studies.protocol import OWN, protocol_of, ranked
-from emulator.studies.stamps import Stamps
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
-from emulator.tuning.scores import Curve, retimed, scores
+from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import Configuration
@@ -138,18 +136,18 @@ class Places:
         names = {each: name for name, each in self.names[label].items()}
         trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
         seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
-        there: dict[Configuration, list[Stamps]] = {}
+        there: dict[Configuration, list[Mapping[int, tuple[float, ...] | None]]] = {}
         for each in names:
             played = self.tuning.names.of(label, each)
             where = self.tuning.folders[label, each]
-            there[each] = [_only(of, played) for of in self.replays.of(where, wanted, [played])]
+            there[each] = [of.get(played, {}) for of in self.replays.of(where, wanted, [played])]
         found = []
         for number in range(len(wanted)):
             pool = {
                 each: [
-                    _retimed(made, there[each][number][""][seed])
+                    retimed(made, ends)
                     for made, seed in zip(trials[each], seeds, strict=True)
-                    if there[each][number][""].get(seed) is not None
+                    if (ends := there[each][number].get(seed)) is not None
                 ]
                 for each in names
             }
@@ -174,14 +172,3 @@ def _some(names: Sequence[str]) -> str:
     """`a`, `a and b`, or `a, b and 3 others`."""
     more = len(names) - SHOWN
     return joined(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {counted(more, 'other')}"
-
-
-def _only(of: Stamps, label: str) -> Stamps:
-    return {"": of.get(label, {})}
-
-
-def _retimed(made: Curve, ends: Sequence[float] | None) -> Curve:
-    """A run of the search where its rounds end at other times."""
-    assert ends is not None
-    place = made.times.index(made.reached) if made.reached is not None else None
-    return retimed(made, ends, None if place is None else ends[place], made.end if made.end == inf else ends[-1])
