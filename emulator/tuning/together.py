@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +38,12 @@ def together(searches: Mapping[str, Generator[Ask, Trials, Found]], play: Play) 
                 found[label] = ended.value
         asks = later
     return {label: found[label] for label in searches}
+
+
+def by_rounds(asks: Asks) -> Iterator[tuple[int, Asks]]:
+    """Those that ask for equally many rounds, the fewest first: they can be played in one sitting."""
+    for rounds in sorted({ask.rounds for ask in asks.values()}):
+        yield rounds, {label: ask for label, ask in asks.items() if ask.rounds == rounds}
 
 
 def target_of(scenario: Scenario) -> Target:

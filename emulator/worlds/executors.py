@@ -29,6 +29,11 @@ from emulator.worlds.batches import Batches, Done, Job
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
+Handed = tuple[
+    Lab, Mapping[str, Any], Sequence[Path]
+]  # a lab without its data, their shelf, the store's folders
+
+
 class Executor(Protocol):
     @property
     def store(self) -> Store:
@@ -102,15 +107,20 @@ class Processes:
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
+        handed = self._put_away(lab, folder)
+        turns = workers.turns(lab.trains_on, count)
+        self.pool = workers.pool(count, _arrive, handed, turns)
+        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
+
+    def _put_away(self, lab: Lab, folder: Path | None) -> Handed:
+        """Opens the store, and puts the data set where workers can map it; what they are handed."""
         keep_memory()
         self.scratch = scratches()
         folders = paths(self.scratch)
         shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
         self.store = Files(folders)
-        turns = workers.turns(lab.trains_on, count)
-        self.pool = workers.pool(count, _arrive, replace(lab, dataset=None), shelf, folders, turns)
-        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
+        return replace(lab, dataset=None), shelf, folders
 
     def __enter__(self) -> Self:
         return self
@@ -151,14 +161,9 @@ class Members(Processes):
     """Processes whose workers are a team's: they stay when this is closed, and read what they need from a file."""
 
     def __init__(self, lab: Lab, team: Team, folder: Path | None = None) -> None:
-        keep_memory()
-        self.scratch = scratches()
-        folders = paths(self.scratch)
-        shelf = lab.data.put_away(folders[-1])
-        folders = [folder, *folders] if folder else folders
-        self.store = Files(folders)
+        handed = pickle.dumps(self._put_away(lab, folder))
         self.handed = self.scratch[-1].path / "lab.pickle"
-        self.handed.write_bytes(pickle.dumps((replace(lab, dataset=None), shelf, folders)))
+        self.handed.write_bytes(handed)
         self.pool = team.pool
         self.sent = set[Future[Done]]()
         self.batches = Batches(self._send, team.count, self.store)
@@ -188,7 +193,7 @@ def paths(scratch: Sequence[Scratch]) -> list[Path]:
 
 
 _place = "cpu"  # in a worker: where it computes
-_handed: Path | None = None  # in a worker: the file of the lab that it has
+_file: Path | None = None  # in a worker: from which it has its lab, if from one
 _lab: Lab | None = None
 _folders: Sequence[Path] = ()
 _map = Maps()
@@ -201,26 +206,27 @@ def _come(turns: workers.Turns[str]) -> None:
     gpus.use(_place)
 
 
-def _arrive(lab: Lab, shelf: Mapping[str, Any], folders: Sequence[Path], turns: workers.Turns[str]) -> None:
+def _arrive(handed: Handed, turns: workers.Turns[str]) -> None:
+    _come(turns)
+    _have(handed)
+
+
+def _take(file: Path) -> None:
+    """Reads what this program has written for its workers, unless it is at hand."""
+    global _file, _map
+    if file != _file:
+        _have(pickle.loads(file.read_bytes()))  # noqa: S301  our own file, in a folder of our own
+        _file, _map = file, Maps()
+
+
+def _have(handed: Handed) -> None:
     global _lab, _folders
-    quiet_torch()
-    place = turns.get()
-    gpus.use(place)
-    _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(place,)), folders
-
-
-def _take(handed: Path) -> None:
-    """Reads a lab that this program has written, unless it is the one at hand."""
-    global _handed, _lab, _folders, _map
-    if handed == _handed:
-        return
-    lab, shelf, folders = pickle.loads(handed.read_bytes())  # noqa: S301  our own file, in a folder of our own
+    lab, shelf, folders = handed
     _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(_place,)), folders
-    _handed, _map = handed, Maps()
 
 
-def _do_handed(handed: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
-    _take(handed)
+def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
+    _take(file)
     return _do(orders)
 
 

@@ -29,13 +29,15 @@ from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
 from emulator.tuning import results
+from emulator.tuning.check import check
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.search import Trial
-from emulator.tuning.space import Configuration, applied
+from emulator.tuning.space import Configuration
 from emulator.tuning.together import (
     Asks,
     Names,
+    by_rounds,
     remade,
     searched,
     spaces,
@@ -44,11 +46,9 @@ from emulator.tuning.together import (
     target_of,
     trial,
 )
-from scenarios.build import plugins
 from scenarios.schema.scenario import Scenario
-from scenarios.text.faults import BadScenario, did_you_mean
+from scenarios.text.faults import BadScenario
 
-EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}}"
 DONE = "tune.json"
 
 
@@ -132,8 +132,7 @@ class Tuning:
             nonlocal found
             made: dict[str, dict[Configuration, Trial]] = {}
             assert self.scenario.tune
-            for rounds in sorted({ask.rounds for ask in asks.values()}):
-                some = {label: ask for label, ask in asks.items() if ask.rounds == rounds}
+            for rounds, some in by_rounds(asks):
                 scenario = step(self.scenario, self.scenario.tune, some, self.names)
                 runs, known = self.trials.known(scenario)
                 found += known
@@ -192,8 +191,8 @@ class Tuning:
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
         """One step of all searches: those that ask for equally many rounds in one sitting."""
         found: dict[str, dict[Configuration, Trial]] = {}
-        for rounds in sorted({ask.rounds for ask in asks.values()}):
-            found |= self._sitting({label: ask for label, ask in asks.items() if ask.rounds == rounds}, rounds, out)
+        for rounds, some in by_rounds(asks):
+            found |= self._sitting(some, rounds, out)
         return found
 
     def _sitting(self, asks: Asks, rounds: int, out: Path) -> dict[str, dict[Configuration, Trial]]:
@@ -259,51 +258,6 @@ def clear_tuning(out: Path) -> None:
     for name in (DONE, "tuned.yaml", "tune.html"):
         (out / name).unlink(missing_ok=True)
     shutil.rmtree(out / "trials", ignore_errors=True)
-
-
-def check(scenario: Scenario) -> None:
-    """Raises BadScenario for a `tune:` that is missing, or that does not fit the scenario."""
-    tune = scenario.tune
-    if tune is None:
-        raise BadScenario(f"the scenario has no `tune:`, which names the values to try, as {EXAMPLE}")
-    labels = [entry.name for entry in scenario.algorithms]
-    for label in tune.fixed:
-        if label not in labels:
-            raise BadScenario(f"there is no algorithm {label!r}; {did_you_mean(label, labels)}", ("tune", "fixed"))
-    if both := sorted(set(tune.seeds) & set(scenario.seeds)):
-        message = f"seed {both[0]} is one of the scenario's, which report the result; choose by others"
-        raise BadScenario(message, ("tune", "seeds"))
-    if not scenario.data.validation:
-        raise BadScenario("settings are chosen on validation data; it must be above 0", ("data", "validation"))
-    _check_grid(scenario, labels)
-
-
-def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
-    """Raises BadScenario for an option of nobody, and for an algorithm of which no configuration is valid."""
-    tune = scenario.tune
-    assert tune
-    owners = ["training", *labels, *(entry.key for entry in scenario.algorithms)]
-    for path in tune.grid:
-        if not any(path.startswith(f"{owner}.") for owner in owners):
-            owner = path.partition(".")[0]
-            raise BadScenario(
-                f"{path}: no algorithm is called {owner!r}; {did_you_mean(owner, owners)}", ("tune", "grid")
-            )
-    for label, space in spaces(scenario).items():
-        if not space.grid:
-            raise BadScenario(f"{label}: {_refusal(scenario, label)}", ("tune", "grid"))
-        for dimension in space.dimensions:
-            if bad := [
-                v for v in dimension.values if not any(dict(each)[dimension.option] == v for each in space.grid)
-            ]:
-                raise BadScenario(f"{label} does not take {dimension.option} = {bad[0]!r}", ("tune", "grid"))
-
-
-def _refusal(scenario: Scenario, label: str) -> str:
-    """What an algorithm says to the first configuration of the grid."""
-    (entry,) = (each for each in scenario.algorithms if each.name == label)
-    first = replace(spaces(scenario)[label], valid=lambda _: True).grid[0]
-    return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds.per_cycle)[0].message
 
 
 def _due(scenario: Scenario) -> int:
