@@ -29,9 +29,7 @@ from emulator.worlds.batches import Batches, Done, Job
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
-Handed = tuple[
-    Lab, Mapping[str, Any], Sequence[Path]
-]  # a lab without its data, their shelf, the store's folders
+Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
 
 
 class Executor(Protocol):
