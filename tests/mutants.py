@@ -46,7 +46,7 @@ MUTANTS = [
     ),
     Mutant(
         "a run that was cut off counts as if it had got there at its end",
-        "emulator/studies/observed.py",
+        "emulator/results/observed.py",
         "return Timed(None if place is None else self.stamps[place], end)",
         "return Timed(self.stamps[-1 if place is None else place], end)",
         "tests/emulator/studies/test_places.py",

@@ -16,8 +16,9 @@ from emulator.report.studied_places import duels, grid, traces
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
 from emulator.report.studied_tornado import tornado
 from emulator.results import units
+from emulator.results.times import Values
 from emulator.studies.answer import Answer
-from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.comparisons import Comparison
 from emulator.studies.reading import CAPTIONS
 from emulator.studies.words import goal
 

@@ -45,6 +45,18 @@ class Interval:
         """Whether the interval leaves 1 out."""
         return self.low > 1 or self.high < 1
 
+    def __str__(self) -> str:
+        """`1.20 [1.10, 1.31]`.  An interval that leaves 1 out is never written so that it seems to end there."""
+        shown = [figure(value) for value in (self.ratio, self.low, self.high)]
+        if self.decided and "1.00" in shown[1:]:
+            shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
+        return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+
+
+def figure(value: float) -> str:
+    """A ratio in two digits after the point, or one from 10 on."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
 
 def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float]) -> Interval | None:
     """Of mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ...; None if a number is 0.

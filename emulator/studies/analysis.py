@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from emulator.record.targets import Target
+from emulator.results.observed import Observed, Runs
 from emulator.results.restricted import contrast
+from emulator.results.times import Values, bound, mean, values
+from emulator.results.why import Why, why
 from emulator.studies.answer import Moved, Null
 from emulator.studies.cells import Cell, cell
-from emulator.studies.comparisons import Values, bound, mean, values
-from emulator.studies.observed import Observed, Runs
 from emulator.studies.protocol import OWN
 from emulator.studies.stamps import Stamps
-from emulator.studies.why import Why, why
 
 Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played
 

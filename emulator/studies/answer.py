@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from emulator.record.targets import Target
 from emulator.results.restricted import Contrast
+from emulator.results.times import Values
+from emulator.results.why import Pace, Why
 from emulator.studies.cells import Border, Cell
-from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import OWN
-from emulator.studies.why import Pace, Why
 from emulator.tuning.results import Founds
 from scenarios.schema.scenario import Scenario
 

@@ -9,7 +9,7 @@ from math import sqrt
 
 from emulator.replay.conditions import Condition
 from emulator.results.restricted import Contrast, Timed, contrast
-from emulator.studies.comparisons import bound, common, mean
+from emulator.results.times import bound, common, mean
 from scenarios.schema.protocol import Grid
 
 UNDECIDED = "undecided"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from emulator.record.targets import Target
 from emulator.results.holm import holm
-from emulator.results.restricted import Contrast, Timed, contrast, horizon, restricted
-from emulator.studies.observed import Runs
+from emulator.results.restricted import Contrast, contrast
+from emulator.results.times import Values
 
 LEVEL = 0.05
 
@@ -36,64 +35,6 @@ class Comparison:
         if not self.decided or self.contrast is None:
             return None
         return self.label if self.contrast.ratio < 1 else self.base
-
-
-@dataclass(frozen=True)
-class Values:
-    """One algorithm's own times to one target on one link."""
-
-    link: str
-    target: Target
-    label: str
-    times: Mapping[int, Timed]  # by seed
-    tau: float  # inf: all reached it
-    crossings: Mapping[int, float | None] = field(default_factory=dict)  # s, of the first evaluation that is enough
-
-    @property
-    def reached(self) -> int:
-        """Seeds that got there within the horizon."""
-        return sum(each.time is not None and each.time <= self.tau for each in self.times.values())
-
-    @property
-    def mean(self) -> float:
-        """Restricted mean time, s."""
-        return mean(self.times, self.bound)
-
-    @property
-    def bound(self) -> float:
-        """The horizon, or the latest time where all reached the target."""
-        return bound(self.times.values(), self.tau)
-
-
-def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
-    """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all."""
-    times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    tau = common([each for of in times.values() for each in of.values()], wanted)
-    crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    return [Values(link, target, label, of, tau, crossed[label]) for label, of in times.items()]
-
-
-def common(times: Sequence[Timed], wanted: float | None) -> float:
-    """The horizon of all of these, s; inf if all got there.
-
-    Where all that did not get there have failed, it is the latest time of those that did, or 0 if nobody did.
-    """
-    tau = horizon(times, wanted)
-    return _latest(times) if tau == inf and any(each.time is None for each in times) else tau
-
-
-def bound(times: Iterable[Timed], tau: float) -> float:
-    """The horizon, s, or where it is infinite, as all reached the target, the latest of these times."""
-    return _latest(times) if tau == inf else tau
-
-
-def mean(times: Mapping[int, Timed], bound: float) -> float:
-    """The restricted mean time over seeds, s."""
-    return float(restricted(list(times.values()), bound).mean())
-
-
-def _latest(times: Iterable[Timed]) -> float:
-    return max((each.time for each in times if each.time is not None), default=0.0)
 
 
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:

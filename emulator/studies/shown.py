@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from math import fsum, isfinite
 
 from emulator.results import units
+from emulator.results.resampling import figure
 from emulator.results.tables import Table
+from emulator.results.times import Values
 from emulator.results.units import NONE, duration, joined
+from emulator.results.why import Pace
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import OWN
 from emulator.studies.tables import edges
-from emulator.studies.why import Pace
-from emulator.studies.words import count, figure, goal, ratio, role
+from emulator.studies.words import count, goal, role
 from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
@@ -73,7 +75,7 @@ def ratios(answer: Answer) -> Table:
 
 
 def _ratio(each: Comparison | None) -> str:
-    return NONE if each is None else f"{ratio(each.contrast)}{f' {DECIDED}' if each.decided else ''}"
+    return NONE if each is None else f"{each.contrast or NONE}{f' {DECIDED}' if each.decided else ''}"
 
 
 def on_links(answer: Answer) -> Table:
@@ -112,7 +114,7 @@ def reasons(answer: Answer) -> Table:
     for each in answer.whys:
         if each.target == answer.main and each.split:
             parts = (each.split.time, each.split.rounds, each.split.pace, each.bytes, each.joules)
-            rows.append((each.label, each.base, *map(ratio, parts)))
+            rows.append((each.label, each.base, *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then."
@@ -178,7 +180,7 @@ def moved(answer: Answer) -> Table:
     """The time over the baseline's in each setting of each factor."""
     labels = list(dict.fromkeys(each.label for each in answer.moved))
     cells = {
-        (each.factor, each.setting, each.label): ratio(each.contrast)
+        (each.factor, each.setting, each.label): str(each.contrast or NONE)
         if each.contrast
         else NONE
         if each.ratio is None

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from math import isinf
 
 from emulator.results.resampling import Interval
+from emulator.results.times import Values
+from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer
 from emulator.studies.cells import Cell
-from emulator.studies.comparisons import Comparison, Values
-from emulator.studies.why import Pace, Why
+from emulator.studies.comparisons import Comparison
 from emulator.tuning.results import Best, bests
 from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import words

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import isfinite
 
+from emulator.results.resampling import figure
 from emulator.results.summary import FEW
+from emulator.results.times import Values
 from emulator.results.units import counted, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import Comparison, Values
+from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
-from emulator.studies.words import count, figure, goal, ratio, share
+from emulator.studies.words import count, goal, share
 from scenarios.schema.protocol import Protocol
 
 LINES = 10
@@ -98,13 +100,13 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     if compared is None or compared.contrast is None:
         return f"How {label} compares with {base} is not known, as nothing was timed for both"
     said = (
-        f"{label} takes {ratio(compared.contrast)} times as long as {base} to {goal(answer.main)}, "
+        f"{label} takes {compared.contrast} times as long as {base} to {goal(answer.main)}, "
         f"which is {'decided' if compared.decided else 'not decided'} after Holm's adjustment"
     )
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    return f"{said}: {ratio(why.split.rounds)} times as many rounds, each {ratio(why.split.pace)} times as long"
+    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -114,7 +116,7 @@ def _against_baseline(answer: Answer) -> Iterator[str]:
     groups: dict[str, list[str]] = {"sooner": [], "later": [], "undecided": [], "not known": []}
     for label, each in found.items():
         known = each is not None and each.contrast is not None
-        groups[_side(each, label)].append(f"{label} {ratio(each.contrast)}" if each and known else label)
+        groups[_side(each, label)].append(f"{label} {each.contrast}" if each and known else label)
     said = [f"{name}: {joined(labels)}" for name, labels in groups.items() if labels]
     if said:
         yield f"Of the ranked algorithms, as multiples of {baseline}'s time, {'; '.join(said)}."
@@ -140,7 +142,7 @@ def _importance(answer: Answer) -> Iterator[str]:
 def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
     found = [answer.compared(label, original, answer.main) for label in placebos]
     known = [each for each in found if each and each.contrast]
-    told = joined([f"{each.label} takes {ratio(each.contrast)} times as long" for each in known])
+    told = joined([f"{each.label} takes {each.contrast} times as long" for each in known])
     if not known:
         return f"whether importance helps {original} is not known"
     if any(each.sooner == each.label for each in known):

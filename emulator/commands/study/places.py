@@ -12,9 +12,9 @@ from emulator.commands.tune.play import Tuning
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
-from emulator.studies.observed import Runs
 from emulator.studies.protocol import OWN, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks

@@ -24,13 +24,13 @@ from emulator.commands.tune.play import Tuning, under
 from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.record.targets import Target
+from emulator.results.observed import Observed, Runs
+from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
-from emulator.studies.observed import Observed, Runs
 from emulator.studies.protocol import METRIC, OWN, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
-from emulator.studies.why import pace
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks

@@ -120,3 +120,9 @@ def test_a_zero_has_no_ratio_and_nonsense_is_refused():
             interval(columns, (1, -1))
     with pytest.raises(ValueError, match="as many powers"):
         interval([x, y], (1, -1, 1))
+
+
+def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():
+    assert str(Interval(1.2, 1.1, 1.31, 0.001)) == "1.20 [1.10, 1.31]"
+    assert str(Interval(1.01, 1.001, 1.02, 0.04)) == "1.01 [1.001, 1.02]"
+    assert str(Interval(12.34, 0.9, 99.0, 0.2)) == "12.3 [0.90, 99.0]"

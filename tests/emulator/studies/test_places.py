@@ -10,11 +10,12 @@ import pytest
 
 from emulator.record.targets import Target
 from emulator.results.holm import holm
+from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
+from emulator.results.times import Values, common, values
 from emulator.studies import analysis
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
-from emulator.studies.comparisons import Values, common, comparisons, values
-from emulator.studies.observed import Observed
+from emulator.studies.comparisons import comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
 from scenarios.load import build

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.results.resampling import Interval
 from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.page import markdown
 from emulator.studies.swings import swings
 from emulator.studies.verdict import LINES, verdict
-from emulator.studies.words import ratio, role
+from emulator.studies.words import role
 from tests.emulator.studies.made import TARGET, answer, run, runs_of, scenario
 
 WRONG = Null("fedcl-0", TARGET, {1: 3}, {1: 4})
@@ -153,12 +152,6 @@ def test_never_more_than_ten_lines_each_a_sentence():
     assert all((line.endswith(".") and line[0].isupper()) or line.startswith("fed") for line in told)
     assert told == verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
     assert told[-1].endswith("remain undecided, and 1 time could not be replayed.")
-
-
-def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():
-    assert ratio(Interval(1.2, 1.1, 1.31, 0.001)) == "1.20 [1.10, 1.31]"
-    assert ratio(Interval(1.01, 1.001, 1.02, 0.04)) == "1.01 [1.001, 1.02]"
-    assert ratio(Interval(12.34, 0.9, 99.0, 0.2)) == "12.3 [0.90, 99.0]"
 
 
 def test_the_page_names_everything():

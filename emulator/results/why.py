@@ -9,11 +9,11 @@ from math import fsum
 from typing import Any
 
 from emulator.record.targets import Target
+from emulator.results.observed import Observed, Runs
 from emulator.results.resampling import Interval
 from emulator.results.restricted import Split, restricted, split
 from emulator.results.restricted import ratio as ratio_of_means
-from emulator.studies.comparisons import Values
-from emulator.studies.observed import Observed, Runs
+from emulator.results.times import Values
 
 Row = Mapping[str, Any]
 PHASES = {"setup_s": "set-up", "down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
