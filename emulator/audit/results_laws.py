@@ -30,7 +30,13 @@ from scenarios.schema.scenario import Scenario
 CLOSE = 1e-9  # relative: another machine may add up in another order
 NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
 SHOWN = 5  # values of the summary that differ
-PROSE = ("sentence", "text", "assumed")  # keys of the summary whose words another build may choose otherwise
+PROSE = (
+    "sentence",
+    "why",
+    "hints",
+    "text",
+    "assumed",
+)  # keys of the summary whose words another build may choose otherwise
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
 OF_SOCKETS = ("speedup", "strangers")  # keys of host.json

@@ -14,16 +14,17 @@ from emulator.commands.errors import FAILED
 from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.stopping import code
-from emulator.commands.table import table
+from emulator.commands.table import settings_table, table
 from emulator.play.stage import Outcome
 from emulator.record.digest import twin
 from emulator.record.record import MODEL, replace_file
 from emulator.record.seal import SEAL, seal_results
 from emulator.record.writing import why
 from emulator.results.caveats import caveats
-from emulator.results.conclusion import summed_up
+from emulator.results.conclusion import summed_up, told
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
+from emulator.results.settings import how_sure
 from emulator.results.tables import failures, unmetered, warnings
 from emulator.results.units import counted
 
@@ -134,9 +135,11 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
 
 def _print(results: Results, judged: Sequence[Judgement]) -> None:
     typer.echo(table(results.scenario, results.summary))
-    for line in unmetered(results.summary):
+    typer.echo(settings_table(results.scenario))
+    for line in (*how_sure(results.scenario), *unmetered(results.summary)):
         say(line)
-    say(results.summary["sentence"])
+    for line in told(results.summary, results.folder):
+        say(line)
     for each in judged:
         say(str(each))
     same = twin(results.folder, results.summary["digest"])

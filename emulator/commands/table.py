@@ -13,6 +13,7 @@ from rich.table import Table
 
 from emulator.commands.plan_text import columns, filled
 from emulator.results import tables
+from emulator.results.settings import settings
 from emulator.results.units import counted
 from scenarios.schema.scenario import Scenario
 
@@ -40,6 +41,15 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
         console.print()
         _print("Beside what is published", _grid(stated), console)
     return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def settings_table(scenario: Scenario) -> str:
+    """With which settings each algorithm ran, and how they were chosen."""
+    text = io.StringIO()
+    console = Console(file=text, width=columns(), markup=False, highlight=False)
+    shown = settings(scenario)
+    _print(shown.caption, _grid(shown), console)
+    return "\n" + "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 
 def _print(title: str, grid: Table, console: Console) -> None:

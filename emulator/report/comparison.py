@@ -10,8 +10,8 @@ from typing import Any
 from emulator.record.events import Event
 from emulator.record.targets import Target
 from emulator.results.results import Results, Runs, classes, momentum, targets
+from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
-from emulator.results.verdict import with_intervals
 
 AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # of a label's summary
 MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
@@ -125,7 +125,7 @@ def _summary(
     played = {label: seeds for label, seeds in runs.items() if seeds}
     summary = summarise(played, aims, drag, known)
     if not differing(results):  # else no two seeds are a pair
-        summary = with_intervals(summary, played)
+        summary = with_intervals(summary, played, aims)
     return {
         **summary,
         "failures": {label: _failures(one, own) for label, (one, own) in origin.items()},

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from emulator.report import critical
 from emulator.report.comparison import MADE_BY, compare, notes, unlike
 from emulator.results import tables
 from emulator.results.caveats import remarks
 from emulator.results.markup import escaped as _text
 from emulator.results.markup import grid
 from emulator.results.results import Results, facts
+from emulator.results.settings import how_sure, settings
 from emulator.results.tables import Table
 
 
@@ -24,6 +24,7 @@ def markdown(results: Sequence[Results]) -> str:
         parts.append(f"{named}{_text(facts(one.scenario))}")
         if one.summary.get("sentence"):
             parts.append(named + _text(str(one.summary["sentence"])))
+            parts.append("\n".join(f"- {_text(str(line))}" for line in one.summary.get("why", ())))
         said = [f"- {'✅' if each['ok'] else '❌'} {_text(each['text'])}" for each in one.summary.get("expect") or ()]
         parts += [
             *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),
@@ -34,8 +35,10 @@ def markdown(results: Sequence[Results]) -> str:
     parts += _table(tables.at_the_end(all_.summary, energy=True))
     for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
         parts += _table(shown) if shown.rows else []
+    for one in all_.sources.values():
+        parts += [*_table(settings(one.scenario)), "\n".join(f"- {_text(line)}" for line in how_sure(one.scenario))]
     remarked = [*remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
-    parts += ["\n".join(f"- {_text(said)}" for said in (*critical.sentences(all_.runs), *remarked))]
+    parts += ["\n".join(f"- {_text(said)}" for said in remarked)]
     warnings = [*tables.failures(all_.summary), *tables.warnings(all_.summary)]
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [

@@ -20,7 +20,6 @@ def plain(results: Sequence[Results]) -> str:
         **all_.summary,
         "critical_s": {label: _named(critical.mean(seeds)) for label, seeds in all_.runs.items()},
         "bytes_by_kind": {label: _named(payloads.mean(seeds)) for label, seeds in all_.runs.items()},
-        "sentences": list(critical.sentences(all_.runs)),
         "digests": {name: one.summary.get("digest") for name, one in all_.sources.items()},
     }
     return json.dumps(said, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -13,9 +13,9 @@ from emulator.record.record import read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
+from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
 from emulator.results.units import counted
-from emulator.results.verdict import with_intervals
 from scenarios.build.machines import roster
 from scenarios.build.plugins import training_of
 from scenarios.load import load
@@ -88,11 +88,12 @@ def _summary(
     """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     known = dict.fromkeys(begun, classes(split))
-    made = with_intervals(summarise(begun, targets(scenario), momentum(scenario), known), begun)
+    aims = targets(scenario)
+    made = with_intervals(summarise(begun, aims, momentum(scenario), known), begun, aims)
     made["published"] = beside(scenario.published, begun)
     made["network"] = scenario.network_model
     made["unmetered"] = _unmetered(scenario, made)
-    kept = ("digest", "sentence", "expect", "interrupted", "failures", "links")
+    kept = ("digest", "sentence", "why", "hints", "expect", "interrupted", "failures", "links")
     return {**made, **{key: said[key] for key in kept if key in said}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from emulator.record.targets import Target, reached
 from emulator.results import divergence, leverage
+from emulator.results.pace import best, rounds_at_pace
 
 Rows = Sequence[Mapping[str, Any]]
 Spread = dict[str, float | None]  # median, low, high; None stands for never
@@ -162,8 +163,16 @@ def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
         "joules": _over_seeds(found.values(), "joules") if metered else None,
         "reached": len(there),
         "of": len(found),
+        "best": _best(seeds, target.metric),
+        "at_pace": None if there else rounds_at_pace([*seeds.values()], target),
         "seeds": {str(seed): at for seed, at in found.items()},
     }
+
+
+def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:
+    """The highest values of the metric; None if a seed was never evaluated."""
+    tops = [best(rows, metric) for rows in seeds.values()]
+    return None if None in tops else spread(tops)
 
 
 def _over_seeds(each: Iterable[Mapping[str, float] | None], measure: str) -> Spread:

@@ -1,254 +1,162 @@
-"""The one sentence that ends `compare`: who was sooner, by how much, and how sure that is.  Pure."""
+"""What `compare` ends with: who was first to the target and by how much, why, and what to do next.  Pure.
+
+The same lines stand on the terminal, in report.html, in Markdown and in summary.json.  Times of algorithms are compared
+as in a study (docs/design/statistics.md): restricted mean times over one horizon, paired by seed, with 95 % intervals
+from 5 seeds on, and Holm's adjustment over the algorithms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite, log
 
-import numpy as np
-
-from emulator.results.summary import FEW, Rows
+from emulator.record.targets import Target
+from emulator.results import unreached
+from emulator.results.observed import Observed
+from emulator.results.reasons import length, reasons, times
+from emulator.results.restricted import Contrast
+from emulator.results.standings import Runs, against, differing, observed, standings
+from emulator.results.summary import FEW
+from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
 
-Summary = Mapping[str, Any]
-Runs = Mapping[str, Mapping[int, Rows]]
-Bound = Literal["exact", "at least", "at most"]
-
-RESAMPLES = 2000
-TAIL = 0.025  # at either end: 95 % lie between
-SEED = 20_000  # of the resampling alone; any number, but always the same
-NEVER = float("inf")
-PARTS = {  # a row's critical path, in words
-    "setup_s": "connection set-up",
-    "down_s": "download",
-    "compute_s": "compute",
-    "up_s": "upload",
-    "server_s": "server work",
-    "wait_s": "waiting",
-}
+Show = Callable[[float], str]
+Seen = Mapping[str, Mapping[int, Observed]]
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A label's time to a target over the baseline's, seed by seed: the median, and its 95 % interval.
+class Verdict:
+    sentence: str  # the answer
+    why: Sequence[str] = field(default=())  # a line for each algorithm
+    hints: Sequence[str] = field(default=())  # what to do next; OUT and SCENARIO stand for the user's own
 
-    Seeds that did not get there leave the median known from one side only: `bound` says which.
+
+def verdict(runs: Runs, targets: Sequence[Target]) -> Verdict:
+    """On the hardest target that any run reached; if none was, how far each algorithm came.
+
+    `runs` are all rows, by label and seed.  Below 5 seeds there are values and no ranking by statistics.
     """
-
-    median: float
-    low: float
-    high: float | None  # None: without limit
-    seeds: int  # pairs
-    bound: Bound
-
-    def __str__(self) -> str:
-        said = "" if self.bound == "exact" else f"{self.bound} "
-        return f"{said}{_figure(self.median)} [{_figure(self.low)}, {_figure(self.high)}]"
-
-    @property
-    def above(self) -> bool:
-        """Whether all of the interval, as it is printed, lies above 1."""
-        return round(self.low, 2) > 1
-
-    @property
-    def below(self) -> bool:
-        return self.high is not None and round(self.high, 2) < 1
+    seen = observed(runs)
+    if not seen:
+        return Verdict("No round was played.")
+    ordered = sorted(targets, key=lambda target: (target.value, target.hold))
+    if not ordered:
+        return Verdict("The scenario has no target, so there is no time to compare; rounds.targets sets one.")
+    for target in reversed(ordered):
+        found = standings(seen, target)
+        if any(_times(each) for each in found):
+            return _reached(seen, target, found, runs)
+    return _nobody(seen, ordered[0])
 
 
-def sentence(summary: Summary, runs: Runs) -> str:
-    """The verdict on the hardest target that any run reached; below 5 seeds it gives values and no ranking.
-
-    From 5 seeds on it names the label with the least median time, and the ratio of the baseline's time (or, if the
-    baseline is that label, of the next one's) to its own.  `runs` are the rows that `summary` was made of.
-    """
-    if not any(any(seeds.values()) for seeds in runs.values()):
-        return "No round was played."
-    labels = summary["labels"]
-    names = sorted(labels[summary["baseline"]]["targets"], key=_value)
-    if not names:
-        return "The scenario has no target, so there is no time to compare; rounds.targets sets one."
-    target = _hardest(labels, names)
-    if target is None:
-        return _nobody(summary, runs, names[0])
-    entries = {label: entry["targets"][target] for label, entry in labels.items()}
-    order = sorted(entries, key=lambda label: _place(entries[label]))
-    best = entries[order[0]]
-    if best["of"] < FEW or best["time_s"]["median"] is None:
-        return _values(entries, runs, target)
-    return _ranked(summary, runs, target, order)
+def _reached(seen: Seen, target: Target, found: Sequence[Values], runs: Runs) -> Verdict:
+    show = durations([time for each in found for time in _times(each)])
+    enough = min(len(each.times) for each in found) >= FEW and found[0].tau > 0
+    lines = _first(target, found, show) if enough else _values(target, found, show)
+    waiting = [label for label in runs if label not in seen]
+    none = f" No round of {joined(waiting)} was played." if waiting else ""
+    return Verdict(lines + none, list(reasons(found, seen)), list(_hints(found, seen)))
 
 
-def _hardest(labels: Summary, names: Sequence[str]) -> str | None:
-    """The last of these targets that any run reached."""
-    for name in reversed(names):
-        if any(label["targets"][name]["reached"] for label in labels.values()):
-            return name
-    return None
+def _first(target: Target, found: Sequence[Values], show: Show) -> str:
+    """`a reached accuracy 0.9 first: 44.0 s; 1.02x [0.9, 1.1] sooner than b (45.0 s; no difference shown), ...`"""
+    best, others = found[0], found[1:]
+    if not others:
+        return f"{best.label} reached {target.name} in {_told(best, show)}{_mean_of(found)}."
+    contrasts = {each.label: against(each, best) for each in others}
+    differ = differing(contrasts)
+    said = [_beside(each, contrasts[each.label], each.label in differ, len(others), show) for each in others]
+    up_to = f" Times count up to {duration(best.tau)}, as far as all runs are known." if isfinite(best.tau) else ""
+    return f"{best.label} reached {target.name} first: {_told(best, show)}; {', '.join(said)}{_mean_of(found)}.{up_to}"
 
 
-def with_intervals(summary: Summary, runs: Runs) -> dict[str, Any]:
-    """The summary with `paired` at each target: the ratio of times to the baseline's, seed by seed, if known."""
-    baseline = summary["baseline"]
-    labels = dict(summary["labels"])
-    for label in labels:
-        targets = dict(labels[label]["targets"])
-        for name in targets if label != baseline else ():
-            ratio = paired(summary, runs, name, label, baseline)
-            targets[name] = {**targets[name], "paired": asdict(ratio) if ratio else None}
-        labels[label] = {**labels[label], "targets": targets}
-    return {**summary, "labels": labels}
-
-
-def paired(summary: Summary, runs: Runs, target: str, label: str, baseline: str) -> Ratio | None:
-    """The time to a target of `label` over that of `baseline`, as the median over seeds that both have.
-
-    None below 5 such seeds, and where too many never got there for the median to be known from either side.  The
-    interval is that of the percentile bootstrap over seeds (Efron 1979), with always the same 2,000 resamples.
-
-    A seed that did not reach the target would have taken longer than it was played.  So every pair gives the least
-    and the greatest ratio that it leaves possible (0 and infinity at worst); the median lies between the medians of
-    these, and the interval reaches from the low end of the least to the high end of the greatest.
-    """
-    over, under = (_times(summary, runs, target, name) for name in (label, baseline))
-    both = over.keys() & under.keys()
-    if len(both) < FEW:
-        return None
-    least = np.sort([_over(over[seed][0], under[seed][1]) for seed in both])
-    greatest = np.sort([_over(over[seed][1], under[seed][0]) for seed in both])
-    low, high = float(np.median(least)), float(np.median(greatest))
-    if low == 0 and high == NEVER:
-        return None
-    begin, end = _resampled(least)[0], _resampled(greatest)[1]
-    median, limit = low if low > 0 else high, None if end == NEVER else end
-    return Ratio(median, begin, limit, len(both), _bound(low, high))
-
-
-def _bound(low: float, high: float) -> Bound:
-    """From which side a median is known that lies between these."""
-    if low == high:
-        return "exact"
-    return "at least" if low > 0 else "at most"
-
-
-def _resampled(values: np.ndarray) -> tuple[float, float]:
-    """Where the medians of resampled seeds begin and end.  By rank: between infinities one cannot interpolate."""
-    picks = np.random.default_rng(SEED).integers(0, len(values), (RESAMPLES, len(values)))
-    medians = np.sort(np.median(values[picks], axis=1))
-    at = int(TAIL * RESAMPLES)
-    return float(medians[at]), float(medians[-1 - at])
-
-
-def _over(time: float, base: float) -> float:
-    if base == NEVER:
-        return 0.0
-    return time / base if base else 1.0 if time == 0 else NEVER
-
-
-def _times(summary: Summary, runs: Runs, target: str, label: str) -> dict[int, tuple[float, float]]:
-    """{seed: (least, greatest)} time to the target that its run leaves possible, in seconds."""
-    found = summary["labels"][label]["targets"][target]["seeds"]
-    return {
-        int(seed): (at["time_s"], at["time_s"]) if at else (_end(runs[label][int(seed)]), NEVER)
-        for seed, at in found.items()
-    }
-
-
-def _end(rows: Rows) -> float:
-    return float(rows[-1]["time_s"]) if rows else 0.0
-
-
-def _value(name: str) -> tuple[float, int]:
-    """How hard the target of this name is: its value, and for how long it is to be held (targets.Target.name)."""
-    _, value, *held = name.split()
-    return float(value), int(held[-1]) if held else 1
-
-
-def _place(entry: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Sooner comes first; of those whose median is never, the one that got there more often."""
-    median, low = (entry["time_s"][key] for key in ("median", "low"))
-    return NEVER if median is None else median, -entry["reached"] / entry["of"], NEVER if low is None else low
-
-
-def _nobody(summary: Summary, runs: Runs, name: str) -> str:
-    """Said of the easiest target: those above it were missed too."""
-    ends = [_end(rows) for seeds in runs.values() for rows in seeds.values()]
-    total = sum(label["targets"][name]["of"] for label in summary["labels"].values())
-    lasted = "they lasted" if total > 1 else "it lasted"
-    return f"No run reached {name} (0 of {counted(total, 'run')}; {lasted} {_span(ends)})."
-
-
-def _values(entries: Mapping[str, Any], runs: Runs, name: str) -> str:
-    """Every label, in the scenario's order, without a ranking."""
-    times = [at["time_s"] for entry in entries.values() for at in entry["seeds"].values() if at]
-    said = [_time_of(label, entry, runs, durations(times)) for label, entry in entries.items()]
-    seeds = max(entry["of"] for entry in entries.values())
-    why = f"fewer than {FEW} seeds" if seeds < FEW else "most seeds never reached it"
-    no_ranking = f" No ranking: {why}." if len(entries) > 1 else ""
-    return f"{name} was reached {', '.join(said)}.{no_ranking}"
-
-
-def _time_of(label: str, entry: Mapping[str, Any], runs: Runs, show: Callable[[float], str]) -> str:
-    times = sorted(at["time_s"] for at in entry["seeds"].values() if at)
-    if not times:
-        return f"never by {label} ({_count(label, entry, runs)})"
-    shown = joined([*map(show, times)]) if len(times) < FEW else _span(times, show)
-    return f"by {label} in {shown} ({_count(label, entry, runs)}{_share(label, entry, runs, '; {} of it was {}')})"
-
-
-def _ranked(summary: Summary, runs: Runs, name: str, order: Sequence[str]) -> str:
-    best = order[0]
-    entry = summary["labels"][best]["targets"][name]
-    said = f"{best} reached {name} in {duration(entry['time_s']['median'])} (median; {_count(best, entry, runs)})"
-    others = [label for label in order[1:] if best == summary["baseline"] or label == summary["baseline"]]
-    if others:
-        said += _against(others[0], best, summary, runs, name)
-    return said + _share(best, entry, runs, "; {} of its time was {}") + "."
-
-
-def _against(other: str, best: str, summary: Summary, runs: Runs, name: str) -> str:
-    ratio = paired(summary, runs, name, other, best)
-    named = f"{other} ({_count(other, summary['labels'][other]['targets'][name], runs)})"
+def _beside(each: Values, ratio: Contrast | None, differs: bool, comparisons: int, show: Show) -> str:
+    """`2.96x [2.60, 3.31] sooner than b (131 s)`"""
     if ratio is None:
-        return f"; against {named} no ratio is known: too few seeds of both reached it"
-    if ratio.above:
-        return f", {str(ratio).replace(' [', 'x [')} as fast as {named}"
-    if ratio.below:  # possible, if rare: the medians of unlike seeds say one thing, the pairs another
-        return f"; against {named} medians and pairs of seeds disagree: ratio {ratio}"
-    return f"; against {named} no difference shown: ratio {ratio}"
+        return f"not comparable with {each.label} ({_told(each, show)})"
+    among = f"not decided among {comparisons} comparisons" if ratio.decided else "no difference shown"
+    note = "" if differs else f"; {among}"
+    return f"{times(ratio)} sooner than {each.label} ({_told(each, show)}{note})"
 
 
-def _count(label: str, entry: Mapping[str, Any], runs: Runs) -> str:
-    """`4 of 5 seeds within 131 s`: how long the missing ones were played, for that is all that is known of them."""
-    said = f"{entry['reached']} of {entry['of']} seed{'s' * (entry['of'] > 1)}"
-    missing = [_end(runs[label][int(seed)]) for seed, at in entry["seeds"].items() if at is None]
-    return f"{said} within {_span(missing)}" if missing else said
+def _mean_of(found: Sequence[Values]) -> str:
+    return f" (means of {max(len(each.times) for each in found)} seeds)"
 
 
-def _share(label: str, entry: Mapping[str, Any], runs: Runs, text: str) -> str:
-    """`text` with the largest part of the critical path up to the target, over all seeds that got there."""
-    parts = dict.fromkeys(PARTS, 0.0)
-    for seed, at in entry["seeds"].items():
-        for row in runs[label][int(seed)] if at else ():
-            if row["round"] < at["rounds"]:
-                for part in PARTS:
-                    parts[part] += _seconds(row["critical"][part])
-    total = sum(parts.values())
-    if total <= 0:
-        return ""
-    largest = max(parts, key=lambda part: parts[part])
-    percent = f"{100 * parts[largest] / total:.0f} %"
-    return text.format(percent, PARTS[largest])
+def _values(target: Target, found: Sequence[Values], show: Show) -> str:
+    """Each seed's time, the least mean first; ranges that do not overlap are said to be disjoint."""
+    said = joined([f"{each.label} in {_each(each, show)}" for each in found])
+    told = f"{target.name} was reached by {said}."
+    if len(found) == 1:
+        return told
+    seeds = min(len(each.times) for each in found)
+    why = f"{counted(seeds, 'seed')}: no ranking by statistics" if seeds < FEW else "No ranking: runs ended too early"
+    parts = _disjoint(found)
+    return f"{told} {why}{f'; the ranges are disjoint: {parts}' if parts else ''}."
 
 
-def _seconds(part: float | Mapping[str, float]) -> float:
-    return sum(part.values()) if isinstance(part, Mapping) else part
+def _disjoint(found: Sequence[Values]) -> str:
+    """`a and b before c`: every seed before lies below every seed after; nothing where all ranges overlap."""
+    groups: list[list[Values]] = [[]]
+    for number, each in enumerate(found):
+        if number and max(map(_latest, found[:number])) < min(map(_earliest, found[number:])):
+            groups.append([])
+        groups[-1].append(each)
+    named = [joined([each.label for each in group]) for group in groups]
+    return " before ".join(named) if len(named) > 1 else ""
 
 
-def _span(seconds: Sequence[float], show: Callable[[float], str] = duration) -> str:
-    low, high = show(min(seconds)), show(max(seconds))
+def _latest(each: Values) -> float:
+    return max(inf if found.time is None else found.time for found in each.times.values())
+
+
+def _earliest(each: Values) -> float:
+    """The least time that is possible: a run that did not get there would have taken longer than it lasted."""
+    return min(found.end if found.time is None else found.time for found in each.times.values())
+
+
+def _times(each: Values) -> list[float]:
+    return sorted(found.time for found in each.times.values() if found.time is not None)
+
+
+def _told(each: Values, show: Show) -> str:
+    """The mean time, or how many seeds got there and until when the others were played."""
+    times = _times(each)
+    if len(times) == len(each.times):
+        return show(sum(times) / len(times))
+    return f"{len(times)} of {counted(len(each.times), 'seed')} within {_lasted(each)}"
+
+
+def _each(each: Values, show: Show) -> str:
+    """`22.8 s and 30.7 s`, with the seeds that did not get there."""
+    times = _times(each)
+    shown = joined([*map(show, times)])
+    if len(times) == len(each.times):
+        return shown
+    missing = len(each.times) - len(times)
+    rest = f"{counted(missing, 'seed')} not within {_lasted(each)}"
+    return f"{shown} ({rest})" if times else rest
+
+
+def _lasted(each: Values) -> str:
+    ends = [found.end for found in each.times.values() if found.time is None]
+    low, high = duration(min(ends)), duration(max(ends))
     return low if low == high else f"{low} to {high}"
 
 
-def _figure(ratio: float | None) -> str:
-    return "∞" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
+def _nobody(seen: Seen, target: Target) -> Verdict:
+    """Said of the easiest target: those above it were missed too."""
+    total = sum(len(of) for of in seen.values())
+    first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
+    why = [unreached.pace(label, of, target) for label, of in seen.items()]
+    return Verdict(" ".join([first, *unreached.sentences(seen, target)]), why)
+
+
+def _hints(found: Sequence[Values], seen: Seen) -> Iterator[str]:
+    best, others = found[0], found[1:]
+    if others and min(len(each.times) for each in found) < FEW:
+        yield "More seeds give intervals: `fedlapse compare SCENARIO seeds=[1,2,3,4,5]` trains only the new ones."
+    if others:  # most depends on links where rounds differ most
+        other = max(others, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
+        yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."

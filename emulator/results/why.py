@@ -34,8 +34,8 @@ class Why:
 
 def why(mine: Values, theirs: Values, runs: Runs) -> Why:
     """On the runs' own links, over the stretch up to each run's restricted time."""
-    time, base_time = _amounts(mine), _amounts(theirs)
-    rounds, base_rounds = (_rounds(each, runs) for each in (mine, theirs))
+    time, base_time = amounts(mine), amounts(theirs)
+    rounds, base_rounds = (rounds_of(each, runs) for each in (mine, theirs))
     load, base_load = (_measured(each, runs, Observed.bytes_until) for each in (mine, theirs))
     spent, base_spent = (_measured(each, runs, Observed.joules_until) for each in (mine, theirs))
     known = None not in spent.values() and None not in base_spent.values()
@@ -53,19 +53,19 @@ def _all(amounts: Mapping[int, float | None]) -> dict[int, float]:
     return {seed: value for seed, value in amounts.items() if value is not None}
 
 
-def _amounts(found: Values) -> dict[int, float]:
+def amounts(found: Values) -> dict[int, float]:
     """Restricted times by seed, s."""
     times = restricted(list(found.times.values()), found.bound)
     return dict(zip(found.times, map(float, times), strict=True))
 
 
-def _rounds(found: Values, runs: Runs) -> dict[int, float]:
+def rounds_of(found: Values, runs: Runs) -> dict[int, float]:
     """Rounds that fit into the restricted time; exactly those that the target took, where it was reached."""
-    return {seed: runs[found.label][seed].rounds_until(time) for seed, time in _amounts(found).items()}
+    return {seed: runs[found.label][seed].rounds_until(time) for seed, time in amounts(found).items()}
 
 
 def _measured(found: Values, runs: Runs, of: Any) -> dict[int, float | None]:
-    return {seed: of(runs[found.label][seed], time) for seed, time in _amounts(found).items()}
+    return {seed: of(runs[found.label][seed], time) for seed, time in amounts(found).items()}
 
 
 @dataclass(frozen=True)

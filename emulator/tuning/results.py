@@ -147,7 +147,7 @@ def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry
 
 
 def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
-    """The scenario with the best settings, as a file that runs; a comment says where each setting comes from."""
+    """The scenario with the best settings, as a file that runs; its `tuned` says where each setting comes from."""
     source = scenario.source
     yaml = YAML()
     yaml.width = 120
@@ -158,8 +158,7 @@ def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
     for entry in entries(scenario, founds):
         listed.append(CommentedMap({entry.key: _flow(entry.options), "name": entry.name}))
     whole["algorithms"] = listed
-    for number, entry in enumerate(scenario.algorithms):
-        listed.yaml_set_comment_before_after_key(number, before=_origin(scenario, founds, entry.name), indent=2)
+    whole["tuned"] = {entry.name: _origin(scenario, founds, entry.name) for entry in scenario.algorithms}
     text = io.StringIO()
     yaml.dump(whole, text)
     return f"{_heading(scenario)}{text.getvalue()}"
@@ -188,9 +187,11 @@ def _named(scenario: Scenario) -> str:
 def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
     found = founds.get(label)
     if found is None:
-        return f"{label}: as the scenario says, not tuned"
+        return "as the scenario says, not tuned"
+    assert scenario.tune
     best = Best(label, OWN, found.best(), found.scores()[found.best()])
-    return f"{label}: {words(best.configuration)}, best of {len(found.tried)}, {best.time} to {_named(scenario)}"
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    return f"best of {len(found.tried)}: {best.time} to {_named(scenario)} under seeds {seeds}"
 
 
 def rows(founds: Founds) -> list[tuple[str, ...]]:

@@ -1,0 +1,48 @@
+"""How far runs came towards a target that they did not reach, and how many rounds it would take at their pace.  Pure.
+
+Errors of training fall about as a power of the number of rounds, so the pace is that of the straight line through
+log(1 - value) over log(rounds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, exp, inf, log
+from typing import Any
+
+import numpy as np
+
+from emulator.record.targets import Target
+
+Rows = Sequence[Mapping[str, Any]]
+
+LEAST = 4  # evaluations of which a pace can be told
+FAR = 20  # times as many rounds as were played: what is farther is not told
+
+
+def best(rows: Rows, metric: str) -> float | None:
+    """The highest value of a run; None if it was never evaluated."""
+    return max((row[metric] for row in rows if row[metric] is not None), default=None)
+
+
+def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
+    """Rounds after which the mean over seeds would reach the target, if it went on as in the last half of the runs.
+
+    None where that is not known (too few values, or no longer rising) or would be FAR off.
+    """
+    curve = _curve(seeds, target.metric)
+    late = [(log(rounds), log(1 - value)) for rounds, value in curve[len(curve) // 2 :] if value < 1]
+    if len(late) < LEAST or target.value >= 1:
+        return None
+    rounds, errors = np.array(late).T
+    slope, start = np.polyfit(rounds, errors, 1)
+    played = curve[-1][0]
+    needed = (log(1 - target.value) - start) / slope if slope < 0 else inf
+    return max(ceil(exp(needed)), played + 1) if needed <= log(FAR * played) else None
+
+
+def _curve(seeds: Sequence[Rows], metric: str) -> list[tuple[int, float]]:
+    """(rounds, mean over seeds), as far as all seeds were evaluated."""
+    known = [{row["round"] + 1: row[metric] for row in rows if row[metric] is not None} for rows in seeds]
+    shared = sorted(set.intersection(*map(set, known))) if known else []
+    return [(rounds, sum(each[rounds] for each in known) / len(known)) for rounds in shared]

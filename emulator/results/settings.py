@@ -1,0 +1,83 @@
+"""What must stand beside results: with which settings each algorithm ran, and how sure the seconds are.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from devices.profiles import shipped
+from emulator.results.tables import Table
+from emulator.results.units import joined
+from scenarios.schema.hardware import Group
+from scenarios.schema.rounds import Training
+from scenarios.schema.scenario import Scenario
+
+DEFAULTS = "all defaults"
+# Errors of a training step's seconds.  benchmarks/devices.py: networks left out of three phones' measurements, with one
+# speed (nine cells) and with a speed for each class of layers (twelve); benchmarks/compute.py: calibrated computers.
+ONE_SPEED = "measured on a phone; for networks that were not, the median error is 45 %, the worst 97 %"
+BY_CLASS = (
+    "measured on a phone by class of layer; for networks that were not, the median error is 37 %, the worst 117 %"
+)
+CALIBRATED = "your own; of computers that `fedlapse calibrate` measured, the median error is 18 %, the worst 55 %"
+ASSUMED = "assumed, nobody measured it"
+SAID = "set in the scenario"
+# benchmarks/fidelity_shared.py (settings that the model was not made with) and benchmarks/fidelity.py
+TRANSFERS: Mapping[str, str] = {
+    "windows": "the last of several that fill a link is off by 3.2 % in the median, 19 % at most, beside real TCP",
+    "tcp": "the last of several that fill a link is off by 9 % in the median, 50 % at most, beside real TCP",
+    "ideal": "an assumption: neither round trips nor lost segments take time",
+    "lv08": "SimGrid's LV08, which was not compared with real TCP here",
+}
+
+
+def settings(scenario: Scenario) -> Table:
+    """The settings that are not defaults, and how they were chosen."""
+    shared = _changed(scenario.training.model_dump(exclude={"stack"}), Training().model_dump())
+    named = [(entry.name, _words(entry.options), scenario.tuned.get(entry.name, "")) for entry in scenario.algorithms]
+    rows = [("all", _words(shared), ""), *named]
+    caption = "Settings that differ from the defaults."
+    if not any(how for *_, how in rows):
+        caption += " None is known to be tuned; `fedlapse tune` chooses those of all algorithms with the same care."
+        return Table(caption, ("algorithm", "settings"), [row[:2] for row in rows], 2)
+    return Table(caption, ("algorithm", "settings", "chosen by"), rows, 3)
+
+
+def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value != defaults[key]}
+
+
+def _words(options: Mapping[str, Any]) -> str:
+    """`strength 5, importance sq, training.epochs 12`"""
+    return ", ".join(_each("", options)) or DEFAULTS
+
+
+def _each(above: str, options: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _each(f"{above}{key}.", value)
+        else:
+            yield f"{above}{key} {f'{value:g}' if isinstance(value, float) else value}"
+
+
+def how_sure(scenario: Scenario) -> list[str]:
+    """Where the seconds of computing and of transfers come from, and how far off they may be."""
+    groups: dict[str, list[str]] = {}
+    for group in scenario.fleet:
+        groups.setdefault(_source(group, scenario), []).append(group.profile)
+    said = [f"{joined(list(dict.fromkeys(profiles)))}: {source}" for source, profiles in groups.items()]
+    return [
+        f"How sure the seconds of computing are: {'; '.join(said)}.",
+        f"How sure the seconds of transfers are: {TRANSFERS[scenario.network_model]}.",
+    ]
+
+
+def _source(group: Group, scenario: Scenario) -> str:
+    if group.speed_gflop_s is not None:
+        return SAID
+    if isinstance(scenario.profiles, dict) and group.profile in scenario.profiles:
+        return CALIBRATED
+    said = shipped()[group.profile]
+    if not said["speed"].measured:
+        return ASSUMED
+    return BY_CLASS if "speed_conv" in said else ONE_SPEED

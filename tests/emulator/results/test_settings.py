@@ -1,0 +1,45 @@
+"""Beside results: the settings that are no defaults, how they were chosen, and how sure the seconds are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulator.results.settings import how_sure, settings
+from scenarios.load import build
+
+
+def scenario(**changes: Any) -> Any:
+    fleet = [
+        {"profile": name, "count": 1, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}
+        for name in ("phone-mid", "pi-4", "pixel-4")
+    ]
+    return build({"name": "s", "fleet": fleet, **changes})
+
+
+def test_settings_that_differ_are_named_with_how_they_were_chosen() -> None:
+    said = scenario(
+        training={"lr": 0.3},
+        algorithms=["fedavg", {"fedcurv": {"strength": 0.5, "training": {"epochs": 12}}}],
+        tuned={"fedcurv": "best of 6"},
+    )
+    assert settings(said).rows == [
+        ("all", "lr 0.3", ""),
+        ("fedavg", "all defaults", ""),
+        ("fedcurv", "strength 0.5, training.epochs 12", "best of 6"),
+    ]
+
+
+def test_what_was_not_tuned_is_said_not_to_be() -> None:
+    shown = settings(scenario(algorithms=["fedavg"]))
+    assert shown.rows == [("all", "all defaults"), ("fedavg", "all defaults")]
+    assert "`fedlapse tune`" in shown.caption
+
+
+def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
+    computing, transfers = how_sure(scenario())
+    assert "phone-mid: measured on a phone; for networks that were not, the median error is 45 %" in computing
+    assert "pixel-4: measured on a phone by class" in computing
+    assert "pi-4: assumed, nobody measured it" in computing
+    assert "3.2 %" in transfers
+    ideal = how_sure(scenario(network={"model": "ideal"}))[1]
+    assert "an assumption" in ideal

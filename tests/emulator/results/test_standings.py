@@ -1,0 +1,59 @@
+"""Ratios to the baseline in the summary: of restricted means, over one horizon for all, from five shared seeds on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from emulator.record.targets import Target
+from emulator.results.standings import with_intervals
+from emulator.results.summary import summarise
+from tests.emulator.results.played import Rows, never, runs_of, until
+
+TARGET = Target("accuracy", 0.85)
+
+
+def paired(runs: Mapping[str, Mapping[int, Rows]]) -> dict[str, Any] | None:
+    summary = with_intervals(summarise(runs, (TARGET,), dict.fromkeys(runs, 0.0)), runs, (TARGET,))
+    found: dict[str, Any] | None = summary["labels"]["b"]["targets"][TARGET.name]["paired"]
+    return found
+
+
+def of(base: Sequence[Rows], other: Sequence[Rows]) -> dict[str, Any] | None:
+    return paired(runs_of(a=base, b=other))
+
+
+def test_seeds_are_paired() -> None:
+    """Seeds differ a thousandfold, the labels by 2 in each."""
+    times = [1.0, 10.0, 100.0, 1000.0, 5.0]
+    found = of([*map(until, times)], [until(2 * time) for time in times])
+    assert found is not None
+    assert (found["ratio"], found["low"], found["high"]) == pytest.approx((2, 2, 2))
+    assert (found["seeds"], found["reached"], found["base_reached"], found["tau"]) == (5, 5, 5, None)
+
+
+def test_a_run_that_was_cut_off_counts_up_to_the_horizon() -> None:
+    """The horizon is 50 s, where the first run ended without the target: (4 x 40 + 50) / (5 x 10) = 4.2."""
+    found = of([until(10)] * 5, [*[until(40)] * 4, never(50)])
+    assert found is not None
+    assert found["ratio"] == pytest.approx(4.2)
+    assert (found["reached"], found["tau"]) == (4, 50)
+
+
+def test_below_five_shared_seeds_there_is_no_ratio() -> None:
+    assert of([until(1)] * 4, [until(2)] * 4) is None
+    runs = {"a": {seed: until(1) for seed in range(7)}, "b": {seed: until(2) for seed in range(3, 10)}}
+    assert paired(runs) is None
+    runs["a"] |= {7: until(1)}
+    found = paired(runs)
+    assert found is not None
+    assert found["seeds"] == 5
+
+
+def test_a_third_that_ends_early_shortens_the_horizon_of_all() -> None:
+    runs = runs_of(a=[until(10)] * 5, b=[until(40)] * 5, c=[never(20)] * 5)
+    found = paired(runs)
+    assert found is not None
+    assert (found["ratio"], found["tau"]) == (pytest.approx(2.0), 20)
