@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import busy
 from emulator.commands.options import Format, FormatOption, What, scenario_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
 
     from emulator.forecast.catalogue import catalogue, chosen
 
-    known = chosen(scenario) if own else catalogue(scenario)
+    with busy("counting the work and the bytes of each algorithm"):
+        known = chosen(scenario) if own else catalogue(scenario)
     if format is Format.json:
         typer.echo(json.dumps([asdict(one) for one in known], indent=1, allow_nan=False))
     else:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.devices import POWERS
+from emulator.commands.lines import busy
 from emulator.forecast.calibration import Measured, measure
 
 
@@ -33,7 +34,8 @@ def calibrate(
         raise typer.BadParameter(f"{name!r} cannot name a profile; use letters, digits, dots and hyphens")
     if threads > (cores := os.cpu_count() or 1):  # torch dies of thousands
         raise typer.BadParameter(f"{threads} threads on {cores} cores; it must be {cores} at most")
-    found = measure(seconds, threads)
+    with busy(f"measuring this computer for about {seconds:.0f} s"):
+        found = measure(seconds, threads)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     lines = csv_lines if format is Form.csv else yaml_lines
     typer.echo("\n".join(lines(name, found, memory, source(threads))))

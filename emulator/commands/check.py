@@ -8,7 +8,7 @@ import typer
 
 from emulator.commands.compiling import compile_network
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
-from emulator.commands.lines import say
+from emulator.commands.lines import busy, say
 from emulator.commands.options import (
     DeviceOption,
     Format,
@@ -61,13 +61,14 @@ def check_scenario(
 
     compile_network(scenario)
     places = gpus.found(device)
-    plan = forecast_of(scenario, workers_of(workers, places), places)
+    with busy("playing the first rounds of each algorithm without training"):
+        plan = forecast_of(scenario, workers_of(workers, places), places)
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:
         typer.echo(text(plan))
         for warning in plan.warnings:
-            say(f"fedlapse: {warning}", err=True)
+            say(f"fedlapse: {warning}", err=True, tone="warning")
     for why in plan.failing.values():
-        say(f"fedlapse: {why}", err=True)
+        say(f"fedlapse: {why}", err=True, tone="bad")
     return BAD_INPUT if plan.failing else 0

@@ -74,7 +74,7 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
         _print(results, judged)
     _warn(results.summary, ending)
     if unwritten:
-        say(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True)
+        say(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True, tone="bad")
         return FAILED
     if ending.interrupted:
         return code(ending.stopped)
@@ -138,10 +138,12 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
     typer.echo(settings_table(results.scenario))
     for line in (*how_sure(results.scenario), *unmetered(results.summary)):
         say(line)
-    for line in told(results.summary, results.folder):
+    answer, *others = told(results.summary, results.folder)
+    say(answer, tone="answer")
+    for line in others:
         say(line)
     for each in judged:
-        say(str(each))
+        say(str(each), tone="good" if each.ok else "bad")
     same = twin(results.folder, results.summary["digest"])
     if same:
         say(f"record identical to {same}")
@@ -151,9 +153,9 @@ def _print(results: Results, judged: Sequence[Judgement]) -> None:
 
 def _warn(summary: Any, ending: Ending) -> None:
     for label, warning in warnings(summary):
-        say(f"fedlapse: {label}: {warning}", err=True)
+        say(f"fedlapse: {label}: {warning}", err=True, tone="warning")
     for _, failure in failures(summary):
-        say(f"fedlapse: {failure}", err=True)
+        say(f"fedlapse: {failure}", err=True, tone="bad")
     for outcome in ending.outcomes:
         if outcome.overruns:
             say(

@@ -27,13 +27,13 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
     except BrokenPipeError:  # who reads has read enough: typer ends quietly
         raise
     except BadScenario as error:
-        say(f"fedlapse: {error}", err=True)
+        say(f"fedlapse: {error}", err=True, tone="bad")
     except OSError as error:
-        say(f"fedlapse: {told(error)}", err=True)
+        say(f"fedlapse: {told(error)}", err=True, tone="bad")
         input_is_fine = isinstance(error, ChildProcessError) or error.errno in NO_ROOM
         raise typer.Exit(FAILED if input_is_fine else BAD_INPUT) from None
     except also as error:
-        say(f"fedlapse: {one_line(error)}", err=True)
+        say(f"fedlapse: {one_line(error)}", err=True, tone="bad")
     else:
         return
     raise typer.Exit(BAD_INPUT)

@@ -5,13 +5,51 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import typer
 
+Tone = Literal["plain", "answer", "good", "bad", "warning"]
+STYLES: Mapping[Tone, Mapping[str, Any]] = {  # of the terminal; NO_COLOR switches colours off
+    "answer": {"bold": True},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "warning": {"fg": "yellow"},
+}
 
-def say(text: str, err: bool = False) -> None:
-    """Prints text, each of its lines wrapped at the terminal's width; elsewhere, as in a file, a line stays one."""
-    typer.echo(for_terminal(text, err), err=err)
+
+def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
+    """Prints text, each of its lines wrapped at the terminal's width; elsewhere, as in a file, a line stays one.
+
+    An answer stands out as a whole, of other tones the first word has the colour.
+    """
+    wide = for_terminal(text, err)
+    typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
+
+
+def _toned(text: str, tone: Tone) -> str:
+    if tone == "answer":
+        return "\n".join(typer.style(line, **STYLES[tone]) for line in text.split("\n"))
+    word, space, rest = text.partition(" ")
+    return f"{typer.style(word, **STYLES[tone])}{space}{rest}"
+
+
+def _coloured(err: bool) -> bool:
+    return _width(err) is not None and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def busy(text: str) -> Iterator[None]:
+    """Says on a terminal's stderr what is being done, as long as it is; nothing elsewhere."""
+    if _width(err=True) is None:
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{text} ..."):
+        yield
 
 
 def for_terminal(text: str, err: bool = False) -> str:

@@ -233,6 +233,7 @@ class Session:
             self.conduct.rules.max,
             labels=lab.algorithms,
             runs=len(lab.algorithms) * len(scenario.seeds),
+            early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
             quiet=settings.quiet,
         )
         self.progress.title = settings.title

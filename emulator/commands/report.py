@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import busy
 
 if TYPE_CHECKING:
     from emulator.results.results import Results
@@ -44,7 +45,8 @@ def report(
 
     with soundness_told(outs), told_in_one_line(ValueError):
         results = [_read(folder) for folder in outs]
-        text = _made(results, format)
+        with busy("making the report"):
+            text = _made(results, format)
         path = _path(outs, out, format)
         if path is None:
             typer.echo(text, nl=False)
@@ -111,8 +113,9 @@ def _draw(results: Sequence[Results], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
-    for name, content in pictures(results):
-        replace_file(folder / name, content)
-        drawn.append(f"{folder.name}/{name}")
+    with busy("drawing the charts"):
+        for name, content in pictures(results):
+            replace_file(folder / name, content)
+            drawn.append(f"{folder.name}/{name}")
     renew(folder.parent, drawn)
     typer.echo(f"charts: {folder}")

@@ -27,6 +27,8 @@ POINTS = 10  # of a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that a slope is taken from
 LINES = 12
+MEASURED = 40  # rounds whose pace tells how long the rest takes
+BAR = 20  # characters
 EVERY = 5.0  # s between two lines in a file
 SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than that their ends are cut off
     frozenset(),
@@ -80,10 +82,12 @@ class Pace:
     real: float  # when that row came
     targets: list[Target]  # not reached yet, the easiest first
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
+    best: float = 0.0  # accuracy
 
     def take(self, row: Row, real: float) -> None:
         """Nothing is changed in place: the display reads along in a thread of its own."""
         self.row, self.real = row, real
+        self.best = max(self.best, row["accuracy"] or 0.0)
         room = max([POINTS, *(target.hold for target in self.targets)])
         for metric in {"accuracy", *(target.metric for target in self.targets)}:
             if row[metric] is not None:
@@ -95,24 +99,29 @@ class Pace:
         values = [value for _, value in self.seen.get(target.metric, ())][-target.hold :]
         return len(values) == target.hold and min(values) >= target.value
 
-    def ahead(self) -> str:
-        """`0.85 in ~4 min`: the next target, in real time from its last round on."""
+    def ahead(self, real: float) -> str:
+        """`0.85 in ~4 min real`: the next target, from now on, counted down since its last round."""
         if not self.targets:
             return ""
         target = self.targets[0]
         seconds = eta(self.seen.get(target.metric, ()), target.value)
         name = target.name.removeprefix("accuracy ")
-        return f"{name} in {'-' if seconds is None else about(seconds)}"
+        return f"{name} in {'-' if seconds is None else f'{about(max(0.0, seconds - (real - self.real)))} real'}"
 
     def curve(self, bars: bool) -> str:
+        """`acc 0.71 (best 0.73) ▁▃▆█`"""
         values = [value for _, value in self.seen.get("accuracy", ())]
-        return f"acc {values[-1]:.2f}" + (f" {sparkline(values)}" if bars else "") if values else ""
+        if not values:
+            return ""
+        best = f" (best {self.best:.2f})" if round(self.best, 2) > round(values[-1], 2) else ""
+        return f"acc {values[-1]:.2f}{best}" + (f" {sparkline(values)}" if bars else "")
 
 
 class Progress:
     """A line for each run on a terminal, always the latest; elsewhere a dated line for all of them every 5 s at most.
 
-    With `quiet` no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
+    `early`: runs may end before their last round.  With `quiet` no round is told; what is said still is.  Colours
+    follow NO_COLOR (rich does).
     """
 
     def __init__(
@@ -122,6 +131,7 @@ class Progress:
         *,
         labels: Iterable[str] = (),
         runs: int = 1,
+        early: bool = False,
         quiet: bool = False,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -129,12 +139,13 @@ class Progress:
     ) -> None:
         self.console = Console(stderr=True) if console is None else console
         self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
-        self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
+        self.max_rounds, self.runs, self.early, self.quiet = max_rounds, runs, early, quiet
         self.clock, self.today = clock, today
         self.began = clock()
         self.written = self.began  # by the clock, when the last line was
         self.title = ""  # what the runs are, if there are others
         self.paces: dict[Run, Pace] = {}
+        self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
         self.labels: list[str] = list(labels)
         self.live: Live | None = None
 
@@ -154,7 +165,7 @@ class Progress:
 
     def begin(self, title: str) -> None:
         """Other runs begin, which the title names."""
-        self.title, self.began, self.paces = title, self.clock(), {}
+        self.title, self.began, self.paces, self.ends = title, self.clock(), {}, ()
 
     def tell(self, run: Run, row: Row) -> None:
         """A round has ended."""
@@ -165,7 +176,7 @@ class Progress:
         paces = {other: pace for other, pace in self.paces.items() if other != run}
         paces[run] = self.paces.get(run) or Pace(row, real, self.targets)
         paces[run].take(row, real)
-        self.paces = paces
+        self.paces, self.ends = paces, (*self.ends, real)[-MEASURED:]
         if not self.live and self.clock() - self.written >= EVERY:
             self.written = self.clock()
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
@@ -181,8 +192,10 @@ class Progress:
         """The runs as they stand, in order of name; if they are too many, those that changed last."""
         paces = self.paces
         if not paces:
-            return Group(*self._title, Text("starting the workers and the first rounds ...", style="dim"))
-        room = max(1, min(LINES, self.console.height - 2 - len(self._title)))
+            since = f"{clock_face(self.clock() - self.began)} real"
+            return Group(*self._title, Text(f"starting the workers and the first rounds ... {since}", style="dim"))
+        overall = [Text(self._overall(), no_wrap=True)] if self.runs > 1 else []
+        room = max(1, min(LINES, self.console.height - 2 - len(self._title) - len(overall)))
         latest = list(paces)[-room:]
         runs = {run: paces[run] for run in sorted(latest, key=self._place)}
         for without in SHORTER:
@@ -192,7 +205,28 @@ class Progress:
         rest = len(paces) - len(latest)
         if rest:
             lines.append(Text(f"and {rest} more run{'s' * (rest > 1)}", style="dim"))
-        return Group(*self._title, *lines)
+        return Group(*self._title, *lines, *overall)
+
+    def _overall(self) -> str:
+        """`all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`"""
+        ended, total = self._ended(), self.max_rounds * self.runs
+        filled = BAR * ended // total
+        left = self.left(self.clock() - self.began)
+        most = "at most " if self.early else ""
+        rest = "" if left is None else f" · {most}{about(left)} real left"
+        return f"all  {'━' * filled}{'─' * (BAR - filled)}  {ended} of {most}{total} rounds{rest}"
+
+    def left(self, real: float) -> float | None:
+        """Real seconds until all rounds are played, by the pace of the last ones; None if there is none yet."""
+        rest = self.max_rounds * self.runs - self._ended()
+        if rest == 0 or len(self.ends) < FEWEST:
+            return 0.0 if rest == 0 else None
+        each = (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
+        return max(0.0, rest * each - (real - self.ends[-1]))
+
+    def _ended(self) -> int:
+        """Rounds of all runs together."""
+        return sum(pace.row["round"] + 1 for pace in self.paces.values())
 
     @property
     def _title(self) -> list[Text]:
@@ -220,16 +254,16 @@ class Progress:
             "" if "real" in without else f"{clock_face(real)} real",
             "" if "speed" in without else _speed(pace.row["time_s"], pace.real),
             pace.curve(bars="bars" not in without),
-            "" if ended else pace.ahead(),
+            "" if ended else pace.ahead(real),
         ]
 
     def _plain(self, run: Run, row: Row, real: float) -> str:
         """How far all runs are together, and the one that has just ended a round."""
-        ended = sum(pace.row["round"] + 1 for pace in self.paces.values())
         parts = [
             self.title,
-            f"{ended} of {self.max_rounds * self.runs} rounds",
+            f"{self._ended()} of {self.max_rounds * self.runs} rounds",
             f"{clock_face(real)} real",
+            "" if (left := self.left(real)) is None else f"{'at most ' if self.early else ''}{about(left)} left",
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),

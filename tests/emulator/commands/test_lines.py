@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from emulator.commands.lines import for_terminal, say, wrapped
+from emulator.commands.lines import busy, for_terminal, say, wrapped
 
 VERDICT = (
     "accuracy 0.9 was reached by fedcl in 4.3 min, 5.5 min (2 of 2 seeds; 61 % of it compute), by fedcurv in 12.3 min."
@@ -45,3 +45,32 @@ def test_a_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say(VERDICT)
     say(VERDICT, err=True)
     assert capsys.readouterr() == (f"{VERDICT}\n", f"{VERDICT}\n")
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_colours_are_for_terminals_and_follow_no_color(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    """Red is code 31, bold code 1; on the terminal alone, and words stay as they are."""
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (24, 80))
+    with os.fdopen(ours, "rb", buffering=0) as seen, os.fdopen(its, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        patched.setenv("TERM", "xterm")
+        patched.setenv("NO_COLOR", "1") if no_color else patched.delenv("NO_COLOR", raising=False)
+        say("✗ fedavg: 0.8", tone="bad")
+        say("first", tone="answer")
+        terminal.flush()
+        shown = seen.read(1000).decode() + seen.read(1000).decode()  # a terminal gives a line at a time
+    assert ("\x1b[31m✗\x1b[0m fedavg: 0.8" in shown) is not no_color
+    assert ("\x1b[1mfirst\x1b[0m" in shown) is not no_color
+    assert ("\x1b[" in shown) is not no_color
+
+
+def test_a_file_gets_no_colour(capsys: pytest.CaptureFixture[str]) -> None:
+    say(VERDICT, tone="answer")
+    assert capsys.readouterr().out == f"{VERDICT}\n"
+
+
+def test_what_is_being_done_is_not_said_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with busy("measuring"):
+        pass
+    assert capsys.readouterr() == ("", "")

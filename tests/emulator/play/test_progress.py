@@ -195,7 +195,7 @@ def test_a_terminal_shows_two_clocks_a_curve_and_what_is_ahead() -> None:
         clock.time += 10
         made.tell(Run("fedcl", 1), row(number, 1300.0 * (number + 1), 0.41 + 0.1 * number))
     assert frame(made) == [
-        "fedcl s1   4/50 rounds · 1:26:40 simulated · 0:00:40 real · 130x · acc 0.71 ▁▃▆█ · 0.85 in ~14 s"
+        "fedcl s1   4/50 rounds · 1:26:40 simulated · 0:00:40 real · 130x · acc 0.71 ▁▃▆█ · 0.85 in ~14 s real"
     ]
 
 
@@ -205,6 +205,37 @@ def test_the_real_clock_goes_on_between_rounds_and_the_speed_does_not_fall() -> 
     made.tell(Run("a", 1), row(0, 100.0, None))
     clock.time += 50
     assert frame(made) == ["a s1   1/50 rounds · 0:01:40 simulated · 0:01:00 real · 10x · 0.85 in -"]
+
+
+def test_one_bar_tells_how_far_all_runs_are_and_counts_down_what_is_left() -> None:
+    """4 of 100 rounds, one every 10 s: 960 s are left, and 480 s later half of them."""
+    made, clock, _ = progress(terminal=True, runs=2)
+    assert frame(made) == ["starting the workers and the first rounds ... 0:00:00 real"]
+    for number in range(4):
+        clock.time += 10
+        made.tell(Run("a", number % 2), row(number // 2, 1.0, 0.5))
+    assert frame(made)[-1] == f"all  {'─' * 20}  4 of 100 rounds · ~16 min real left"
+    clock.time += 480
+    assert frame(made)[-1].endswith("· ~8 min real left")
+    made.tell(Run("a", 0), row(49, 1.0, 0.5))
+    assert frame(made)[-1].startswith(f"all  {'━' * 10}{'─' * 10}  52 of 100 rounds")
+
+
+def test_runs_that_may_end_early_have_at_most_so_many_rounds() -> None:
+    made, clock, _ = progress(terminal=True, runs=2)
+    made.early = True
+    for number in range(3):
+        clock.time += 10
+        made.tell(Run("a", 1), row(number, 1.0, None))
+    assert frame(made)[-1].endswith("3 of at most 100 rounds · at most ~16 min real left")
+
+
+def test_the_best_value_so_far_stands_beside_one_that_is_worse() -> None:
+    made, clock, _ = progress(terminal=True, targets=())
+    for number, accuracy in enumerate((0.5, 0.7, 0.6)):
+        clock.time += 10
+        made.tell(Run("a", 1), row(number, 100.0, accuracy))
+    assert "acc 0.60 (best 0.70) ▁█▅" in frame(made)[0]
 
 
 def test_a_run_that_has_ended_stands_still() -> None:
@@ -224,7 +255,7 @@ def test_the_next_target_is_the_easiest_that_is_not_reached() -> None:
         made.tell(Run("a", 1), row(number, 1.0, accuracy, validation=validation))
         ahead.append(frame(made)[0].split(" · ")[-1])
     # 0.9 from 0.5, by the slope of 0.4, 0.5, 0.5, 1 / 200 s: 80 s; then from 0.8, by that of all four, 6 / 500 s
-    assert ahead == ["0.5 in -", "validation 0.6 in -", "0.9 in ~1 min", "0.9 in ~8 s"]
+    assert ahead == ["0.5 in -", "validation 0.6 in -", "0.9 in ~1 min real", "0.9 in ~8 s real"]
 
 
 @few
@@ -260,10 +291,10 @@ def test_a_low_terminal_shows_fewer() -> None:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (95, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · 130x · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
-        (86, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 ▁▅█ · 0.85 in ~24 s"),
-        (80, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 · 0.85 in ~24 s"),
-        (65, "a s1   3/50 rounds · 1:05:00 simulated · acc 0.61 · 0.85 in ~24 s"),
+        (100, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · 130x · acc 0.61 ▁▅█ · 0.85 in ~24 s real"),
+        (91, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 ▁▅█ · 0.85 in ~24 s real"),
+        (85, "a s1   3/50 rounds · 1:05:00 simulated · 0:00:30 real · acc 0.61 · 0.85 in ~24 s real"),
+        (70, "a s1   3/50 rounds · 1:05:00 simulated · acc 0.61 · 0.85 in ~24 s real"),
     ],
 )
 def test_a_narrow_terminal_leaves_out_what_matters_least(width: int, shown: str) -> None:
