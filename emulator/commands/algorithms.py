@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import busy
-from emulator.commands.options import Format, FormatOption, What, scenario_of
+from emulator.commands.options import Format, FormatOption, scenario_of
+
+NameOrScenario = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME | SCENARIO] [PATH=VALUE]...",
+        help="An algorithm that is shown alone, or a scenario; then single values to change.",
+        show_default=False,
+    ),
+]
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,19 +27,24 @@ if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
 
-def algorithms(what: What = None, format: FormatOption = Format.text) -> None:
+def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
     """Lists algorithms with their options, and what a round of each costs beside FedAvg.
 
-    With a scenario: its algorithms, on its model and fleet. Without one: all algorithms with their default options, on
-    the quickstart's model and fleet.
+    With a scenario: its algorithms, on its model and fleet. With the name of an algorithm: that one. Without either:
+    all algorithms with their default options, on the quickstart's model and fleet.
     """
+    from scenarios.build import plugins
+
     with told_in_one_line():
-        code = list_algorithms(scenario_of(what), format, own=what is not None and "=" not in "".join(what[:1]))
+        name = what[0] if what and what[0] in plugins.kinds() else ""
+        own = bool(what) and not name and "=" not in "".join((what or [])[:1])
+        scenario = scenario_of((what or [])[1:] if name else what)
+        code = list_algorithms(scenario, format, own=own, only=name)
     raise typer.Exit(code)
 
 
-def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False) -> int:
-    """Prints them, or only the scenario's `own`; the exit code.  Raises BadScenario."""
+def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
+    """Prints them, or only the scenario's `own`, or the `only` one of this name; the exit code.  Raises BadScenario."""
     import json
     from dataclasses import asdict
 
@@ -38,6 +52,7 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
 
     with busy("counting the work and the bytes of each algorithm"):
         known = chosen(scenario) if own else catalogue(scenario)
+        known = [one for one in known if only in ("", one.key)]
     if format is Format.json:
         typer.echo(json.dumps([asdict(one) for one in known], indent=1, allow_nan=False))
     else:

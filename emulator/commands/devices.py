@@ -38,7 +38,11 @@ FURTHER = (
 
 def devices(
     file: Annotated[
-        Path | None, typer.Argument(help="A file of your own profiles, as `fedlapse calibrate` prints it.")
+        Path | None,
+        typer.Argument(
+            metavar="[NAME | FILE]",
+            help="A profile that is shown alone, or a file of your own profiles, as `fedlapse calibrate` prints it.",
+        ),
     ] = None,
     score: Annotated[
         Path | None,
@@ -61,8 +65,33 @@ def devices(
 
             typer.echo("\n".join(lines(score, only, mflop)))
             return
-        known = read(file)
-    typer.echo(_json(known) if format is Format.json else _text(known))
+        one = alone(str(file)) if file is not None else None
+        known = one or read(file)
+    if format is Format.json:
+        typer.echo(_json(known))
+    else:
+        typer.echo(_one(known) if one else _text(known))
+
+
+def alone(name: str) -> Table | None:
+    """The profile of this name that comes with fedlapse, if there is one."""
+    from devices.profiles import shipped
+
+    return {name: known[name]} if name in (known := shipped()) else None
+
+
+def _one(known: Table) -> str:
+    """A profile alone: each number, and who says it."""
+    from devices.profiles import NAMED
+    from emulator.commands.plan_text import columns, grid, printed
+
+    ((name, said),) = known.items()
+    table = grid(name, "quantity", numbers=["value"])
+    table.add_column("unit")
+    table.add_column("source")
+    for quantity, one in said.items():
+        table.add_row(NAMED[quantity].key, _number(one), one.unit, f"{one.source} ({one.date})")
+    return printed([table], columns())
 
 
 def read(file: Path | None = None) -> Table:
@@ -72,8 +101,6 @@ def read(file: Path | None = None) -> Table:
     from scenarios.text.faults import BadScenario
 
     known = shipped()
-    if str(file) in known:
-        raise BadScenario(f"{file} is a profile in the list of `fedlapse devices`; name a file of your own profiles")
     own = boards.read(str(file)) if file is not None else {}
     if taken := sorted(own.keys() & known.keys()):
         raise BadScenario(f"{file}: {taken[0]!r} is a profile that comes with fedlapse; give yours another name")

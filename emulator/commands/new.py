@@ -11,11 +11,15 @@ import typer
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
 
 SCHEMA = "scenario.schema.json"
+FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # of a template
 
 
 def new(
     name: Annotated[str, typer.Argument(help="Name of the scenario: campus writes campus.yaml.")],
     study: Annotated[bool, typer.Option("--study", help="Write a study's protocol, for `fedlapse study`.")] = False,
+    phones: Annotated[bool, typer.Option("--phones", help="The fleet: fast and slow phones on Wi-Fi.")] = False,
+    pis: Annotated[bool, typer.Option("--pis", help="The fleet: Raspberry Pis that share Wi-Fi and DSL.")] = False,
+    lte: Annotated[bool, typer.Option("--lte", help="The fleet: phones on LTE and 3G on the move.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
 ) -> None:
     """Writes a scenario with comments that runs at once: change the fleet to yours.
@@ -34,6 +38,12 @@ def new(
         _refuse(f"{file} exists already; choose another name, or replace it with --force")
     shelf = resources.files("scenarios")
     template = shelf.joinpath("study.yaml.txt" if study else "template.yaml.txt").read_text(encoding="utf-8")
+    fleets = [kind for kind, asked in {"phones": phones, "pis": pis, "lte": lte}.items() if asked]
+    if len(fleets) > 1:
+        _refuse(f"--{fleets[0]} and --{fleets[1]} are two fleets; give one, and add groups of the other by hand")
+    if fleets:
+        fleet = shelf.joinpath("fleets", f"{fleets[0]}.yaml.txt").read_text(encoding="utf-8").rstrip("\n")
+        template = FLEET.sub(lambda _: fleet, template, count=1)
     with told_in_one_line():
         replace_file(file, template.replace("NAME", stem))
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))

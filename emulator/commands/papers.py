@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from emulator.commands.errors import BAD_INPUT
+from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 
 
-def papers(format: FormatOption = Format.text) -> None:
+def papers(
+    text: Annotated[
+        str, typer.Argument(help="Only settings with this text in their name, description or algorithms.")
+    ] = "",
+    format: FormatOption = Format.text,
+) -> None:
     """Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.
 
     `fedlapse compare papers/NAME` runs one in full; with `--small` it takes about a minute.
     """
     import json
 
-    known = read()
+    known = [one for one in read() if _has(one, text.lower())]
+    if not known:
+        say(f"fedlapse: no setting of the papers has {text!r}; `fedlapse papers` lists all", err=True, tone="bad")
+        raise typer.Exit(BAD_INPUT)
     if format is Format.json:
         typer.echo(json.dumps(known, indent=1))
         return
@@ -27,6 +37,10 @@ def papers(format: FormatOption = Format.text) -> None:
         typer.echo(filled(one["says"], columns(), "    "))
         typer.echo(filled(f"{', '.join(one['algorithms'])}; {_published(one)}", columns(), "    "))
         typer.echo(f"    $ {one['command']}\n")
+
+
+def _has(one: dict[str, Any], text: str) -> bool:
+    return any(text in said.lower() for said in (one["name"], one["says"], *one["algorithms"]))
 
 
 def read() -> list[dict[str, Any]]:

@@ -154,6 +154,22 @@ def test_devices_tells_who_measured_what(told):
     assert known["phone-mid"]["memory"]["unit"] == "MB"
 
 
+def test_an_algorithm_is_shown_alone(told):
+    page = told("algorithms", "fedcurv")
+    assert page.startswith("fedcurv\n")
+    assert "fedprox" not in page
+    assert "3.00x" in page
+    assert [one["key"] for one in json.loads(told("algorithms", "fedcurv", "--format", "json"))] == ["fedcurv"]
+
+
+def test_papers_are_found_by_a_text(told):
+    page = told("papers", "FedCurv")
+    assert "papers/fedcurv-search-e10" in page
+    names = [one["name"] for one in json.loads(told("papers", "continual-lstm", "--format", "json"))]
+    assert names
+    assert all("continual-lstm" in name for name in names)
+
+
 def test_scenarios_tells_what_each_teaches_and_how_to_run_it(told):
     page = told("scenarios")
     assert "What it teaches: how long four algorithms take" in " ".join(page.split())

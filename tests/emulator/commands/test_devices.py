@@ -122,7 +122,9 @@ def test_options_that_would_do_nothing_are_refused(fedlapse, mine, options):
     assert "--score" in done.stderr
 
 
-def test_a_profile_in_place_of_a_file_is_said_to_be_in_the_list(fedlapse) -> None:
+def test_a_profile_is_shown_alone_with_who_says_each_number(fedlapse) -> None:
     done = fedlapse("devices", "pi-4")
-    said = "fedlapse: pi-4 is a profile in the list of `fedlapse devices`; name a file of your own profiles\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [line.split(maxsplit=3) for line in done.stdout.splitlines()]
+    assert ["speed_gflop_s", "~4", "GFLOP/s", "assumed: effective in training on 4 x Cortex-A72 (2026-11-21)"] in rows
+    assert "phone-mid" not in done.stdout

@@ -1,0 +1,45 @@
+"""What `fedlapse new` writes: each fleet in each template is a scenario that can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.__main__ import app
+from scenarios.load import load
+
+RUNNER = CliRunner()
+
+
+@pytest.mark.parametrize("study", [(), ("--study",)])
+@pytest.mark.parametrize(
+    ("fleet", "profiles"),
+    [
+        ((), ["phone-mid", "pi-4"]),
+        (("--phones",), ["phone-high", "phone-mid", "phone-low"]),
+        (("--pis",), ["pi-4", "pi-5"]),
+        (("--lte",), ["phone-mid", "phone-low", "phone-low"]),
+    ],
+)
+def test_each_fleet_is_a_scenario(
+    fleet: tuple[str, ...], profiles: list[str], study: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = RUNNER.invoke(app, ["new", "mine", *fleet, *study])
+    assert done.exit_code == 0, done.output
+    made = load("mine.yaml", algorithms=False)
+    assert made.name == "mine"
+    assert [group.profile for group in made.fleet] == profiles
+    assert (made.study is not None) == bool(study)
+    text = (tmp_path / "mine.yaml").read_text()
+    assert text.count("\nfleet:") == text.count("\nserver:") == 1
+
+
+def test_two_fleets_are_one_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = RUNNER.invoke(app, ["new", "mine", "--phones", "--lte"])
+    assert done.exit_code == 2
+    assert "--phones and --lte are two fleets" in done.output
+    assert not list(tmp_path.iterdir())
