@@ -51,8 +51,7 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
     from emulator.forecast.catalogue import catalogue, chosen
 
     with busy("counting the work and the bytes of each algorithm"):
-        known = chosen(scenario) if own else catalogue(scenario)
-        known = [one for one in known if only in ("", one.key)]
+        known = chosen(scenario) if own else catalogue(scenario, only)
     if format is Format.json:
         typer.echo(json.dumps([asdict(one) for one in known], indent=1, allow_nan=False))
     else:

@@ -65,9 +65,10 @@ class Known:
     why_not: str  # there is no cost
 
 
-def catalogue(scenario: Scenario) -> list[Known]:
-    """All known algorithms with default options, on the scenario's model, data and fleet.  Raises BadScenario."""
-    kinds = plugins.kinds()
+def catalogue(scenario: Scenario, only: str = "") -> list[Known]:
+    """All known algorithms with default options, or the `only` one of this name, on the scenario's model, data and
+    fleet.  Raises BadScenario."""
+    kinds = {name: kind for name, kind in plugins.kinds().items() if only in ("", name) or name == BASELINE}
     taken = {name: _taken(name, kind, scenario) for name, kind in kinds.items()}
     refused = {name: _refusal(Entry(key=name, options=said, name=name), scenario) for name, said in taken.items()}
     entries = tuple(Entry(key=n, options=said, name=n) for n, said in taken.items() if not refused[n])
@@ -76,6 +77,7 @@ def catalogue(scenario: Scenario) -> list[Known]:
     return [
         Known(name, name, about(kind), stackable(kind), options(kind), taken[name], costs.get(name), refused[name])
         for name, kind in kinds.items()
+        if only in ("", name)
     ]
 
 

@@ -125,6 +125,6 @@ def test_options_that_would_do_nothing_are_refused(fedlapse, mine, options):
 def test_a_profile_is_shown_alone_with_who_says_each_number(fedlapse) -> None:
     done = fedlapse("devices", "pi-4")
     assert (done.returncode, done.stderr) == (0, "")
-    rows = [line.split(maxsplit=3) for line in done.stdout.splitlines()]
-    assert ["speed_gflop_s", "~4", "GFLOP/s", "assumed: effective in training on 4 x Cortex-A72 (2026-11-21)"] in rows
-    assert "phone-mid" not in done.stdout
+    shown = " ".join(done.stdout.split())
+    assert "speed_gflop_s ~4 GFLOP/s assumed: effective in training on 4 x Cortex-A72" in shown
+    assert "phone-mid" not in shown
