@@ -80,7 +80,7 @@ Symmetric = Annotated[
 Goal = Annotated[
     str | None,
     typer.Option(
-        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the first that was reached, else all rounds.",
+        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, as in the verdict, else all rounds.",
     ),
 ]
 Out = Annotated[
@@ -176,12 +176,19 @@ def _target(batch: Batch, named: str | None) -> str:
         raise ValueError(f"--target {named}: the scenario has no such target; {did_you_mean(named, names)}")
     if len(batch.labels) < 2:
         raise ValueError(f"{batch.source.path} holds runs of {batch.labels[0]} alone; a map compares two or more")
-    return named or goals(batch.recorded)[0]
+    reached = goals(batch.recorded)
+    return named or next((name for name in _hardest_first(batch) if name in reached), reached[0])
+
+
+def _hardest_first(batch: Batch) -> list[str]:
+    """The scenario's targets, as the verdict looks at them."""
+    ordered = sorted(batch.targets, key=lambda each: (each.value, each.hold), reverse=True)
+    return [target.name for target in ordered]
 
 
 def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
-    """Why the map is not of the scenario's first target, though nobody asked for another."""
-    first = next((each.name for each in batch.targets), target)
+    """Why the map is not of the scenario's hardest target, though nobody asked for another."""
+    first = next(iter(_hardest_first(batch)), target)
     if named is not None or target == first:
         return []
     return [f"no run of the record reaches {first}, so this is the time to {_called(batch, target)}"]
