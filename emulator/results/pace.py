@@ -30,8 +30,9 @@ def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
 
     None where that is not known (too few values, or no longer rising) or would be FAR off.
     """
-    curve = _curve(seeds, target.metric)
-    late = [(log(rounds), log(1 - value)) for rounds, value in curve[len(curve) // 2 :] if value < 1]
+    curve = curve_of(seeds, target.metric)
+    half = curve[-max(LEAST, (len(curve) + 1) // 2) :]
+    late = [(log(rounds), log(1 - value)) for rounds, value in half if value < 1]
     if len(late) < LEAST or target.value >= 1:
         return None
     rounds, errors = np.array(late).T
@@ -41,7 +42,7 @@ def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
     return max(ceil(exp(needed)), played + 1) if needed <= log(FAR * played) else None
 
 
-def _curve(seeds: Sequence[Rows], metric: str) -> list[tuple[int, float]]:
+def curve_of(seeds: Sequence[Rows], metric: str) -> list[tuple[int, float]]:
     """(rounds, mean over seeds), as far as all seeds were evaluated."""
     known = [{row["round"] + 1: row[metric] for row in rows if row[metric] is not None} for rows in seeds]
     shared = sorted(set.intersection(*map(set, known))) if known else []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from emulator.record.targets import Target
 from emulator.results.observed import Observed
-from emulator.results.pace import best, rounds_at_pace
+from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
 from emulator.results.units import counted, duration, durations
 
 Seen = Mapping[str, Mapping[int, Observed]]
@@ -34,6 +34,8 @@ def pace(label: str, of: Mapping[int, Observed], target: Target) -> str:
     played = max(len(run.rows) for run in of.values())
     rounds = rounds_at_pace([run.rows for run in of.values()], target)
     begin = f"{label} played {counted(played, 'round')}; at the pace of its last ones, {target.value:g}"
+    if len(curve_of([run.rows for run in of.values()], target.metric)) < LEAST:
+        return f"{label} played {counted(played, 'round')}, too few to say when it would reach {target.value:g}."
     if rounds is None:
         return f"{begin} is not in sight."
     each = sum(run.stamps[-1] for run in of.values()) / sum(len(run.rows) for run in of.values())

@@ -31,8 +31,10 @@ def test_errors_that_fall_as_a_power_of_rounds_are_followed_exactly(power: float
 def test_what_rises_no_longer_has_no_pace() -> None:
     flat = [row(number, 3.0 * (number + 1), 0.5, 3.0) for number in range(20)]
     assert rounds_at_pace([flat], Target("accuracy", 0.9)) is None
-    few = falling(0.5, rounds=4)
-    assert rounds_at_pace([few], Target("accuracy", 0.9)) is None  # of two values in the last half nothing follows
+    few = falling(0.5, rounds=3)
+    assert rounds_at_pace([few], Target("accuracy", 0.9)) is None
+    said = pace("a", observed(runs_of(a=[few]))["a"], Target("accuracy", 0.9))
+    assert said == "a played 3 rounds, too few to say when it would reach 0.9."
     assert rounds_at_pace([falling(0.01)], Target("accuracy", 0.99)) is None  # far beyond what was played
 
 
