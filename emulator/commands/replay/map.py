@@ -80,7 +80,7 @@ Symmetric = Annotated[
 Goal = Annotated[
     str | None,
     typer.Option(
-        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, as in the verdict, else all rounds.",
+        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
     ),
 ]
 Out = Annotated[
