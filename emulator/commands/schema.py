@@ -1,15 +1,23 @@
-"""`fedlapse schema`: the keys and values of a scenario file, as a JSON schema."""
+"""`fedlapse schema`: the keys and values of a scenario file, as a JSON schema or as tables."""
 
 from __future__ import annotations
 
+from typing import Annotated
 
-def schema() -> None:
+import typer
+
+
+def schema(
+    as_markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="Print tables to read: keys, values, defaults and meanings."),
+    ] = False,
+) -> None:
     """Prints the JSON schema of scenario files (draft 7), for editors: keys, units, options, examples.
 
     The first line of each scenario names it: # yaml-language-server: $schema=...
     """
-    import typer
+    from scenarios.describe import json_schema, text
+    from scenarios.reference import markdown
 
-    from scenarios.describe import text
-
-    typer.echo(text())
+    typer.echo(markdown(json_schema()) if as_markdown else text())
