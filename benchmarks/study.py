@@ -87,7 +87,7 @@ INTRODUCTION = """\
 
 What do FedCL and FedCurv cost in wall-clock, and do they pay for it? Each study below follows a protocol that was fixed
 before anything was trained. `fedlapse study` does this for [a fleet of your own](#a-study-of-your-own). The tables as
-CSV, the protocols and the figures are in [studies/](studies/).
+CSV, the protocols and the figures are in `docs/studies`.
 
 This page is made by `python -m benchmarks.study --write`.
 """
