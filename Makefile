@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test bench mutants torture clean
+.PHONY: demo test docs bench mutants torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -14,6 +14,10 @@ test: .venv/tested
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The site: build/docs/index.html. The tests build it, too.
+docs: .venv/tested
+	$(BIN)/sphinx-build -q -n -W --keep-going docs build/docs
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks.engine --scale $(SCALE)
@@ -41,7 +45,7 @@ torture: .venv/tested
 	touch $@
 
 .venv/tested: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
 	touch $@
 
 clean:

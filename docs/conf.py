@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from posixpath import dirname, join, normpath
 
 from sphinx.application import Sphinx
 
@@ -13,7 +14,6 @@ author = "the authors of fedlapse"
 release = version = metadata.version("fedlapse")
 extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["example"]
-source_suffix = {".md": "markdown"}
 highlight_language = "text"
 nitpicky = True
 
@@ -22,12 +22,18 @@ copybutton_prompt_text = "$ "
 
 html_theme = "furo"
 html_title = "fedlapse"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
-html_copy_source = False
 
-SECTION = r"^## ([^\n]+)\n(.*?)(?=^## |\Z)"
+DOCS = Path(__file__).parent
 COMMANDS = "<!-- The site has the help of every command here. -->"
+SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")  # [Links](links.md)
+FILE = re.compile(r"\[[\w./-]+\.md\](\(([\w./-]+)\.md(?:#[\w-]+)?\))")  # [links.md](links.md#recordings)
+NAMES = {page: " ".join(name.split()) for name, page in NAMED.findall((DOCS / "index.md").read_text(encoding="utf-8"))}
 
 
 def setup(app: Sphinx) -> None:
@@ -35,23 +41,30 @@ def setup(app: Sphinx) -> None:
 
 
 def complete(_app: Sphinx, page: str, source: list[str]) -> None:
-    """What a plain file need not have: the index its tables of contents, the page of commands their help."""
+    """What a plain file need not have: pages' names in place of files', tables of contents, the help of commands."""
+
+    def renamed(link: re.Match[str]) -> str:
+        name = "" if "#" in link[1] else NAMES.get(normpath(join(dirname(page), link[2])), "")
+        return f"[{name}]{link[1]}"  # without a name MyST puts the title there
+
+    text = FILE.sub(renamed, source[0])
     if page == "index":
-        source[0] += "".join(contents(*found) for found in re.findall(SECTION, source[0], re.M | re.S))
+        text += "".join(contents(*found) for found in SECTION.findall(text))
     if page == "commands":
-        assert COMMANDS in source[0]
-        source[0] = source[0].replace(COMMANDS, helps())
+        before, after = text.split(COMMANDS)
+        text = before + helps() + after
+    source[0] = text
 
 
 def contents(caption: str, section: str) -> str:
-    """The pages that a section of the index links, for the sidebar."""
-    pages = "\n".join(dict.fromkeys(re.findall(r"\]\(([\w/-]+)\.md\)", section)))
+    """The pages that a section of the index names, for the sidebar."""
+    pages = "\n".join(f"{NAMES[page]} <{page}>" for _, page in NAMED.findall(section) if page in NAMES)
     return f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n" if pages else ""
 
 
 def helps() -> str:
     """The help of every command, as typer writes it."""
     tool = [sys.executable, "-m", "typer", "emulator.__main__", "utils", "docs", "--name", "fedlapse"]
-    told = subprocess.run(tool, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(tool, cwd=DOCS.parent, capture_output=True, text=True, check=True).stdout
     first = told.index("## `fedlapse new`")
     return told[first:].replace("* `--help`: Show this message and exit.\n", "")
