@@ -3,6 +3,7 @@
 import json
 import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +76,9 @@ def test_links_lead_to_sections():
     anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall("^## (.+)$", page, re.M)}
     assert set(re.findall(r"\(#([^)]+)\)", page)) <= anchors
     assert len(anchors) == len(re.findall("^## ", page, re.M))
+
+
+def test_the_committed_page_is_fresh():
+    page = Path(__file__).parents[2] / "docs" / "keys.md"
+    hint = "write it anew: python -m emulator schema --markdown > docs/keys.md"
+    assert page.read_text(encoding="utf-8") == markdown(SCHEMA) + "\n", hint

@@ -1,0 +1,97 @@
+"""The documentation site, and the pages that only make sense as long as the program says the same."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.__main__ import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SOURCES = "\n".join(
+    file.read_text(encoding="utf-8")
+    for folder in ("algorithms", "devices", "emulator", "network", "scenarios")
+    for file in sorted((ROOT / folder).rglob("*.py"))
+)
+
+
+def text(page):
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built as `make docs` does: a link that leads nowhere, or a page that nothing names, is an error."""
+    pytest.importorskip("furo", reason="the extra `docs` is not installed")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", str(DOCS), str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_every_page_is_built_and_stands_in_the_sidebar(site):
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")} - {"index"}
+    sidebar = re.search(r'<div class="sidebar-tree">.*?</div>', (site / "index.html").read_text(), re.DOTALL)[0]
+    assert set(re.findall(r'href="([\w/-]+)\.html"', sidebar)) == pages
+
+
+@pytest.mark.slow
+def test_the_page_of_commands_has_the_help_of_each(site):
+    page = (site / "commands.html").read_text(encoding="utf-8")
+    told = set(re.findall(r'<h2><code[^>]*><span class="pre">fedlapse</span> <span class="pre">([\w-]+)</span>', page))
+    assert {command.__name__.rstrip("_") for command in COMMANDS} | {"trace", "ledger"} == told
+    assert "--uplink" in page
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network(site):
+    for page in site.rglob("*.html"):
+        assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "did you mean",
+        "are in none of",
+        "examples of shape",
+        "cannot find",
+        "there is no CUDA here",
+        "a worker process was killed (out of memory?)",
+        "rounds in a row had fewer than min_replies =",
+        "no device is ever online",
+        "no space left on the disk",
+        "holds another run",
+        "no seal: interrupted, or made by an older version",
+        "a map needs a range",
+        "FEDLAPSE_TRACEBACK",
+    ],
+)
+def test_what_troubleshooting_quotes_is_what_the_program_says(said):
+    assert said in text("troubleshooting.md")
+    assert said in SOURCES
+
+
+def test_what_the_page_of_the_report_explains_is_what_warnings_say():
+    rows = re.findall(r"^\| ([^|]+) \|", text("report.md").partition("## Warnings")[2], re.MULTILINE)[1:]
+    fixed = [re.split(r" N | \.\.\.|\.\.\. ", row)[0] for row in rows]
+    assert len(fixed) == 8
+    assert [words for words in fixed if words not in SOURCES] == []
+
+
+WORDS = (
+    "baseline, break-even, cohort, Fisher information, fleet, hold, horizon, importance, initial accuracy, "
+    "keep-trace gradient, ledger, leverage, max-min fair, penalty, personalised accuracy, placebo, profile, proxy set, "
+    "record, replay, restricted mean time, round, scenario, seed, straggler, target, trace, virtual time, world, Ω"
+)
+
+
+def test_the_glossary_has_the_words_of_the_field_in_alphabetical_order():
+    entries = re.findall(r"^\*\*([^*]+)\*\* — [A-Z]", text("glossary.md"), re.MULTILINE)
+    assert [word for word in WORDS.split(", ") if not any(entry.startswith(word) for entry in entries)] == []
+    assert entries == sorted(entries, key=str.casefold)
