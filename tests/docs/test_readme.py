@@ -62,6 +62,18 @@ def test_the_pages_run_as_they_are_read(fedlapse, tmp_path):
     assert {"new", "check", "compare", "run", "report", "diff", "audit", "trace", "replay", "map"} <= set(ran)
 
 
+@pytest.mark.parametrize(("page", "most"), [("ledger.md", 4), ("study.md", 2)])
+def test_the_commands_of_a_page_run(page, most, fedlapse, tmp_path, monkeypatch):
+    """A study itself takes minutes: tests/emulator/commands has one."""
+    monkeypatch.setenv("FEDLAPSE_LEDGER", str(tmp_path / "ledger"))
+    assert fedlapse("compare", *BARE, "algorithms=[fedavg]").returncode == 0
+    said = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    told = [command for kind, body in blocks(said) if kind == "console" for command in commands(body)]
+    done = [fedlapse(*command[1:]) for command in told[:most]]
+    assert [each.stderr for each in done if each.returncode] == []
+    assert len(done) == most
+
+
 def cut(name, command):
     rounds = [] if "--rounds" in command else ["--rounds", "1"]
     short = [*SHORT[name], *rounds, "--seed", "1"] if name in SHORT else []

@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from emulator.__main__ import COMMANDS
+from emulator.__main__ import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CALL = re.compile(r"(?:^|\$ )fedlapse ([a-z]+)([^#\n]*)", re.MULTILINE)
+OPTION = re.compile(r"(?<=\s)--?[a-z][\w-]*")
 SOURCES = "\n".join(
     file.read_text(encoding="utf-8")
     for folder in ("algorithms", "devices", "emulator", "network", "scenarios")
@@ -82,6 +85,31 @@ def test_what_the_page_of_the_report_explains_is_what_warnings_say():
     fixed = [re.split(r" N | \.\.\.|\.\.\. ", row)[0] for row in rows]
     assert len(fixed) == 8
     assert [words for words in fixed if words not in SOURCES] == []
+
+
+def test_every_command_and_option_that_pages_name_exists():
+    known = {name: options(command) for name, command in get_command(app).commands.items()}
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    named = [found for page in pages for found in CALL.findall(code(page))]
+    assert len(named) > 100
+    unknown = {name for name, _ in named} - set(known)
+    assert unknown == set()
+    wrong = [f"{name} {each}" for name, rest in named for each in OPTION.findall(rest) if each not in known[name]]
+    assert wrong == []
+
+
+def code(page):
+    """The blocks and spans of code of a page, a line each."""
+    said = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```.*?\n(.*?)^```$", said, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", said, flags=re.MULTILINE | re.DOTALL))
+    return "\n".join([*blocks, *(" ".join(span.split()) for span in spans), ""])
+
+
+def options(command):
+    inner = getattr(command, "commands", {}).values()
+    own = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    return own.union({"--help", "-h"}, *map(options, inner))
 
 
 WORDS = (
