@@ -72,6 +72,7 @@ def test_the_site_needs_no_network(site):
         "holds another run",
         "no seal: interrupted, or made by an older version",
         "a map needs a range",
+        "no ranking by statistics",
         "FEDLAPSE_TRACEBACK",
     ],
 )
