@@ -16,6 +16,7 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["example"]
 highlight_language = "text"
 nitpicky = True
+smartquotes = False  # --train is an option
 
 myst_heading_anchors = 4
 copybutton_prompt_text = "$ "
