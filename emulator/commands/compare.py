@@ -21,11 +21,13 @@ from emulator.commands.options import (
     RoundsOption,
     SeedOption,
     SmallOption,
+    Track,
     What,
     Workers,
     cluster_of,
     ledger_of,
     scenario_of,
+    trackers_of,
 )
 from emulator.ledger.place import KEEP_STATES
 
@@ -44,6 +46,7 @@ def compare(
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
+    track: Track = None,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -60,6 +63,17 @@ def compare(
 
         with placed(scenario.source):
             place, cluster = ledger_of(ledger, no_ledger), cluster_of(executor, ray_address)
-            settings = Settings(workers, out, force, quiet, format, place, keep_states, device=device, cluster=cluster)
+            settings = Settings(
+                workers,
+                out,
+                force,
+                quiet,
+                format,
+                place,
+                keep_states,
+                device=device,
+                cluster=cluster,
+                track=trackers_of(track),
+            )
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -17,6 +17,7 @@ from emulator.commands.reading import told_while_read
 from emulator.ledger.place import FOLDER, default_folder
 
 if TYPE_CHECKING:
+    from emulator.trackers.destination import Destination
     from emulator.worlds.executors import Cluster
     from scenarios.schema.scenario import Scenario
 
@@ -104,7 +105,25 @@ KeepStates = Annotated[
         metavar="N",
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND:DIR",
+        help="Log settings and rounds of every run for a tracker of experiments, in this folder. KIND: csv, tensorboard, "
+        "mlflow, wandb (offline), or package.module:Class of your own. May be given several times.",
+        show_default=False,
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
+
+
+def trackers_of(said: list[str] | None) -> Sequence[Destination]:
+    """What all --track say.  Raises BadScenario, also for a library that is not installed."""
+    if not said:
+        return ()
+    from emulator.trackers.destination import destination
+
+    return tuple(destination(each) for each in dict.fromkeys(said))
 
 
 def cluster_of(executor: ExecutorName, address: str | None) -> Cluster | None:

@@ -36,12 +36,15 @@ from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
-from emulator.play.stage import Outcome
+from emulator.play.stage import Outcome, Row
+from emulator.play.watcher import Watcher, status_of
 from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
+from emulator.trackers.destination import Destination
+from emulator.trackers.tracking import Tracking
 from emulator.worlds import gpus
 from emulator.worlds.crew import Workers, executor, no_more
 from emulator.worlds.executors import Cluster, Executor, Inline, Processes
@@ -77,6 +80,7 @@ class Settings:
     cluster: Cluster | None = None  # None: worker processes
     at_once: int = sys.maxsize  # runs that are under way at the same time
     title: str = ""  # what the runs are, for progress
+    track: Sequence[Destination] = ()
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -91,6 +95,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     compile_network(scenario)
     assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name)
+    _keep_apart(out, settings.track)
     with alone(out):
         _make_ready(out, scenario, settings.force)
         replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
@@ -102,7 +107,7 @@ def _play(
 ) -> int:
     began = time.monotonic()
     try:
-        sitting = play_runs(scenario, lab, settings, out, workers)
+        sitting = _watched(scenario, lab, settings, out, workers)
     except KeyboardInterrupt as stop:
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
@@ -123,6 +128,12 @@ def _play(
         return exit_code
 
 
+def _watched(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers) -> Sitting:
+    """Plays all runs while trackers look on."""
+    with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
+        return play_runs(scenario, lab, settings, out, workers, [tracking])
+
+
 @dataclass(frozen=True)
 class Sitting:
     """All runs of one scenario, as they ended."""
@@ -137,14 +148,21 @@ class Sitting:
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 
-def play_runs(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers) -> Sitting:
+def play_runs(
+    scenario: Scenario,
+    lab: Lab,
+    settings: Settings,
+    out: Path,
+    workers: Workers,
+    watchers: Sequence[Watcher] = (),
+) -> Sitting:
     """Plays all runs over one pool.
 
     Raises KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
     """
     # The loop comes first: where too many files are open, Python cannot take back one that is half made.
     with asyncio.Runner() as loop, pool_of(scenario, lab, settings.ledger, workers, settings.keep_states) as pool:
-        session = Session(scenario, lab, settings, out, pool)
+        session = Session(scenario, lab, settings, out, pool, watchers)
         try:
             with loop:  # closed before the workers end, so that it does not complain of what they had not done
                 outcomes = loop.run(session.play())
@@ -179,6 +197,13 @@ def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
     else:
         for seal in out.glob(f"*/{SEAL}"):  # the runs are written again from their beginnings
             seal.unlink()
+
+
+def _keep_apart(out: Path, tracked: Sequence[Destination]) -> None:
+    """Raises BadScenario if a tracker would write into the folder of the results, which holds nothing else."""
+    for each in tracked:
+        if each.folder.resolve().is_relative_to(out.resolve()):
+            raise BadScenario(f"--track {each.said} lies in the folder of the results, {out}; give one beside it")
 
 
 def pool_of(
@@ -224,9 +249,17 @@ def _most_jobs(lab: Lab) -> int:
 class Session:
     """All runs of one command, concurrently in one event loop over one pool."""
 
-    def __init__(self, scenario: Scenario, lab: Lab, settings: Settings, out: Path, pool: Executor) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        lab: Lab,
+        settings: Settings,
+        out: Path,
+        pool: Executor,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:
         self.scenario, self.lab, self.settings = scenario, lab, settings
-        self.out, self.pool = out, pool
+        self.out, self.pool, self.watchers = out, pool, watchers
         self.conduct = Conduct.of(scenario)
         self.progress = Progress(
             targets(scenario),
@@ -254,10 +287,22 @@ class Session:
 
     async def _run(self, run: Run) -> Outcome:
         async with self.turn:
-            return Outcome(run, interrupted=True) if self.stopped else await self._played(run)
+            if self.stopped:
+                return Outcome(run, interrupted=True)
+            for each in self.watchers:
+                each.begin(run)
+            outcome = await self._played(run)
+            for each in self.watchers:
+                each.end(run, status_of(outcome))
+            return outcome
+
+    def _tell(self, run: Run, row: Row) -> None:
+        self.progress.tell(run, row)
+        for each in self.watchers:
+            each.tell(run, row)
 
     async def _played(self, run: Run) -> Outcome:
-        where, tell = self.out / run.name, self.progress.tell
+        where, tell = self.out / run.name, self._tell
         if self.settings.world == "sockets":
             from emulator.play.over_sockets import run_sockets
 

@@ -18,9 +18,11 @@ from emulator.commands.options import (
     LedgerOption,
     Quiet,
     RayAddress,
+    Track,
     Workers,
     cluster_of,
     ledger_of,
+    trackers_of,
 )
 from emulator.commands.reading import told_while_read
 from emulator.ledger.place import KEEP_STATES
@@ -34,6 +36,7 @@ def resume(
     ray_address: RayAddress = None,
     ledger: LedgerOption = None,
     keep_states: KeepStates = KEEP_STATES,
+    track: Track = None,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -69,6 +72,7 @@ def resume(
             keep_states=keep_states,
             device=device,
             cluster=cluster_of(executor, ray_address),
+            track=trackers_of(track),
         )
         code = play_scenario(scenario, settings)
     raise typer.Exit(code)

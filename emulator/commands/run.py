@@ -25,11 +25,13 @@ from emulator.commands.options import (
     RoundsOption,
     SeedOption,
     SmallOption,
+    Track,
     What,
     Workers,
     cluster_of,
     ledger_of,
     scenario_of,
+    trackers_of,
 )
 from emulator.ledger.place import KEEP_STATES
 
@@ -69,6 +71,7 @@ def run(
     ledger: LedgerOption = None,
     no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
+    track: Track = None,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -81,7 +84,20 @@ def run(
 
         place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)
         cluster = cluster_of(executor, ray_address)
-        settings = Settings(workers, out, force, quiet, format, place, keep_states, world.value, pace, device, cluster)
+        settings = Settings(
+            workers,
+            out,
+            force,
+            quiet,
+            format,
+            place,
+            keep_states,
+            world.value,
+            pace,
+            device,
+            cluster,
+            track=trackers_of(track),
+        )
         with placed(scenario.source):
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -1,0 +1,29 @@
+"""Who looks on while runs are played."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from emulator.play.stage import Outcome, Row
+from emulator.record.run import Run
+
+Status = Literal["finished", "interrupted", "failed"]
+
+
+class Watcher(Protocol):
+    """Is told of all runs of a command, in the thread that plays them: it must be quick, and change nothing."""
+
+    def begin(self, run: Run) -> None:
+        """A run begins."""
+
+    def tell(self, run: Run, row: Row) -> None:
+        """A round has ended, and its row is written."""
+
+    def end(self, run: Run, status: Status) -> None:
+        """A run has ended.  Not told if all are stopped at once."""
+
+
+def status_of(outcome: Outcome) -> Status:
+    if outcome.failure or outcome.unwritten:
+        return "failed"
+    return "interrupted" if outcome.interrupted else "finished"

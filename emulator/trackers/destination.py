@@ -1,0 +1,85 @@
+"""What `--track KIND:DIR` names.  Nothing of a tracker's library is imported before its runs begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import cast
+
+from emulator.record.writing import told
+from emulator.trackers.tracker import Make
+from scenarios.build.plugins import Unknown, thing
+from scenarios.text.faults import BadScenario
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A tracker that comes with fedlapse."""
+
+    make: str  # package.module:Class
+    needs: str = ""  # the package that it imports; the extra has the same name
+    called: str = ""  # by its makers
+
+
+KINDS = {
+    "csv": Kind("emulator.trackers.table:Table"),
+    "tensorboard": Kind("emulator.trackers.tensorboard:TensorBoard", "tensorboard", "TensorBoard"),
+    "mlflow": Kind("emulator.trackers.mlflow:MLflow", "mlflow", "MLflow"),
+    "wandb": Kind("emulator.trackers.wandb:WeightsAndBiases", "wandb", "Weights & Biases"),
+}
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A tracker's class, and the folder that it writes to."""
+
+    said: str  # KIND:DIR
+    path: str  # package.module:Class
+    folder: Path
+
+    @cached_property
+    def make(self) -> Make:
+        """The class, or a function that makes one.  Raises whatever its import raises."""
+        return cast(Make, resolve_name(self.path))
+
+
+def destination(said: str) -> Destination:
+    """What one --track says; its folder is made.
+
+    Raises BadScenario for a kind that there is not, whose library is not installed, or whose folder cannot be made.
+    """
+    kind, _, folder = said.partition(":")
+    if kind not in KINDS:
+        kind, _, folder = said.rpartition(":")
+    own = ":" in kind
+    if not folder or not (own or kind in KINDS):
+        known = ", ".join(f"{name}:DIR" for name in KINDS)
+        raise BadScenario(f"--track {said}: it must be {known}, or package.module:Class:DIR for a tracker of your own")
+    found = Destination(said, kind if own else KINDS[kind].make, Path(folder))
+    if own:
+        _must_be_there(found)
+    elif not _installed(KINDS[kind].needs):
+        raise BadScenario(f"--track {said}: {KINDS[kind].called} is not installed; pip install 'fedlapse[{kind}]'")
+    try:
+        found.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadScenario(f"--track {said}: cannot make the folder {told(error)}") from None
+    return found
+
+
+def _installed(package: str) -> bool:
+    """A folder here of that name, which the tracker itself may have made, is not it."""
+    spec = find_spec(package) if package else None
+    return not package or (spec is not None and spec.origin is not None)
+
+
+def _must_be_there(own: Destination) -> None:
+    try:
+        found = thing(own.path)
+    except Unknown as unknown:
+        raise BadScenario(f"--track {own.said}: {unknown}") from None
+    if not callable(found):
+        raise BadScenario(f"--track {own.said}: {own.path} must be a class whose objects have the tracker's methods")

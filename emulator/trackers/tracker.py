@@ -1,0 +1,97 @@
+"""What a tracker is told of a run: settings, numbers after each evaluated round, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from emulator.play.watcher import Status
+from emulator.record.run import Run
+from emulator.results.results import Row
+from emulator.results.summary import joules
+from scenarios.build.plugins import training_of
+from scenarios.schema.scenario import Scenario
+
+VALUES = ("accuracy", "validation", "loss", "personalised", "initial")  # those that a row has
+METRICS = (*VALUES, "mb_up", "mb_down", "joules", "virtual_seconds")
+NOT_SETTINGS = {"name", "seeds", "training", "algorithms", "published", "tune", "study", "protocol", "small", "expect"}
+
+
+class Tracker(Protocol):
+    """One run in an experiment tracker: the three methods of Lightning's loggers.  What they raise ends the tracking
+    of all runs in its folder, with a warning; the runs go on."""
+
+    def log_hyperparams(self, params: Mapping[str, Any]) -> None:
+        """Comes first, once: the settings under dotted names."""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """After each evaluated round, numbered from 0 by `step`: those of METRICS that are known."""
+
+    def finalize(self, status: Status) -> None:
+        """Comes last, once: whether the run came to its end."""
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """One run, and where it is tracked."""
+
+    folder: Path  # the DIR of --track
+    scenario: str  # its name
+    out: Path  # the folder of the results
+    run: str  # LABEL-sSEED
+
+    @property
+    def home(self) -> Path:
+        """Where its files lie, if the tracker does not choose that itself."""
+        return self.folder / self.out.name / self.run
+
+
+Make = Callable[[Tracked], Tracker]
+
+
+def hyperparams(scenario: Scenario, run: Run) -> dict[str, Any]:
+    """The settings of a run under dotted names, as changes on the command line have them: numbers, texts and truths.
+
+    Lists, such as the fleet, are JSON.  What is not set is left out.
+    """
+    entry = next(entry for entry in scenario.algorithms if entry.name == run.label)
+    options = {name: value for name, value in entry.options.items() if name != "training"}
+    said = {
+        "algorithm": {"label": entry.name, "key": entry.key, **options},
+        "seed": run.seed,
+        "training": training_of(entry, scenario.training).model_dump(mode="json", exclude_none=True),
+        **scenario.model_dump(mode="json", exclude=NOT_SETTINGS, exclude_none=True),
+    }
+    return dict(_flat("", said))
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+    else:
+        yield name, json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+@dataclass
+class Meter:
+    """Adds up what a run has sent and drawn: evaluations may be rounds apart."""
+
+    up: int = 0  # bytes
+    down: int = 0
+    joules: float | None = 0.0  # None: what a device draws is not known
+
+    def metrics(self, row: Row) -> dict[str, float]:
+        """The metrics after this round; none if its model was not evaluated."""
+        self.up += sum(row["bytes"].get("up", {}).values())
+        self.down += sum(row["bytes"].get("down", {}).values())
+        spent = joules([row])
+        self.joules = None if self.joules is None or spent is None else self.joules + spent
+        values = {name: row[name] for name in VALUES if row.get(name) is not None}
+        if not values:
+            return {}
+        found = {**values, "mb_up": self.up / 1e6, "mb_down": self.down / 1e6, "virtual_seconds": row["time_s"]}
+        return found if self.joules is None else {**found, "joules": self.joules}

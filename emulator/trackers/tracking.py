@@ -1,0 +1,70 @@
+"""The trackers of all runs of a command: told in a thread of their own, so that no run waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from emulator.play.watcher import Status
+from emulator.record.run import Run
+from emulator.record.writing import told
+from emulator.results.results import Row
+from emulator.trackers.destination import Destination
+from emulator.trackers.tracker import Meter, Tracked, Tracker, hyperparams
+from scenarios.schema.scenario import Scenario
+
+
+class Tracking:
+    """Tells each destination of each run.  A destination that raises is told no more, and `warn` says so once."""
+
+    def __init__(
+        self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
+    ) -> None:
+        self.scenario, self.out, self.warn = scenario, out, warn
+        self.meters: dict[Run, Meter] = {}  # of the runs that are under way
+        self.trackers: dict[tuple[Destination, Run], Tracker] = {}
+        self.destinations = list(destinations)  # those that can be written to
+        self.thread = ThreadPoolExecutor(1, "trackers")
+
+    def __enter__(self) -> Tracking:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Returns when all has been told.  Runs that are still under way were stopped, or broke down with all."""
+        for run in list(self.meters):
+            self.end(run, "failed" if kind and issubclass(kind, Exception) else "interrupted")
+        self.thread.shutdown()
+
+    def begin(self, run: Run) -> None:
+        self.meters[run] = Meter()
+        self.thread.submit(self._each, run, partial(self._begin, hyperparams(self.scenario, run)))
+
+    def tell(self, run: Run, row: Row) -> None:
+        metrics, step = self.meters[run].metrics(row), row["round"]
+        if metrics:
+            self.thread.submit(self._each, run, lambda of, run: self.trackers[of, run].log_metrics(metrics, step))
+
+    def end(self, run: Run, status: Status) -> None:
+        del self.meters[run]
+        self.thread.submit(self._each, run, lambda of, run: self.trackers.pop((of, run)).finalize(status))
+
+    def _begin(self, params: dict[str, object], of: Destination, run: Run) -> None:
+        self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name))
+        self.trackers[of, run].log_hyperparams(params)
+
+    def _each(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
+        for of in list(self.destinations):
+            try:
+                tell(of, run)
+            except Exception as error:  # a library's, or a user's own: whatever it is, the runs are worth more
+                self.destinations.remove(of)
+                said = told(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                self.warn(
+                    f"fedlapse: --track {of.said}: {' '.join(said.split())}; nothing more is tracked there, and "
+                    f"the runs go on"
+                )
