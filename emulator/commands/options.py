@@ -109,7 +109,7 @@ Track = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND:DIR",
-        help="Log settings and rounds of every run for a tracker of experiments, in this folder. KIND: csv, tensorboard, "
+        help="Log settings and rounds of every run to an experiment tracker in this folder. KIND: csv, tensorboard, "
         "mlflow, wandb (offline), or package.module:Class of your own. May be given several times.",
         show_default=False,
     ),

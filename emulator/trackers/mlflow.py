@@ -16,8 +16,8 @@ from emulator.trackers.tracker import Tracked
 os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
-from mlflow import MlflowClient  # noqa: E402
-from mlflow.entities import Metric, Param  # noqa: E402
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
 
 ENDS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 LONGEST = 6000  # characters of a value

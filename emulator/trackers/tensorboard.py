@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from tensorboard.plugins.hparams import api_pb2
-from tensorboard.plugins.hparams.summary import session_end_pb
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.plugins.hparams import api_pb2, metadata
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
@@ -23,8 +25,9 @@ class TensorBoard:
         self.writer = SummaryWriter(str(tracked.home), purge_step=0)
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        for part in hparams(dict(params), dict.fromkeys(METRICS, 0))[:2]:  # the third would say that it has ended
-            self.writer.file_writer.add_summary(part)
+        make: Any = hparams
+        for part in make(dict(params), dict.fromkeys(METRICS, 0))[:2]:  # the third would say that it has ended
+            self._add(part)
         self.writer.flush()
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
@@ -35,5 +38,18 @@ class TensorBoard:
     def finalize(self, status: Status) -> None:
         self.writer.add_text("status", status)
         if status in ENDS:
-            self.writer.file_writer.add_summary(session_end_pb(ENDS[status]))
+            self._add(_session_end(ENDS[status]))
         self.writer.close()
+
+    def _add(self, summary: Any) -> None:
+        file: Any = self.writer.file_writer
+        file.add_summary(summary)
+
+
+def _session_end(status: int) -> Any:
+    """As tensorboard.plugins.hparams.summary makes it, which imports TensorFlow."""
+    ended = SessionEndInfo(status=status, end_time_secs=time.time())
+    content = HParamsPluginData(session_end_info=ended, version=metadata.PLUGIN_DATA_VERSION).SerializeToString()
+    plugin = SummaryMetadata.PluginData(plugin_name=metadata.PLUGIN_NAME, content=content)
+    about = SummaryMetadata(plugin_data=plugin)
+    return Summary(value=[Summary.Value(tag=metadata.SESSION_END_INFO_TAG, metadata=about)])
