@@ -1,5 +1,6 @@
 """The command line as a person meets it: help, errors in one line, exit codes, files."""
 
+import csv
 import json
 import os
 import re
@@ -74,6 +75,21 @@ def test_new_writes_a_study_that_says_what_it_costs(fedlapse):
     planned = fedlapse("study", "mine.yaml", "--dry-run", "--workers", "0", "training.epochs=1")
     assert planned.returncode == 0, planned.stderr
     assert "with the seeds that are reported" in planned.stdout
+
+
+def test_what_is_tracked_changes_no_byte_of_the_results(fedlapse, tmp_path):
+    plain = fedlapse("compare", "--out", "plain", *QUICK)
+    done = fedlapse("compare", "--out", "o", "--track", "csv:logs", *QUICK)
+    assert (done.returncode, plain.returncode) == (0, 0), done.stderr
+    for name in ("scenario.yaml", "summary.json", "fedcurv-s1/events.jsonl", "fedcurv-s1/rounds.jsonl"):
+        assert (tmp_path / "o" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+    rows = [json.loads(line) for line in (tmp_path / "o/fedcurv-s1/rounds.jsonl").read_text().splitlines()]
+    with (tmp_path / "logs/o/fedcurv-s1/metrics.csv").open() as file:
+        logged = [(int(row["step"]), float(row["accuracy"])) for row in csv.DictReader(file)]
+    assert logged == [(row["round"], row["accuracy"]) for row in rows if row["accuracy"] is not None]
+    inside = fedlapse("compare", "--out", "o", "--track", "csv:o/logs", *QUICK)
+    assert inside.returncode == 2
+    assert "lies in the folder of the results" in inside.stderr
 
 
 def test_json_is_one_object_on_stdout(fedlapse, tmp_path):
