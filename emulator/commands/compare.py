@@ -14,6 +14,7 @@ from emulator.commands.options import (
     FormatOption,
     KeepStates,
     LedgerOption,
+    LiveOption,
     NoLedger,
     Out,
     Quiet,
@@ -47,6 +48,7 @@ def compare(
     no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
     track: Track = None,
+    live: LiveOption = None,
     quiet: Quiet = False,
     format: FormatOption = Format.text,
 ) -> None:
@@ -74,6 +76,7 @@ def compare(
                 device=device,
                 cluster=cluster,
                 track=trackers_of(track),
+                live=live,
             )
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

@@ -25,7 +25,7 @@ class Commands(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Ends the process with the command's exit code; with 2, after a line, where the words are not right."""
-        words = sys.argv[1:] if args is None else args
+        words = _with_port(sys.argv[1:] if args is None else args)
         try:
             code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except typer.TyperException as error:
@@ -58,6 +58,15 @@ class Commands(TyperGroup):
             if within is None:
                 return
             yield word
+
+
+def _with_port(words: Sequence[str]) -> list[str]:
+    """`--live` alone asks for a free port; typer has no options whose value may be left out."""
+    following = [*words[1:], ""]
+    return [
+        "--live=0" if word == "--live" and not after.isdecimal() else word
+        for word, after in zip(words, following, strict=True)
+    ]
 
 
 def _told(command: str, error: typer.TyperException) -> str:

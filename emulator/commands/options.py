@@ -114,6 +114,18 @@ Track = Annotated[
         show_default=False,
     ),
 ]
+LiveOption = Annotated[
+    int | None,
+    typer.Option(
+        "--live",
+        metavar="[PORT]",
+        min=0,
+        max=65535,
+        help="Show the runs on a page while they are played; it ends as the report. Only this computer can open it. "
+        "Without PORT a free one is taken.",
+        show_default=False,
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 

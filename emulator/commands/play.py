@@ -10,8 +10,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from emulator.commands.compiling import compile_network
-from emulator.commands.conclude import Ending, conclude
+from emulator.commands.conclude import REPORT, Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
@@ -58,6 +59,7 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
+    from emulator.live.server import Live
     from emulator.worlds.rays import Ray
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
@@ -81,6 +83,7 @@ class Settings:
     at_once: int = sys.maxsize  # runs that are under way at the same time
     title: str = ""  # what the runs are, for progress
     track: Sequence[Destination] = ()
+    live: int | None = None  # the port of the page; 0: a free one
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -105,9 +108,22 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
 def _play(
     scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
 ) -> int:
+    with _on_a_page(scenario, settings.live) as live:
+        return _concluded(scenario, lab, settings, out, workers, assumed, live)
+
+
+def _concluded(
+    scenario: Scenario,
+    lab: Lab,
+    settings: Settings,
+    out: Path,
+    workers: int | Cluster,
+    assumed: Sequence[str],
+    live: Live | None,
+) -> int:
     began = time.monotonic()
     try:
-        sitting = _watched(scenario, lab, settings, out, workers)
+        sitting = _watched(scenario, lab, settings, out, workers, live)
     except KeyboardInterrupt as stop:
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
@@ -121,6 +137,8 @@ def _play(
         host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
         ending = Ending(sitting.outcomes, host, sitting.session.stopped, assumed)
         exit_code = conclude(out, ending, settings.format)
+        if live and (out / REPORT).is_file():
+            live.report = out / REPORT
         if sitting.tally and settings.format is Format.text:
             typer.echo(sitting.tally.sentence())
         if sitting.unfinished:
@@ -128,10 +146,42 @@ def _play(
         return exit_code
 
 
-def _watched(scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers) -> Sitting:
-    """Plays all runs while trackers look on."""
+def _watched(
+    scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers, live: Live | None
+) -> Sitting:
+    """Plays all runs while trackers and the page look on."""
+    watchers: list[Watcher] = [live.watching] if live else []
     with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
-        return play_runs(scenario, lab, settings, out, workers, [tracking])
+        return play_runs(scenario, lab, settings, out, workers, [*watchers, tracking])
+
+
+@contextmanager
+def _on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
+    """Serves the page, if it is asked for.  Raises BadScenario if its port is taken."""
+    if port is None:
+        yield None
+        return
+    from emulator.live.server import HOST, Live
+    from emulator.live.watching import Watching
+
+    try:
+        serving = Live(Watching(scenario), port)
+        serving.__enter__()
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise BadScenario(f"--live {port}: {why} on {HOST}; without a number a free port is taken") from None
+    with closing_page(serving):
+        yield serving
+
+
+@contextmanager
+def closing_page(serving: Live) -> Iterator[None]:
+    """Says where the page is, and sends its readers on at the end."""
+    say(f"fedlapse: live at {serving.url}", err=True)
+    try:
+        yield
+    finally:
+        serving.__exit__(None, None, None)
 
 
 @dataclass(frozen=True)

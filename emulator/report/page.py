@@ -15,11 +15,12 @@ from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from emulator.record.targets import Target
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
 from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.results import caveats, tables
-from emulator.results.results import Results, facts
+from emulator.results.results import Results, Runs, facts
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 HEADLINE_POINTS = 400  # as SVG each takes some hundred bytes
@@ -45,6 +46,17 @@ def page(results: Sequence[Results]) -> str:
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
     """The same charts by name, as wide as what holds them."""
     return {figure.name: figure.chart for figure in figures(compare(results))}
+
+
+def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
+    """The pictures that the page begins with, of runs that may still be under way."""
+    drawn = [accuracy.against_time(runs, targets)]
+    return [figure for figure in drawn if figure]
+
+
+def style() -> str:
+    """The page's CSS."""
+    return _text("page.css")
 
 
 def figures(all_: Comparison) -> list[Figure]:
@@ -92,7 +104,7 @@ def render(all_: Comparison) -> str:
         choices=_json(timeline.choices(all_.runs)),
         style=_trusted(_text("page.css")),
         script=_trusted(_text("page.js")),
-        vega=_trusted(_vega()),
+        vega=_trusted(script_of_vega()),
     )
 
 
@@ -182,6 +194,6 @@ def _text(name: str) -> str:
 
 
 @cache
-def _vega() -> str:
+def script_of_vega() -> str:
     """Vega, Vega-Lite and Vega-Embed; takes some seconds, so only once."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")

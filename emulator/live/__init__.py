@@ -1,0 +1,1 @@
+"""A page on loopback that shows runs while they are played."""

@@ -1,0 +1,151 @@
+"""A small web server on loopback, in a thread of its own: no run waits for it, whatever its readers do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+from emulator.live.page import page
+from emulator.live.watching import Watching
+
+HOST = "127.0.0.1"
+EVERY = 1.0  # s between two looks at what has changed
+READERS = 20  # at the same time
+PATIENCE = 5.0  # s that the command waits at its end for readers to fetch the report
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Event = tuple[str, str]  # its name and data
+
+
+class Live:
+    """Serves the page from `with` on.  Afterwards readers are sent to the report, if there is one.
+
+    Raises OSError when it is entered if the port is taken.
+    """
+
+    def __init__(self, watching: Watching, port: int = 0) -> None:
+        self.watching, self.port = watching, port  # 0: a free one
+        self.report: Path | None = None  # once it is there
+        self.readers: set[asyncio.Queue[Event]] = set()
+        self.fetched = asyncio.Event()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/"
+
+    def __enter__(self) -> Live:
+        self.thread.start()
+        try:
+            self._do(self._start())
+        except OSError:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._do(self._stop())
+        self._end()
+
+    def _do(self, what: Any) -> None:
+        asyncio.run_coroutine_threadsafe(what, self.loop).result()
+
+    def _end(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    async def _start(self) -> None:
+        app = web.Application(middlewares=[self._guarded], client_max_size=1)
+        app.router.add_get("/", self._page, allow_head=False)
+        app.router.add_get("/events", self._events, allow_head=False)
+        app.router.add_get("/report.html", self._report, allow_head=False)
+        self.runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self.runner.setup()
+        try:
+            site = web.TCPSite(self.runner, HOST, self.port)
+            await site.start()
+        except OSError:
+            await self.runner.cleanup()
+            raise
+        self.port = self.runner.addresses[0][1]
+        self.looking = asyncio.ensure_future(self._look())
+
+    async def _stop(self) -> None:
+        self.looking.cancel()
+        waiting = bool(self.readers)
+        self._tell("done" if self.report else "gone", "")
+        if waiting and self.report:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.fetched.wait(), PATIENCE)
+        await self.runner.cleanup()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answers what asks for this very address: a page of others could have its own name lead here."""
+        if request.host not in (f"{HOST}:{self.port}", f"localhost:{self.port}"):
+            raise web.HTTPForbidden(text="this page is for this computer alone")
+        return await handler(request)
+
+    async def _page(self, _: web.Request) -> web.Response:
+        text = await asyncio.to_thread(page, self.watching.scenario.name)
+        return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
+
+    async def _report(self, request: web.Request) -> web.StreamResponse:
+        if self.report is None:
+            raise web.HTTPNotFound(text="the runs have not ended")
+        body = await asyncio.to_thread(self.report.read_bytes)
+        response = web.Response(body=body, content_type="text/html", charset="utf-8")
+        await response.prepare(request)
+        await response.write_eof()
+        self.fetched.set()
+        return response
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if len(self.readers) >= READERS:
+            raise web.HTTPServiceUnavailable(text=f"{READERS} pages are open already")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        await response.prepare(request)
+        latest: asyncio.Queue[Event] = asyncio.Queue(1)
+        self.readers.add(latest)
+        try:
+            await latest.put(("state", await asyncio.to_thread(self._state)))
+            name = ""
+            while name not in ("done", "gone"):
+                name, data = await latest.get()
+                await response.write(f"event: {name}\ndata: {data}\n\n".encode())
+        except ConnectionError:
+            pass  # the page was closed
+        finally:
+            self.readers.discard(latest)
+        return response
+
+    async def _look(self) -> None:
+        """Works the state out anew where rounds have ended and somebody looks on."""
+        seen = -1
+        while True:
+            await asyncio.sleep(EVERY)
+            if self.readers and self.watching.version != seen:
+                seen = self.watching.version
+                self._tell("state", await asyncio.to_thread(self._state))
+
+    def _tell(self, name: str, data: str) -> None:
+        """Each reader gets the latest event; one that it has not read yet is out of date."""
+        for latest in self.readers:
+            with contextlib.suppress(asyncio.QueueEmpty):
+                latest.get_nowait()
+            latest.put_nowait((name, data))
+
+    def _state(self) -> str:
+        return json.dumps(self.watching.state(), allow_nan=False)

@@ -1,0 +1,67 @@
+"""The rounds of all runs so far, and what the page is to show of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from altair.utils.schemapi import debug_mode
+
+from emulator.play.stage import Row
+from emulator.play.watcher import Status
+from emulator.record.run import Run
+from emulator.results.results import targets
+from emulator.results.verdict import verdict
+from scenarios.schema.scenario import Scenario
+
+Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification)
+
+
+class Watching:
+    """Is told of each round in the thread that plays; `state` is asked for from another."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.rows: dict[str, dict[int, tuple[Row, ...]]] = {entry.name: {} for entry in scenario.algorithms}
+        self.version = 0  # rises with each round
+        self.lock = threading.Lock()
+
+    def begin(self, run: Run) -> None:
+        self._put(run, ())
+
+    def tell(self, run: Run, row: Row) -> None:
+        self._put(run, (*self.rows[run.label].get(run.seed, ()), row))
+
+    def end(self, run: Run, status: Status) -> None:
+        """What it came to is in its rows."""
+
+    def _put(self, run: Run, rows: tuple[Row, ...]) -> None:
+        with self.lock:
+            self.rows[run.label][run.seed] = rows
+            self.version += 1
+
+    def state(self) -> dict[str, Any]:
+        """The verdict so far, how far all runs are, and the charts."""
+        with self.lock:
+            runs = {label: dict(sorted(seeds.items())) for label, seeds in self.rows.items()}
+        aims = targets(self.scenario)
+        said = verdict(runs, aims)
+        played = sum(len(rows) for seeds in runs.values() for rows in seeds.values())
+        total = self.scenario.rounds.max * len(self.scenario.algorithms) * len(self.scenario.seeds)
+        return {
+            "played": f"{played} of at most {total} rounds",
+            "sentence": said.sentence,
+            "why": list(said.why),
+            "charts": [{"title": title, "spec": spec} for title, spec in self._charts(runs)],
+        }
+
+    @debug_mode(False)  # else Altair checks every part of every chart
+    def _charts(self, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Charts:
+        from emulator.report.page import beginning
+
+        begun = {label: seeds for label, seeds in runs.items() if any(seeds.values())}
+        if not begun:
+            return []
+        figures = beginning(begun, targets(self.scenario))
+        return [(figure.title, figure.chart.to_dict(validate=False)) for figure in figures]

@@ -1,0 +1,150 @@
+"""The page of runs that are under way: over a real socket, with hostile and slow readers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.__main__ import app
+from emulator.live.server import READERS, Live
+from emulator.live.watching import Watching
+from emulator.record.run import Run
+from scenarios.load import build
+from tests.emulator.results.played import row
+
+pytestmark = pytest.mark.slow
+
+SCENARIO = build(
+    {
+        "name": "watched",
+        "seeds": [1],
+        "rounds": {"max": 5, "targets": [{"value": 0.8}]},
+        "fleet": [{"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
+    }
+)
+RUN = Run("fedavg", 1)
+
+
+@pytest.fixture
+def live() -> Iterator[Live]:
+    with Live(Watching(SCENARIO)) as serving:
+        serving.watching.begin(RUN)
+        yield serving
+
+
+def get(live: Live, path: str, method: str = "GET", host: str | None = None) -> tuple[int, str]:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+        connection.request(method, path, headers={"Host": host} if host else {})
+        with connection.getresponse() as answer:
+            return answer.status, answer.read().decode()
+
+
+@contextmanager
+def events(live: Live) -> Iterator[Iterator[tuple[str, Any]]]:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+        connection.request("GET", "/events")
+        with connection.getresponse() as answer:
+            yield told(answer)
+
+
+def told(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
+    """Name and data of each event."""
+    name = ""
+    for line in iter(answer.readline, b""):
+        key, _, value = line.decode().rstrip("\n").partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            yield name, json.loads(value) if value else None
+
+
+def test_each_round_changes_what_readers_are_told(live: Live) -> None:
+    with events(live) as found:
+        assert next(found)[1]["sentence"] == "No round was played."
+        live.watching.tell(RUN, row(0, 10.0, 0.5, 10.0))
+        _, state = next(found)
+        assert state["played"] == "1 of at most 5 rounds"
+        assert "Best accuracy by the end: fedavg 0.500" in state["sentence"]
+        live.watching.tell(RUN, row(1, 20.0, 0.9, 10.0))
+        _, state = next(found)
+        assert state["sentence"].startswith("accuracy 0.8 was reached by fedavg in 20.0 s")
+        assert state["charts"]
+
+
+def test_the_end_sends_readers_to_the_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text("<p>the report</p>", encoding="utf-8")
+    serving = Live(Watching(SCENARIO)).__enter__()
+    with events(serving) as found:
+        assert get(serving, "/report.html")[0] == 404
+        next(found)
+        serving.report = report
+        ending = threading.Thread(target=serving.__exit__, args=(None, None, None))  # it waits for readers
+        ending.start()
+        assert next(found)[0] == "done"
+        assert get(serving, "/report.html") == (200, "<p>the report</p>")
+        ending.join()
+    with pytest.raises(OSError):  # noqa: PT011  nobody is there any more
+        socket.create_connection(("127.0.0.1", serving.port), timeout=1)
+
+
+def test_only_this_computer_and_only_reading(live: Live) -> None:
+    assert get(live, "/", host="evil.example")[0] == 403
+    assert get(live, "/", host=f"evil.example:{live.port}")[0] == 403
+    assert get(live, "/", method="POST")[0] == 405
+    assert get(live, "/etc/passwd")[0] == 404
+    assert get(live, "/../pyproject.toml")[0] == 404
+    assert [address for address, *_ in live.runner.addresses] == ["127.0.0.1"]
+
+
+def test_a_reader_that_does_not_read_holds_nobody_up(live: Live) -> None:
+    lazy = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(READERS - 1)]
+    for each in lazy:
+        each.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{live.port}\r\n\r\n".encode())
+    with events(live) as found:
+        next(found)
+        for number in range(200):
+            live.watching.tell(RUN, row(number, 10.0 * number, 0.5, 10.0))
+        _, state = next(found)
+        assert state["played"].startswith("200 of")
+    for each in lazy:
+        each.close()
+
+
+def test_a_port_that_is_taken_is_one_line(live: Live, tmp_path: Path) -> None:
+    words = ["compare", "--live", str(live.port), "--out", str(tmp_path / "o"), "--no-ledger", "rounds.max=1"]
+    done = CliRunner().invoke(app, [*words, "--workers", "0"])
+    assert done.exit_code == 2
+    said = f"fedlapse: --live {live.port}: address already in use on 127.0.0.1; without a number a free port is taken\n"
+    assert said in done.output
+
+
+def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> None:
+    words = ["compare", "quickstart", "--live", "--out", "o", "--workers", "0", "-q", "--no-ledger"]
+    quick = ["rounds.max=3", "seeds=[1]", "training.epochs=1", "training.batch=64"]
+    command = [sys.executable, "-m", "emulator", *words, *quick]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as playing:
+        assert playing.stderr
+        found = re.search(rb"live at http://127\.0\.0\.1:(\d+)/", next(iter(playing.stderr.readline, b"")))
+        assert found
+        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone
+        with events(serving) as shown:
+            *states, last = shown
+        assert last[0] == "done"
+        assert states
+        status, text = get(serving, "/report.html")
+        assert (status, text) == (200, (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
+        assert playing.wait(60) == 0
+    serving.loop.close()
