@@ -65,7 +65,7 @@ def _with_port(words: Sequence[str]) -> list[str]:
     following = [*words[1:], ""]
     return [
         "--live=0" if word == "--live" and not after.isdecimal() else word
-        for word, after in zip(words, following, strict=True)
+        for word, after in zip(words, following, strict=False)
     ]
 
 
