@@ -1,38 +1,49 @@
-"""Accuracy against virtual time, rounds and bytes: the median over seeds, and a band."""
+"""Accuracy against virtual time, rounds and bytes: each seed below five of them, else the median and a band."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import altair as alt
 
 from emulator.record.targets import Target
 from emulator.report import palette
-from emulator.report.curves import Curve, Point, merged, thinned
+from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
 from emulator.results import units
 from emulator.results.results import Row, Runs
-from emulator.results.summary import round_bytes
+from emulator.results.summary import FEW, round_bytes
 
 POINTS = 2500  # a chart: more than a screen has columns for ten algorithms
 DOTS = 40  # points of a curve up to which each is marked
+STORY = 1.3  # times the slowest median to the last target that was reached: there the axis ends
 Along = Callable[[Sequence[Row]], Sequence[float]]
+Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accuracy, low, high, seeds
 
 
-def against_time(runs: Runs, targets: Sequence[Target], points: int = POINTS) -> Figure | None:
-    """At most so many points in all."""
-    unit = units.of_time(x for _, x in _places(runs, _times))
-    return _figure("accuracy-time", "virtual time", runs, targets, _times, unit, points)
+@dataclass(frozen=True)
+class Axis:
+    """What accuracy is drawn against."""
+
+    name: str  # of the figure
+    title: str
+    measure: str  # of a summary's targets
+    along: Along
+    unit: Callable[[Iterator[float]], units.Unit]
 
 
-def against_rounds(runs: Runs, targets: Sequence[Target]) -> Figure | None:
-    return _figure("accuracy-rounds", "rounds", runs, targets, _rounds, units.Unit("", 1.0))
+def _bytes(rows: Sequence[Row]) -> Sequence[float]:
+    return list(accumulate(map(round_bytes, rows)))
 
 
-def against_bytes(runs: Runs, targets: Sequence[Target]) -> Figure | None:
-    unit = units.of_bytes(x for _, x in _places(runs, _bytes))
-    return _figure("accuracy-bytes", "bytes sent, both ways", runs, targets, _bytes, unit)
+TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
+ROUNDS = Axis(
+    "accuracy-rounds", "rounds", "rounds", lambda rows: [row["round"] + 1 for row in rows], lambda _: units.Unit("", 1.0)
+)
+BYTES = Axis("accuracy-bytes", "bytes sent, both ways", "bytes", _bytes, units.of_bytes)
 
 
 def curve(rows: Sequence[Row], along: Along) -> Curve:
@@ -42,88 +53,113 @@ def curve(rows: Sequence[Row], along: Along) -> Curve:
     return Curve([x for x, _ in known], [y for _, y in known], places[-1] if places else 0.0)
 
 
-def _times(rows: Sequence[Row]) -> Sequence[float]:
-    return [row["time_s"] for row in rows]
-
-
-def _rounds(rows: Sequence[Row]) -> Sequence[float]:
-    return [row["round"] + 1 for row in rows]
-
-
-def _bytes(rows: Sequence[Row]) -> Sequence[float]:
-    return list(accumulate(map(round_bytes, rows)))
-
-
-def _places(runs: Runs, along: Along) -> Iterator[tuple[str, float]]:
-    for label, seeds in runs.items():
-        for rows in seeds.values():
-            yield from ((label, x) for x in along(rows)[-1:])
-
-
-def _figure(
-    name: str,
-    axis: str,
-    runs: Runs,
-    targets: Sequence[Target],
-    along: Along,
-    unit: units.Unit,
-    most: int = POINTS,
+def figure(
+    axis: Axis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
 ) -> Figure | None:
-    """None if nothing was evaluated."""
-    curves = {label: merged([curve(rows, along) for rows in seeds.values()]) for label, seeds in runs.items()}
-    curves = {label: thinned(points, most // len(runs)) for label, points in curves.items() if points}
-    if not curves:
+    """At most so many points in all.  None if nothing was evaluated."""
+    lines = list(_lines(axis, runs, points))
+    if not lines:
         return None
-    counts = {len(seeds) for seeds in runs.values()}
-    title = f"Accuracy against {axis}"
-    chart = _chart(curves, list(runs), f"{axis}, {unit.name}" if unit.name else axis, unit.size, targets)
-    description = f"{title}; one line for each of {', '.join(curves)}. " + " ".join(_ends(curves))
-    return Figure(name, title, _caption(counts, targets), dressed(chart, name, description))
+    end = max(line[2] for line in lines)
+    unit = axis.unit(iter([end]))
+    story = _story(axis, summary, targets, end)
+    marks = [
+        (label, entry[axis.measure]["median"] / unit.size, target.value)
+        for target in targets
+        if target.metric == "accuracy"
+        for label, said in summary["labels"].items()
+        if (entry := said["targets"].get(target.name)) and entry[axis.measure]["median"] is not None
+    ]
+    title = f"Accuracy against {axis.title}"
+    shown = f"{axis.title}, {unit.name}" if unit.name else axis.title
+    scaled = [(*line[:2], line[2] / unit.size, *line[3:]) for line in lines]
+    chart = _chart(scaled, marks, list(runs), shown, (story / unit.size, end / unit.size), targets)
+    labels = list(dict.fromkeys(line[0] for line in lines))
+    ends = (f"{label} ends at {max((x, y) for name, _, x, y, *_ in lines if name == label)[1]:.3f}." for label in labels)
+    description = f"{title}; lines of {', '.join(labels)}. {' '.join(ends)}"
+    return Figure(axis.name, title, _caption(runs, marks, targets), dressed(chart, axis.name, description))
+
+
+def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
+    """Points of what is drawn: of each seed, or from five seeds of an algorithm on of their median."""
+    for label, seeds in runs.items():
+        curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
+        if len(seeds) >= FEW:
+            for p in thinned(merged(list(curves.values())), most // len(runs)):
+                yield label, "median", p.x, p.median, p.low, p.high, p.seeds
+            continue
+        for seed, of in curves.items():
+            there = [(x, y) for x, y in zip(of.x, of.y, strict=True)]
+            there += [(of.end, of.y[-1])] if there and of.end > of.x[-1] else []
+            for x, y in thinned(there, most // len(runs) // len(seeds)):
+                yield label, str(seed), x, y, y, y, 1
+
+
+def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
+    """Where the axis ends: some way behind the last target that was reached, if all algorithms came there."""
+    for target in sorted(targets, key=lambda target: (target.value, target.hold), reverse=True):
+        entries = [said["targets"][target.name] for said in summary["labels"].values()]
+        if any(entry["reached"] for entry in entries):
+            medians = [entry[axis.measure]["median"] for entry in entries]
+            return end if None in medians else min(end, STORY * max(medians))
+    return end
 
 
 def _chart(
-    curves: Mapping[str, Sequence[Point]], labels: list[str], axis: str, size: float, targets: Sequence[Target]
+    lines: Sequence[Line],
+    marks: Sequence[tuple[str, float, float]],
+    labels: list[str],
+    axis: str,
+    ends: tuple[float, float],
+    targets: Sequence[Target],
 ) -> Chart:
-    columns = {"label": "string"} | dict.fromkeys(("x", "median", "low", "high", "seeds", "of"), "number")
-    rows = [(label, p.x / size, p.median, p.low, p.high, p.seeds, p.of) for label, ps in curves.items() for p in ps]
-    ticks = whole(max(p.x for ps in curves.values() for p in ps)) if axis == "rounds" else alt.Axis()
-    x = alt.X("x:Q", title=axis, scale=alt.Scale(nice=False, zero=True), axis=ticks)
+    columns = {"label": "string", "seed": "string"} | dict.fromkeys(("x", "accuracy", "low", "high", "seeds"), "number")
+    story, end = ends
+    scale = alt.Scale(nice=False, zero=True, domainMin=0, domainMax=alt.ExprRef(f"whole ? {end:.6g} : {story:.6g}"))
+    ticks = whole(story) if axis == "rounds" else alt.Axis()
+    x = alt.X("x:Q", title=axis, scale=scale, axis=ticks)
     legend = alt.Legend(symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=3, symbolSize=300)
-    colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette.of_labels(labels)), legend=legend)
+    domain = alt.Scale(domain=labels, range=palette.of_labels(labels))
+    colour = alt.Color("label:N", scale=domain, legend=legend)
     dash = alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=palette.dashes(labels)), legend=legend)
-    base = table(columns, rows).encode(x=x)
-    accuracy = alt.Y("median:Q", title="accuracy on the test set", scale=alt.Scale(domain=[0, 1]))
-    few = max(map(len, curves.values())) <= DOTS
-    bold = (
-        base.transform_filter("2 * datum.seeds > datum.of")
-        .mark_line(interpolate="step-after", strokeWidth=2.2)
-        .encode(y=accuracy, color=colour, strokeDash=dash)
+    base = table(columns, lines).encode(x=x)
+    accuracy = alt.Y("accuracy:Q", title="accuracy on the test set", scale=alt.Scale(domain=[0, 1]))
+    medians = any(line[1] == "median" for line in lines)
+    few = len(lines) <= DOTS * len({line[:2] for line in lines})
+    band = base.mark_area(opacity=0.18, interpolate="step-after", clip=True).encode(
+        y=alt.Y("low:Q", title="accuracy on the test set"), y2="high:Q", color=colour, detail="seed:N"
     )
-    return alt.LayerChart(
+    seen = table({"label": "string", "x": "number", "value": "number"}, marks)
+    chart = alt.LayerChart(
         layer=[
-            base.mark_area(opacity=0.18, interpolate="step-after").encode(
-                y=alt.Y("low:Q", title="accuracy on the test set"), y2="high:Q", color=colour
+            *([band] if medians else []),
+            base.mark_line(interpolate="step-after", strokeWidth=2.2 if medians else 1.3, clip=True).encode(
+                y=accuracy, color=colour, strokeDash=dash, detail="seed:N"
             ),
-            base.mark_line(interpolate="step-after", strokeWidth=1, opacity=0.6).encode(y=accuracy, color=colour),
-            *([bold] if any(2 * p.seeds > p.of for points in curves.values() for p in points) else []),
-            base.mark_circle(size=28, opacity=1 if few else 0, aria=False).encode(
+            base.mark_circle(size=22, opacity=0.8 if few else 0, aria=False, clip=True).encode(
                 y=accuracy, color=colour, tooltip=_tips(axis)
             ),
-            *_lines(targets),
+            *_rules(targets),
+            seen.mark_point(shape="diamond", filled=True, size=120, opacity=1, stroke="white", strokeWidth=1).encode(
+                x=x, y="value:Q", color=colour, tooltip=["label:N", alt.Tooltip("x:Q", title=axis, format=",.4~g")]
+            ),
         ]
     ).properties(height=300)
+    check = alt.binding_checkbox(name="to the end of all runs ") if story < end else alt.Undefined
+    return chart.add_params(alt.param(name="whole", value=False, bind=check))
 
 
 def _tips(axis: str) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("label:N", title="algorithm"),
+        alt.Tooltip("seed:N", title="seed"),
         alt.Tooltip("x:Q", title=axis, format=",.4~g"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("median", "low", "high")),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
         alt.Tooltip("seeds:Q", title="seeds"),
     ]
 
 
-def _lines(targets: Sequence[Target]) -> Iterator[alt.Chart]:
+def _rules(targets: Sequence[Target]) -> Iterator[alt.Chart]:
     """A dashed line at every accuracy that is aimed at."""
     values = sorted({target.value for target in targets if target.metric == "accuracy"})
     if values:
@@ -134,21 +170,14 @@ def _lines(targets: Sequence[Target]) -> Iterator[alt.Chart]:
         )
 
 
-def _caption(counts: set[int], targets: Sequence[Target]) -> str:
-    if counts <= {0, 1}:
-        seeds = "One seed."
-    elif max(counts) < 5:
-        seeds = "Line: the median over seeds; band: lowest to highest seed."
-    else:
-        seeds = "Line: the median over seeds; band: from 5 seeds on the quartiles, below that lowest to highest."
-    thin = " (thin line: no more than half of the seeds have one)" if max(counts) > 1 else ""
-    dashed = " Dashed: the targets." if any(target.metric == "accuracy" for target in targets) else ""
-    return (
-        f"{seeds} A model counts until the next one is evaluated; a seed has no value before its first evaluation "
-        f"and after its end{thin}.{dashed}"
-    )
-
-
-def _ends(curves: Mapping[str, Sequence[Point]]) -> Iterator[str]:
-    for label, points in curves.items():
-        yield f"{label} ends at {points[-1].median:.3f}."
+def _caption(runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str:
+    counts = {len(seeds) for seeds in runs.values()}
+    said = []
+    if min(counts) < FEW:
+        said.append("A thin line for each seed." if max(counts) > 1 else "One seed.")
+    if max(counts) >= FEW:
+        said.append("Line: the median over seeds; band: from 5 seeds on the quartiles, below that lowest to highest.")
+    said.append("A model counts until the next one is evaluated.")
+    if any(target.metric == "accuracy" for target in targets):
+        said.append("Dashed: the targets." + (" Diamonds: the medians of the table." if marks else ""))
+    return " ".join(said)

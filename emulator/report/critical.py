@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import altair as alt
 
+from emulator.record.targets import Target, reached
 from emulator.report import palette
-from emulator.report.figure import Figure, dressed, table
+from emulator.report.figure import Figure, dressed, height, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
 STEMS = {"fisher": "Fisher", "importance": "Ω", "omega": "Ω"}  # what a kind or phase begins with -> what it is
+SEEN = 0.005  # of the longest bar: what is shorter in all bars cannot be seen, and has no colour of its own
 
 
 def parts(row: Row) -> dict[Part, float]:
@@ -39,7 +41,19 @@ def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
 def named(found: Iterable[Part]) -> dict[Part, str]:
     """Names of parts, in the order that a round has them."""
     ordered = sorted(set(found), key=lambda part: palette.place(*part))
-    return {part: palette.part(*part) if part[1] else part[0] for part in ordered}
+    return {part: palette.part(*part) for part in ordered}
+
+
+def seen(bars: Sequence[Mapping[Part, float]]) -> list[dict[Part, float]]:
+    """The same bars, with all that is too short to be seen in any of them as one part of each; what is 0 is left out."""
+    least = SEEN * max((sum(bar.values()) for bar in bars), default=0.0)
+    shown = {part for bar in bars for part, amount in bar.items() if amount > least}
+    made = []
+    for bar in bars:
+        rest = sum(amount for part, amount in bar.items() if part not in shown)
+        whole = {part: amount for part, amount in bar.items() if part in shown and amount > 0}
+        made.append({**whole, (palette.OTHER, ""): rest} if rest > least / 100 else whole)
+    return made
 
 
 def scale(names: Mapping[Part, str]) -> alt.Color:
@@ -47,46 +61,71 @@ def scale(names: Mapping[Part, str]) -> alt.Color:
     return alt.Color("part:N", scale=alt.Scale(domain=domain, range=colours), sort=domain)
 
 
-def figure(runs: Runs) -> Figure | None:
-    """None if no round was completed."""
-    means = {label: {p: s for p, s in mean(seeds).items() if s > 1e-9} for label, seeds in runs.items()}
-    means = {label: found for label, found in means.items() if found}
-    if not means:
+def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int, list[Row]]:
+    """The rounds up to the target of the seeds that reached it; without a target all rounds."""
+    found: dict[int, list[Row]] = {}
+    for seed, rows in seeds.items():
+        last = reached(rows, target) if target else rows[-1] if rows else None
+        if last is not None:
+            found[seed] = [row for row in rows if row["round"] <= last["round"]]
+    return found
+
+
+def unit_of(runs: Runs, target: Target | None) -> units.Unit:
+    """That of all these times."""
+    return units.of_time(rows[-1]["time_s"] for seeds in runs.values() for rows in until(seeds, target).values())
+
+
+def figure(runs: Runs, target: Target | None) -> Figure | None:
+    """Up to the target, or of whole runs where it is None.  None if no round was completed."""
+    means = {label: mean(until(seeds, target)) for label, seeds in runs.items()}
+    fine = {part for found in means.values() for part, seconds in found.items() if seconds > 1e-9}
+    if not fine:
         return None
-    names = named(part for found in means.values() for part in found)
-    unit = units.of_time(sum(found.values()) for found in means.values())
+    bars = seen([_families(found) for found in means.values()])
+    names, unit = named(part for bar in bars for part in bar), unit_of(runs, target)
     rows = [
-        (label, name, number, found[part] / unit.size, 100 * found[part] / sum(found.values()))
-        for label, found in means.items()
-        for number, (part, name) in enumerate(names.items())
-        if part in found
+        (label, names[part], number, bar[part] / unit.size, 100 * bar[part] / sum(bar.values()))
+        for label, bar in zip(means, bars, strict=True)
+        for number, part in enumerate(names)
+        if part in bar
     ]
     columns = {"label": "string", "part": "string"} | dict.fromkeys(("place", "time", "share"), "number")
     chart = (
         table(columns, rows)
-        .mark_bar(stroke="#888888", strokeWidth=0.4)
+        .mark_bar(stroke="#888888", strokeWidth=0.4, height=alt.RelativeBandSize(band=0.6))
         .encode(
-            y=alt.Y("label:N", title=None, sort=list(means)),
+            y=alt.Y("label:N", title=None, scale=alt.Scale(domain=list(runs))),
             x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero"),
             color=scale(names),
             order=alt.Order("place:Q"),
             tooltip=["label:N", "part:N", _tip(unit), alt.Tooltip("share:Q", title="%", format=".1f")],
         )
-        .properties(height=34 * len(means))
+        .properties(height=height(len(runs)))
     )
+    over = f"the seeds that reached {target.name}, up to there" if target else "all seeds, whole runs"
     caption = (
-        "Mean over seeds of whole runs: of each round, the path of the device whose reply closed it; "
-        "waiting is what that path does not explain (nobody online, a deadline, a device that was lost)."
+        f"Mean over {over}: of each round, the path of the device whose reply closed it. Waiting is what that "
+        "path does not explain (nobody online, a deadline, a device that was lost)."
     )
-    description = "Seconds of the critical path, one stacked bar for each algorithm. " + " ".join(sentences(runs))
+    said = (f"{label} {unit.full(sum(bar.values()))}." for label, bar in zip(means, bars, strict=True) if bar)
+    description = f"Seconds of the critical path, one stacked bar for each algorithm; mean over {over}. "
+    shown = named(fine)
     return Figure(
         "seconds",
-        "Where the seconds went",
+        "Where these seconds went",
         caption,
-        dressed(chart, "seconds", description),
+        dressed(chart, "seconds", description + " ".join(said)),
         ("part", *(f"{label}, {unit.name}" for label in means)),
-        [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in names.items()],
+        [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in shown.items()],
     )
+
+
+def _families(found: Mapping[Part, float]) -> dict[Part, float]:
+    total: dict[Part, float] = {}
+    for (family, _), seconds in found.items():
+        total[family, ""] = total.get((family, ""), 0.0) + seconds
+    return total
 
 
 def sentences(runs: Runs) -> Iterator[str]:

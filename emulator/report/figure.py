@@ -19,12 +19,15 @@ TICKS = "ceil(width / 70)"  # on an axis along the width
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its heading, its caption and, where numbers say it all, the same as a table."""
+    """A chart with its heading, its caption and, where numbers say it all, the same as a table.
+
+    Where there is nothing to draw, the caption alone, a sentence, says so.
+    """
 
     name: str  # of files and anchors
     title: str
     caption: str
-    chart: Chart
+    chart: Chart | None = None
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
 
@@ -62,6 +65,11 @@ def dressed(chart: Chart, name: str, description: str) -> Chart:
         .configure_legend(orient="bottom", title=None, columns=4, labelLimit=220, labelFontSize=12, symbolSize=120)
     )
     return made
+
+
+def height(rows: int) -> int:
+    """Of a chart with so many rows that name algorithms: what stands side by side has the same."""
+    return rows * max(20, min(42, 300 // max(1, rows)))
 
 
 def whole(largest: float) -> alt.Axis:

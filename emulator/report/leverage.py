@@ -19,13 +19,13 @@ POINTS = 3000
 
 
 def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]:
-    """{round: {measure: median over seeds}}, where there is a penalty."""
+    """{round, from 1: {measure: median over seeds}}, where there is a penalty."""
     found: dict[int, dict[str, list[float]]] = {}
     for rows in seeds.values():
         for row in rows:
             for measure in MEASURES:
                 if measure in row["leverage"]:
-                    values = found.setdefault(row["round"], {}).setdefault(measure, [])
+                    values = found.setdefault(row["round"] + 1, {}).setdefault(measure, [])
                     values.append(row["leverage"][measure])
     return {round: {m: median(values) for m, values in of.items()} for round, of in sorted(found.items())}
 

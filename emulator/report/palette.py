@@ -1,15 +1,16 @@
-"""Colours that colour-blind readers tell apart: Okabe and Ito's, and shades of them for what belongs together.
+"""Colours: each has one meaning on a page, and colour-blind readers tell them apart.
 
-A family shares a hue (downloads blue, computing orange, uploads green, the server purple) and its members differ
-in lightness, so that a picture printed in grey still has edges.
+Algorithms have Okabe and Ito's strong colours.  The phases of a round have muted ones and hatching: what goes down is
+purple and hatched one way, what goes up brown and hatched the other, computing is sand, the server plum, waiting grey.
+Members of a family differ in lightness.  What became of devices, and of their time, is moss: the darker, the worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-# Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080")
+# Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow; the last is Tol's wine
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 DASHES: tuple[Sequence[int], ...] = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 
 KINDS = ("weights", "importance", "fisher", "fisher_theta", "frame", "cut")
@@ -22,14 +23,17 @@ NAMES = {
     "frame": "framing",
 }
 SHADES: Mapping[str, Sequence[str]] = {
-    "download": ("#0072B2", "#4FA3DC", "#8CC9F0", "#C3E3F7", "#00344F", "#8A97A3"),
-    "compute": ("#E69F00", "#D55E00", "#8F3A00", "#F6D488", "#B37C1E"),
-    "upload": ("#009E73", "#3FBF97", "#80D5B9", "#BFEBDD", "#00402F", "#8F9E98"),
-    "server": ("#CC79A7", "#E8BBD3", "#8E4471", "#5C2546"),
+    "download": ("#7B6BB0", "#A99CD1", "#4E3F86", "#CFC7E6", "#2F2459", "#8D84A6", "#5F5191", "#B7AFCB"),
+    "compute": ("#CDBB7A", "#9C8A45", "#6B5D26", "#E6DCB3", "#B3A05A", "#857434"),
+    "upload": ("#A6661C", "#CF9A5B", "#6E3F0A", "#E8C9A1", "#452706", "#B98F62", "#8A5213", "#D8B68C"),
+    "server": ("#6B4A57", "#94717F", "#3F2730", "#B79BA7"),
 }
-SET_UP, WAITING = "set-up", "waiting"
-PLAIN = {SET_UP: "#5A5A5A", WAITING: "#B5B5B5"}
-WHAT = {"download": "#0072B2", "compute": "#E69F00", "upload": "#009E73", "server": "#CC79A7", "off": "#9A9A9A"}
+SET_UP, WAITING, OTHER = "set-up", "waiting", "other"
+PLAIN = {SET_UP: "#6E6E6E", WAITING: "#C9CDD1", OTHER: "#F2F2F2"}
+WHAT = {family: shades[0] for family, shades in SHADES.items()} | {"off": "#9A9A9A"}
+STRIPES = {"download": 45, "upload": -45, WAITING: 90}  # degrees by which a family's hatching is turned
+FATES = {"counted": "#BFD3B3", "late": "#93AD80", "lost": "#5B7A4C", "refused": "#2F4425"}
+USES = {"useful": FATES["counted"], "wasted": FATES["lost"], "idle": PLAIN[WAITING]}
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
@@ -41,27 +45,36 @@ def dashes(labels: Sequence[str]) -> list[Sequence[int]]:
     return [DASHES[number // len(COLOURS) % len(DASHES)] for number in range(len(labels))]
 
 
+def hatched() -> dict[str, int]:
+    """By how many degrees the hatching of each colour is turned that has one."""
+    colours = SHADES | {name: [colour] for name, colour in PLAIN.items()}
+    return {colour: angle for family, angle in STRIPES.items() for colour in colours[family]}
+
+
 def part(family: str, key: str) -> str:
     """How a payload kind or compute phase is called: `download Fisher`, `compute train`, `server Ω`."""
-    return f"{family} {NAMES.get(key, key)}"
+    return f"{family} {NAMES.get(key, key)}" if key else family
 
 
-def of_parts(parts: Mapping[tuple[str, str], str]) -> list[str]:
-    """A colour for each (family, key): the same one in every report, for those that are known."""
-    return [_shade(family, key) for family, key in parts]
+def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
+    """A colour for each (family, key): the same one in every report for those that are known, another for each other."""
+    chosen: list[str] = []
+    for family, key in parts:
+        if family in PLAIN:
+            chosen.append(PLAIN[family])
+            continue
+        known, shades = _known(family), SHADES[family]
+        free = [*(shade for shade in shades[len(known) :] if shade not in chosen), *shades]
+        chosen.append(shades[known.index(key)] if key in known else free[0] if key else shades[0])
+    return chosen
 
 
 def place(family: str, key: str) -> tuple[int, int, str]:
     """Sorts parts as a round has them: set-up, download, compute, upload, server, waiting."""
-    families = (SET_UP, *SHADES, WAITING)
-    known = PHASES if family == "compute" else KINDS
+    families = (SET_UP, *SHADES, WAITING, OTHER)
+    known = _known(family)
     return families.index(family), known.index(key) if key in known else len(known), key
 
 
-def _shade(family: str, key: str) -> str:
-    if family in PLAIN:
-        return PLAIN[family]
-    shades = SHADES[family]
-    known = {"compute": PHASES, "server": ("combine", "request", "omega")}.get(family, KINDS)
-    number = known.index(key) if key in known else len(known) + sum(key.encode())
-    return shades[number % len(shades)]
+def _known(family: str) -> Sequence[str]:
+    return {"compute": PHASES, "server": ("combine", "request", "omega")}.get(family, KINDS)

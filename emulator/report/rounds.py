@@ -1,16 +1,16 @@
-"""Where the seconds of each round went, for one chosen run; a round is chosen by a click on its bar."""
+"""Where the seconds of each round went, for one chosen run; a round, counted from 1, is chosen by a click on its bar."""
 
 from __future__ import annotations
 
 import altair as alt
 
-from emulator.report.critical import named, parts, scale
+from emulator.report.critical import named, parts, scale, seen
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-POINTS = 12_000
+POINTS = 6_000
 PARTS = 10  # bars that a round is likely to have
 Run = tuple[str, int]  # label, seed
 
@@ -31,12 +31,11 @@ def figure(runs: Runs) -> Figure | None:
     shown = kept(runs)
     if not shown:
         return None
+    every = [(number, row) for number, rows in enumerate(shown.values()) for row in rows]
     bars = [
-        (number, row["round"], part, seconds)
-        for number, rows in enumerate(shown.values())
-        for row in rows
-        for part, seconds in parts(row).items()
-        if seconds > 1e-9
+        (number, row["round"] + 1, part, seconds)
+        for (number, row), bar in zip(every, seen([parts(row) for _, row in every]), strict=True)
+        for part, seconds in bar.items()
     ]
     names = named(part for _, _, part, _ in bars)
     unit = units.of_time(sum(parts(row).values()) for rows in shown.values() for row in rows)
@@ -49,7 +48,9 @@ def figure(runs: Runs) -> Figure | None:
     is_chosen = "datum.round == round"
     chart = alt.LayerChart(
         layer=[
-            one.mark_rect(color="#888888").encode(opacity=alt.condition(is_chosen, alt.value(0.35), alt.value(0.0))),
+            one.mark_rect(fill=None, stroke="#777777", strokeDash=[3, 2], strokeWidth=1.5).encode(
+                opacity=alt.condition(is_chosen, alt.value(1), alt.value(0))
+            ),
             one.mark_point(shape="triangle-down", filled=True, size=90, color="#777777").encode(
                 y=alt.value(-7), opacity=alt.condition(is_chosen, alt.value(1), alt.value(0))
             ),
@@ -61,19 +62,15 @@ def figure(runs: Runs) -> Figure | None:
             ),
         ]
     )
-    chart = chart.add_params(alt.param(name="run", value=0), alt.param(name="round", value=first(shown)))
+    chart = chart.add_params(alt.param(name="run", value=0), alt.param(name="round", value=0))
     description = "Seconds of the critical path of each round of the chosen run, stacked in the order of a round."
     return Figure(
         "rounds",
         "Each round’s seconds",
-        "Choose a run and a round above, or click on a bar: its devices are shown next." + left_out(runs, shown),
+        "Choose a run above; a round there, or with a click on its bar, and the next picture shows its devices. Rounds "
+        "are counted from 1." + left_out(runs, shown),
         dressed(chart.properties(height=240), "rounds", description),
     )
-
-
-def first(shown: dict[Run, list[Row]]) -> int:
-    """The round that is chosen to begin with."""
-    return int(next(iter(shown.values()))[0]["round"])
 
 
 def left_out(runs: Runs, shown: dict[Run, list[Row]]) -> str:

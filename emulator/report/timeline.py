@@ -1,8 +1,8 @@
-"""What each device did in a chosen round: download, compute, upload, and when it was off."""
+"""What each device did in all rounds of a chosen run: download, compute, upload, and when it was off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,8 @@ from emulator.report.figure import Figure, dressed, natural, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-BARS = 15_000  # that a page holds
-DEVICES = 60  # of a round that are shown
+BARS = 7_000  # that a page holds
+DEVICES = 60  # of a run that are shown
 SERVER = "server"
 FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": SERVER}
 Events = Callable[[str, int], Iterable[Event]]
@@ -38,36 +38,37 @@ Events = Callable[[str, int], Iterable[Event]]
 
 @dataclass(frozen=True)
 class Bar:
-    """Something that a device did, in seconds after the round opened."""
+    """Something that a device did, in seconds of virtual time."""
 
     device: str
     what: str  # download | compute | upload | server | off
     start: float
     stop: float
     whole: bool = True
+    detail: Mapping[str, float] = field(default_factory=dict, compare=False)  # bytes by kind, or seconds by phase
 
 
 @dataclass
 class Scene:
-    """One round as its events tell it."""
+    """One round as its events tell it; times are those of the run."""
 
     opened: float
     asked: Sequence[str]
     close: float | None = None
     closer: str | None = None  # whose reply was the last to count
     bars: list[Bar] = field(default_factory=list)
-    under_way: dict[tuple[str, str], float] = field(default_factory=dict)
+    under_way: dict[tuple[str, str], tuple[float, Mapping[str, float]]] = field(default_factory=dict)
 
-    def begin(self, device: str, what: str, t: float) -> None:
-        self.under_way[device, what] = t - self.opened
+    def begin(self, device: str, what: str, t: float, detail: Mapping[str, float] | None = None) -> None:
+        self.under_way[device, what] = t, detail or {}
 
     def end(self, device: str, what: str, t: float, whole: bool) -> None:
-        start = self.under_way.pop((device, what), None)
+        start, detail = self.under_way.pop((device, what), (None, {}))
         if start is not None:
-            self.bars.append(Bar(device, what, start, t - self.opened, whole))
+            self.bars.append(Bar(device, what, start, t, whole, detail))
 
 
-def scenes(events: Iterable[Event], wanted: set[int]) -> dict[int, Scene]:
+def scenes(events: Iterable[Event], wanted: Container[int]) -> dict[int, Scene]:
     """The wanted rounds of a run; what is still under way when the record ends is cut there."""
     found: dict[int, Scene] = {}
     t = 0.0
@@ -89,30 +90,32 @@ def _read(found: dict[int, Scene], event: Event) -> None:
         return
     match event:
         case Closed():
-            scene.close, scene.closer = event.t - scene.opened, event.counted[-1] if event.counted else None
+            scene.close, scene.closer = event.t, event.counted[-1] if event.counted else None
         case WentOff():
             scene.begin(event.device, "off", event.t)
         case CameBack():
             scene.end(event.device, "off", event.t, True)
         case TransferStarted():
-            scene.begin(event.device, FAMILIES[event.way], event.t)
+            scene.begin(event.device, FAMILIES[event.way], event.t, event.sizes)
         case TransferEnded() | TransferCut():
             scene.end(event.device, FAMILIES[event.way], event.t, isinstance(event, TransferEnded))
         case ComputeStarted():
-            scene.begin(event.device, FAMILIES["compute"], event.t)
+            scene.begin(event.device, FAMILIES["compute"], event.t, event.seconds)
         case ComputeEnded() | ComputeCut():
             scene.end(event.device, FAMILIES["compute"], event.t, isinstance(event, ComputeEnded))
         case ServerStarted():
-            scene.begin(SERVER, FAMILIES["server"], event.t)
+            scene.begin(SERVER, FAMILIES["server"], event.t, event.seconds)
         case ServerEnded():
             scene.end(SERVER, FAMILIES["server"], event.t, True)
 
 
-def chosen(scene: Scene) -> list[str]:
-    """The devices that are shown: all, or evenly spaced ones and the one whose reply closed the round."""
-    names = sorted(scene.asked, key=natural)
-    few = thinned(names, DEVICES - 1) if len(names) > DEVICES else names
-    return sorted({*few, scene.closer} - {None}) if scene.closer else few
+def chosen(told: Mapping[int, Scene]) -> list[str]:
+    """The devices of a run that are shown: all that were asked, or evenly spaced ones and one that closed a round."""
+    names = sorted({name for scene in told.values() for name in scene.asked}, key=natural)
+    if len(names) <= DEVICES:
+        return names
+    closer = next((scene.closer for scene in told.values() if scene.closer), names[0])
+    return sorted({*thinned(names, DEVICES - 1), closer}, key=natural)
 
 
 def kept(runs: Runs) -> dict[rounds.Run, list[Row]]:
@@ -128,83 +131,101 @@ def _fitting(rows: Sequence[Row], most: int) -> int:
     return max(2, most // bars)
 
 
+def unit_of(runs: Runs) -> units.Unit:
+    return units.of_time(rows[-1]["time_s"] for rows in kept(runs).values())
+
+
 def figure(runs: Runs, events: Events) -> Figure | None:
     shown = kept(runs)
     if not shown:
         return None
     told = [scenes(events(*run), {row["round"] for row in rows}) for run, rows in shown.items()]
-    listed = list(_listed(told))
-    if not listed:
+    names = [chosen(found) for found in told]
+    bars = [(run, round, bar) for run, found in enumerate(told) for round, bar in _listed(found, names[run])]
+    if not bars:
         return None
-    unit = units.of_time(bar.stop for _, _, bar in listed)
-    names = [*sorted({bar.device for _, _, bar in listed if bar.device != SERVER}, key=natural), SERVER]
+    unit = unit_of(runs)
     rows = [
-        (run, round, bar.device, bar.what, bar.start / unit.size, bar.stop / unit.size, int(not bar.whole))
-        for run, round, bar in listed
+        (run, round + 1, bar.device, bar.what, bar.start / unit.size, bar.stop / unit.size, int(not bar.whole))
+        for run, round, bar in bars
     ]
     closes = [
-        (run, round, scene.close / unit.size)
+        (run, round + 1, scene.close / unit.size)
         for run, found in enumerate(told)
         for round, scene in found.items()
         if scene.close is not None
     ]
-    crowded = any(len(scene.asked) > DEVICES for found in told for scene in found.values())
     caption = (
-        "From the opening of the round; faded with a dashed edge: cut before its end (the device went off, or the "
-        "round was closed); the vertical line: the round is closed." + rounds.left_out(runs, shown)
+        "All rounds of the run that is chosen above. Drag to move; Shift and the wheel to zoom, or choose a round; a "
+        "double click shows all again. Faded with a dashed edge: cut before its end (the device went off, or the round "
+        "was closed); vertical lines: a round is closed." + rounds.left_out(runs, shown)
     )
-    caption += f" Of a round with more than {DEVICES} devices, {DEVICES} are shown." if crowded else ""
-    most = max(len(chosen(scene)) + 1 for found in told for scene in found.values())
-    chart = _chart(rows, closes, names, unit, most).add_params(
-        alt.param(name="run", value=0), alt.param(name="round", value=rounds.first(shown))
-    )
-    description = "Devices of the chosen round, one row each: when each downloaded, computed, uploaded, or was off."
-    return Figure("timeline", "Devices in the chosen round", caption, dressed(chart, "timeline", description))
+    if any(len(asked) > len(few) for asked, few in zip(map(_asked, told), names, strict=True)):
+        caption += f" Of more than {DEVICES} devices, {DEVICES} are shown."
+    order = [*sorted({bar.device for _, _, bar in bars if bar.device != SERVER}, key=natural), SERVER]
+    chart = _chart(rows, closes, order, unit, max(map(len, names)) + 1)
+    description = "Devices of the chosen run, one row each: when each downloaded, computed, uploaded, or was off."
+    return Figure("timeline", "Devices over time", caption, dressed(chart, "timeline", description))
 
 
 def choices(runs: Runs) -> list[dict[str, Any]]:
-    """What can be chosen: the name of each run on the page, and its rounds."""
-    return [
-        {"name": f"{label}, seed {seed}", "rounds": [row["round"] for row in rows]}
-        for (label, seed), rows in kept(runs).items()
-    ]
+    """What can be chosen: the name of each run on the page, its rounds, and when each of them begins and ends."""
+    unit = unit_of(runs)
+    made = []
+    for (label, seed), rows in kept(runs).items():
+        ends = {row["round"]: float(row["time_s"]) for row in runs[label][seed]}
+        spans = [[ends.get(row["round"] - 1, 0.0) / unit.size, row["time_s"] / unit.size] for row in rows]
+        made.append({"name": f"{label}, seed {seed}", "rounds": [row["round"] + 1 for row in rows], "spans": spans})
+    return made
 
 
-def _listed(told: Sequence[Mapping[int, Scene]]) -> Iterator[tuple[int, int, Bar]]:
-    """Bars by run and round, each round's in the order of devices."""
-    for run, found in enumerate(told):
-        for round, scene in sorted(found.items()):
-            names = {*chosen(scene), SERVER}
-            bars = [bar for bar in scene.bars if bar.device in names]
-            yield from ((run, round, bar) for bar in sorted(bars, key=lambda bar: (bar.device, bar.start, bar.what)))
+def _asked(told: Mapping[int, Scene]) -> set[str]:
+    return {name for scene in told.values() for name in scene.asked}
+
+
+def _listed(told: Mapping[int, Scene], names: Sequence[str]) -> Iterator[tuple[int, Bar]]:
+    """Bars by round, each round's in the order of devices."""
+    shown = {*names, SERVER}
+    for round, scene in sorted(told.items()):
+        bars = [bar for bar in scene.bars if bar.device in shown and bar.stop > bar.start]
+        yield from ((round, bar) for bar in sorted(bars, key=lambda bar: (bar.device, bar.start, bar.what)))
 
 
 def _chart(rows: Sequence[Any], closes: Sequence[Any], names: list[str], unit: units.Unit, most: int) -> alt.LayerChart:
     columns = {"run": "number", "round": "number", "device": "string", "what": "string"}
     columns |= {"start": "number", "stop": "number", "cut": "number"}
-    here = "datum.run == run && datum.round == round"
-    what = alt.Scale(domain=list(palette.WHAT), range=list(palette.WHAT.values()))
+    seen = {row[3] for row in rows}
+    shades = {what: shade for what, shade in palette.WHAT.items() if what in seen}
+    what = alt.Scale(domain=list(shades), range=list(shades.values()))
+    title = f"virtual time, {unit.name}"
     bars = (
         table(columns, rows)
-        .transform_filter(here)
+        .transform_filter("datum.run == run")
         .transform_calculate(time="datum.stop - datum.start")
-        .mark_bar(height=alt.RelativeBandSize(band=0.8), strokeWidth=1)
+        .mark_bar(height=alt.RelativeBandSize(band=0.8), strokeWidth=0.6, clip=True)
         .encode(
             y=alt.Y("device:N", title=None, sort=names),
-            x=alt.X("start:Q", title=f"virtual time since the round opened, {unit.name}"),
+            x=alt.X("start:Q", title=title, scale=alt.Scale(nice=False)),
             x2="stop:Q",
             fill=alt.Fill("what:N", scale=what),
             stroke=alt.Stroke("what:N", scale=what),
             fillOpacity=alt.condition("datum.cut == 1", alt.value(0.3), alt.value(1)),
             strokeDash=alt.condition("datum.cut == 1", alt.value([3, 2]), alt.value([1, 0])),
-            tooltip=["device:N", "what:N"]
-            + [alt.Tooltip(f"{name}:Q", title=f"{name}, {unit.name}", format=",.4~f") for name in ("start", "time")],
+            tooltip=["device:N", "round:O", "what:N"]
+            + [alt.Tooltip(f"{name}:Q", title=f"{name}, {unit.name}", format=",.5~g") for name in ("start", "time")],
         )
     )
     close = (
         table({"run": "number", "round": "number", "close": "number"}, closes)
-        .transform_filter(here)
-        .mark_rule(color="#777777", strokeWidth=1.5)
-        .encode(x="close:Q", tooltip=alt.Tooltip("close:Q", title=f"closed, {unit.name}", format=",.4~f"))
+        .transform_filter("datum.run == run")
+        .mark_rule(color="#777777", strokeWidth=0.8, opacity=0.6, clip=True)
+        .encode(x="close:Q", tooltip=["round:O", alt.Tooltip("close:Q", title=f"closed, {unit.name}", format=",.5~g")])
     )
-    return alt.LayerChart(layer=[bars, close]).properties(height=18 * most)
+    zoom = alt.selection_interval(
+        name="zoom", bind="scales", encodings=["x"], zoom="wheel![event.shiftKey]", clear="dblclick"
+    )
+    return (
+        alt.LayerChart(layer=[bars.add_params(zoom), close])
+        .properties(height=16 * most)
+        .add_params(alt.param(name="run", value=0))
+    )

@@ -1,0 +1,121 @@
+"""The answer as a picture: when each algorithm reached the target, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import comb, inf
+from typing import Any
+
+import altair as alt
+
+from emulator.record.targets import Target
+from emulator.report import palette
+from emulator.report.critical import unit_of
+from emulator.report.figure import Figure, dressed, height, table
+from emulator.results import units
+from emulator.results.results import Runs
+from emulator.results.summary import FEW
+
+LEVEL = 0.95
+SHAPES = {"reached": "circle", "ended without": "triangle-right"}
+ROOM = 1.3  # times the last mark: its number stands beside it
+Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
+
+
+def figure(runs: Runs, entries: Entries, target: Target) -> Figure:
+    """A row for each algorithm; a seed that never got there stands where its run ended."""
+    unit = unit_of(runs, target)
+    dots = [
+        (label, seed, at["time_s"] if at else _end(runs, label, seed), [*SHAPES][at is None])
+        for label, entry in entries.items()
+        for seed, at in sorted(entry["seeds"].items(), key=lambda each: int(each[0]))
+    ]
+    middles = [_middle(label, entry, [t for name, _, t, _ in dots if name == label], unit) for label, entry in entries.items()]
+    chart = _chart([(label, seed, t / unit.size, fate) for label, seed, t, fate in dots], middles, list(runs), unit)
+    described = "; ".join(f"{label}: {text}" for label, *_, text in middles)
+    description = f"Virtual time until {target.name} was reached, a row for each algorithm. Median: {described}."
+    rows = [
+        (label, text, ", ".join(_seed(seed, at, unit) for seed, at in entries[label]["seeds"].items()))
+        for label, *_, text in middles
+    ]
+    headings = ("algorithm", "median", f"each seed, {unit.name}")
+    return Figure(
+        "times", f"Time to {target.name}", _caption(entries), dressed(chart, "times", description), headings, rows
+    )
+
+
+def interval(times: Sequence[float]) -> tuple[float, float] | None:
+    """The interval of the median between two order statistics: of the narrowest that hold it with 95 % (of five seeds,
+    whose widest one does with 94 %, that one).  None below five seeds.  A time may be infinite.
+
+    No distribution is assumed: of n seeds each lies below the median with probability 1/2 (Conover 1999, §3.2).
+    """
+    n, known = len(times), sorted(times)
+    if n < FEW:
+        return None
+    skipped, tail = 0, 0.5**n
+    while tail + comb(n, skipped + 1) * 0.5**n <= (1 - LEVEL) / 2:
+        skipped += 1
+        tail += comb(n, skipped) * 0.5**n
+    return known[skipped], known[n - 1 - skipped]
+
+
+def _end(runs: Runs, label: str, seed: str) -> float:
+    rows = runs[label][int(seed)]
+    return float(rows[-1]["time_s"]) if rows else 0.0
+
+
+def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
+    """(label, place of the text, median, low, high, text); what lies beyond all ends has no place."""
+    found = [at["time_s"] if at else inf for at in entry["seeds"].values()]
+    low, high = interval(found) or (inf, inf)
+    last, median = max([*shown, 0.0 if high == inf else high]), entry["time_s"]["median"]
+    text = unit.full(median) if median is not None else f"{entry['reached']} of {entry['of']} seeds"
+    ends = ("" if low == inf else low / unit.size, min(high, last) / unit.size)
+    return (label, last / unit.size, "" if median is None else median / unit.size, *ends, text)
+
+
+def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit: units.Unit) -> alt.LayerChart:
+    title = f"virtual time, {unit.name}"
+    scale = alt.Scale(domain=[0, ROOM * max(middle[1] for middle in middles)], nice=False)
+    y = alt.Y("label:N", title=None, scale=alt.Scale(domain=labels))
+    colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette.of_labels(labels)), legend=None)
+    columns = {"label": "string"} | dict.fromkeys(("last", "median", "low", "high"), "number") | {"text": "string"}
+    middle = table(columns, middles).encode(y=y)
+    each = table({"label": "string", "seed": "string", "time": "number", "fate": "string"}, dots)
+    fates = [fate for fate in SHAPES if any(dot[3] == fate for dot in dots)]
+    shape = alt.Shape(
+        "fate:N",
+        scale=alt.Scale(domain=fates, range=[SHAPES[fate] for fate in fates]),
+        legend=alt.Legend() if fates[1:] else None,
+    )
+    x = alt.X("time:Q", title=title, scale=scale)
+    tips = ["label:N", "seed:N", "fate:N", alt.Tooltip("time:Q", title=title, format=",.4~g")]
+    return alt.LayerChart(
+        layer=[
+            middle.transform_filter("isValid(datum.low)")
+            .mark_rule(strokeWidth=7, opacity=0.3)
+            .encode(x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", color=colour),
+            each.mark_point(filled=True, size=70, opacity=0.75).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips),
+            middle.transform_filter("isValid(datum.median)")
+            .mark_tick(thickness=3, size=26)
+            .encode(x=alt.X("median:Q", title=title, scale=scale), color=colour),
+            middle.mark_text(align="left", dx=10, fontSize=13, fontWeight="bold").encode(
+                x=alt.X("last:Q", title=title, scale=scale), text="text:N"
+            ),
+        ]
+    ).properties(height=height(len(labels)))
+
+
+def _caption(entries: Entries) -> str:
+    most = max(entry["of"] for entry in entries.values())
+    said = ["A dot for each seed; the stroke and the number: their median."]
+    if most >= FEW:
+        said.append("The bar is the 95 % interval of the median by order statistics (of 5 seeds their range, 94 %).")
+    if any(entry["reached"] < entry["of"] for entry in entries.values()):
+        said.append("A triangle stands where the run of a seed ended without getting there.")
+    return " ".join(said)
+
+
+def _seed(seed: str, at: Mapping[str, float] | None, unit: units.Unit) -> str:
+    return f"{seed}: {unit.show(at['time_s']) if at else units.NONE}"
