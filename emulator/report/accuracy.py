@@ -13,6 +13,7 @@ from emulator.record.targets import Target
 from emulator.report import palette
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
+from emulator.report.times import hardest
 from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import FEW, round_bytes
@@ -41,7 +42,11 @@ def _bytes(rows: Sequence[Row]) -> Sequence[float]:
 
 TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
 ROUNDS = Axis(
-    "accuracy-rounds", "rounds", "rounds", lambda rows: [row["round"] + 1 for row in rows], lambda _: units.Unit("", 1.0)
+    "accuracy-rounds",
+    "rounds",
+    "rounds",
+    lambda rows: [row["round"] + 1 for row in rows],
+    lambda _: units.Unit("", 1.0),
 )
 BYTES = Axis("accuracy-bytes", "bytes sent, both ways", "bytes", _bytes, units.of_bytes)
 
@@ -75,7 +80,9 @@ def figure(
     scaled = [(*line[:2], line[2] / unit.size, *line[3:]) for line in lines]
     chart = _chart(scaled, marks, list(runs), shown, (story / unit.size, end / unit.size), targets)
     labels = list(dict.fromkeys(line[0] for line in lines))
-    ends = (f"{label} ends at {max((x, y) for name, _, x, y, *_ in lines if name == label)[1]:.3f}." for label in labels)
+    ends = (
+        f"{label} ends at {max((x, y) for name, _, x, y, *_ in lines if name == label)[1]:.3f}." for label in labels
+    )
     description = f"{title}; lines of {', '.join(labels)}. {' '.join(ends)}"
     return Figure(axis.name, title, _caption(runs, marks, targets), dressed(chart, axis.name, description))
 
@@ -97,12 +104,12 @@ def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
 
 def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
     """Where the axis ends: some way behind the last target that was reached, if all algorithms came there."""
-    for target in sorted(targets, key=lambda target: (target.value, target.hold), reverse=True):
-        entries = [said["targets"][target.name] for said in summary["labels"].values()]
-        if any(entry["reached"] for entry in entries):
-            medians = [entry[axis.measure]["median"] for entry in entries]
-            return end if None in medians else min(end, STORY * max(medians))
-    return end
+    target = hardest(summary, targets)
+    if target is None:
+        return end
+    known = [said["targets"].get(target.name) for said in summary["labels"].values()]
+    medians = [entry[axis.measure]["median"] if entry else None for entry in known]
+    return end if None in medians else min(end, STORY * max(medians))
 
 
 def _chart(

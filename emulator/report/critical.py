@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import altair as alt
 
@@ -14,7 +14,6 @@ from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
-STEMS = {"fisher": "Fisher", "importance": "Ω", "omega": "Ω"}  # what a kind or phase begins with -> what it is
 SEEN = 0.005  # of the longest bar: what is shorter in all bars cannot be seen, and has no colour of its own
 
 
@@ -113,7 +112,7 @@ def figure(runs: Runs, target: Target | None) -> Figure | None:
     shown = named(fine)
     return Figure(
         "seconds",
-        "Where these seconds went",
+        "Where these seconds went" if target else "Where the seconds went",
         caption,
         dressed(chart, "seconds", description + " ".join(said)),
         ("part", *(f"{label}, {unit.name}" for label in means)),
@@ -126,30 +125,6 @@ def _families(found: Mapping[Part, float]) -> dict[Part, float]:
     for (family, _), seconds in found.items():
         total[family, ""] = total.get((family, ""), 0.0) + seconds
     return total
-
-
-def sentences(runs: Runs) -> Iterator[str]:
-    """Of each algorithm that sends or computes more than FedAvg does: what that cost in seconds."""
-    for label, seeds in runs.items():
-        found = mean(seeds)
-        carried, computed = _extras(found, ("download", "upload")), _extras(found, ("compute", "server"))
-        unit = units.of_time([sum(found.values())])
-        said = [f"{unit.some(seconds)} {unit.name} carried {what} payloads" for what, seconds in carried.items()]
-        said += [f"{unit.some(seconds)} {unit.name} computed {what}" for what, seconds in computed.items()]
-        if said:
-            over = f" (mean of {len(seeds)} seeds)" if len(seeds) > 1 else ""
-            yield f"Of {label}’s {unit.full(sum(found.values()))}{over}, {units.joined(said)}."
-
-
-def _extras(found: Mapping[Part, float], families: Sequence[str]) -> dict[str, float]:
-    """Seconds by what they were for, beyond weights, framing, training and combining."""
-    extras: dict[str, float] = {}
-    for (family, name), seconds in found.items():
-        usual = name in ("weights", "frame", "cut", "train", "combine", "request")
-        if family in families and not usual and seconds > 0:
-            what = STEMS.get(name.split("_")[0], name)
-            extras[what] = extras.get(what, 0.0) + seconds
-    return extras
 
 
 def _tip(unit: units.Unit) -> alt.Tooltip:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import altair as alt
 
 from emulator.record.events import Event, Refused
+from emulator.report import palette
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import device_seconds, round_bytes
 
-FATES = {"counted": "#009E73", "late": "#E69F00", "lost": "#D55E00", "refused": "#7B3294"}
-BYTES = {"counted": "#009E73", "wasted": "#D55E00"}
-USES = {"useful": "#009E73", "wasted": "#D55E00", "idle": "#B5B5B5"}
+BYTES = {"counted": palette.FATES["counted"], "wasted": palette.FATES["lost"]}
 REASONS = {  # of refusals, by their kind
     "device": "too little memory",
     "examples": "an impossible number of examples",
@@ -26,11 +25,15 @@ Events = Callable[[str, int], Iterable[Event]]
 
 def devices(runs: Runs, events: Events) -> Figure | None:
     """None if nobody was asked."""
-    found = {label: {fate: float(_sum(seeds, fate)) for fate in FATES} for label, seeds in runs.items()}
+    found = {label: {fate: float(_sum(seeds, fate)) for fate in palette.FATES} for label, seeds in runs.items()}
     found = {label: fates for label, fates in found.items() if any(fates.values())}
     if not found:
         return None
-    chart = _bars(found, FATES, "device-rounds, all seeds", 1.0)
+    asked = sum(sum(fates.values()) for fates in found.values())
+    if all(fates["counted"] == sum(fates.values()) for fates in found.values()):
+        said = f"All {asked:,.0f} device-rounds of all algorithms and seeds counted: none was late, lost or refused."
+        return Figure("devices", "Counted, late, lost, refused", said)
+    chart = _bars(found, palette.FATES, "device-rounds, all seeds", 1.0)
     caption = (
         "Device-rounds, the sum over all seeds: counted; late for the close; lost (went off); refused (the device’s "
         f"memory cannot hold the job, or its reply is not sound). {' '.join(refusals(runs, events))}"
@@ -41,7 +44,7 @@ def devices(runs: Runs, events: Events) -> Figure | None:
         "Counted, late, lost, refused",
         caption,
         dressed(chart, "devices", description),
-        ("algorithm", *FATES),
+        ("algorithm", *palette.FATES),
         [(label, *(f"{number:,.0f}" for number in fates.values())) for label, fates in found.items()],
     )
 
@@ -72,7 +75,7 @@ def usage(runs: Runs) -> Figure | None:
     if not found:
         return None
     unit = units.of_time(sum(seconds.values()) for seconds in found.values())
-    chart = _bars(found, USES, f"device-time, {unit.name}", unit.size)
+    chart = _bars(found, palette.USES, f"device-time, {unit.name}", unit.size)
     caption = (
         "The time of all devices that were asked, each from the opening of a round to its close; mean over seeds of "
         "whole runs. Useful: receiving, computing or sending for a reply that counted. Wasted: the same for one that "
@@ -83,7 +86,7 @@ def usage(runs: Runs) -> Figure | None:
         "Useful, wasted and idle time of devices",
         caption,
         dressed(chart, "usage", "Useful, wasted and idle time of devices, one stacked bar for each algorithm."),
-        ("algorithm", *(f"{use}, {unit.name}" for use in USES), "wasted, %", "idle, %"),
+        ("algorithm", *(f"{use}, {unit.name}" for use in palette.USES), "wasted, %", "idle, %"),
         [(label, *map(unit.show, seconds.values()), *_shares(seconds)) for label, seconds in found.items()],
     )
 
@@ -100,14 +103,17 @@ def wasted(runs: Runs) -> Figure | None:
     if not found:
         return None
     unit = units.of_bytes(sum(sizes.values()) for sizes in found.values())
-    chart = _bars(found, BYTES, f"{unit.name}, all seeds", unit.size)
+    title = "Bytes that counted, and wasted ones"
+    if not any(sizes["wasted"] for sizes in found.values()):
+        return Figure("wasted", title, "No byte was wasted: each went for a reply that counted, and was sent once.")
+    chart = _bars(found, BYTES, unit.name, unit.size)
     caption = (
-        "Bytes both ways, the sum over all seeds (those by kind, and all seconds, are means): wasted are those of "
-        "device-rounds that were not counted, and those that were sent once more."
+        "Bytes both ways, mean over seeds of whole runs: wasted are those of device-rounds that were not counted, and "
+        "those that were sent once more."
     )
     return Figure(
         "wasted",
-        "Bytes that counted, and wasted ones",
+        title,
         caption,
         dressed(chart, "wasted", "Bytes that counted and wasted bytes, one stacked bar for each algorithm."),
         ("algorithm", *(f"{fate}, {unit.name}" for fate in BYTES), "wasted, %"),
@@ -123,9 +129,11 @@ def _sum(seeds: Mapping[int, Sequence[Row]], key: str) -> int:
 
 
 def _bytes(seeds: Mapping[int, Sequence[Row]]) -> dict[str, float]:
-    waste = _sum(seeds, "wasted_bytes")
-    every = sum(round_bytes(row) for rows in seeds.values() for row in rows)
-    return {"counted": float(every - waste), "wasted": float(waste)}
+    """Of a run, the mean over the seeds that have rounds."""
+    played = sum(map(bool, seeds.values())) or 1
+    waste = _sum(seeds, "wasted_bytes") / played
+    every = sum(round_bytes(row) for rows in seeds.values() for row in rows) / played
+    return {"counted": every - waste, "wasted": waste}
 
 
 def _bars(found: Mapping[str, Mapping[str, float]], colours: Mapping[str, str], title: str, size: float) -> Chart:
@@ -136,7 +144,8 @@ def _bars(found: Mapping[str, Mapping[str, float]], colours: Mapping[str, str], 
         if number
     ]
     columns = {"label": "string", "fate": "string", "place": "number", "number": "number"}
-    domain = alt.Scale(domain=list(colours), range=list(colours.values()))
+    there = [fate for fate in colours if any(row[1] == fate for row in rows)]
+    domain = alt.Scale(domain=there, range=[colours[fate] for fate in there])
     chart: alt.Chart = (
         table(columns, rows)
         .mark_bar(stroke="#888888", strokeWidth=0.4)

@@ -31,6 +31,10 @@ class Figure:
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
 
+    def spec(self, validate: bool = True) -> dict[str, Any]:
+        """The chart in Vega-Lite; {} where there is nothing to draw."""
+        return self.chart.to_dict(validate=validate) if self.chart else {}
+
 
 def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
     """A chart of these rows, not yet drawn.  `columns`: name -> string | number.

@@ -16,41 +16,53 @@
     views[name] = (await vegaEmbed("#chart-" + name, spec, options)).view;
   };
 
-  // the round of which the page knows the devices that is nearest to `round`
+  // the number among `rounds` of the one that is nearest to `round`
   const nearest = (rounds, round) =>
     rounds.reduce((best, _, i) => (Math.abs(rounds[i] - round) < Math.abs(rounds[best] - round) ? i : best), 0);
 
   const choose = () => {
     const run = document.getElementById("run"), range = document.getElementById("round");
-    const said = document.getElementById("chosen"), which = document.getElementById("which");
+    const said = document.getElementById("chosen"), which = document.querySelectorAll(".which");
     for (const [number, one] of runs.entries()) run.add(new Option(one.name, number));
-    const show = () => {
-      const one = runs[run.value], round = one.rounds[range.value];
-      said.textContent = `${one.name}: round ${round}`;
-      if (which) which.textContent = ` (${said.textContent})`;
-      range.setAttribute("aria-valuetext", `round ${round}`);
-      for (const view of [views.rounds, views.timeline])
-        if (view) view.signal("run", Number(run.value)).signal("round", round).resize().runAsync();
+    const show = () => {  // place 0 of the slider is all rounds
+      const one = runs[run.value], at = range.value - 1, round = at < 0 ? 0 : one.rounds[at];
+      const shown = round ? `round ${round}` : "all rounds";
+      said.textContent = `${one.name}: ${shown}`;
+      for (const place of which) place.textContent = `, ${one.name}`;
+      range.setAttribute("aria-valuetext", shown);
+      for (const name of ["rounds", "timeline", "rates"]) {
+        const view = views[name];
+        if (!view) continue;
+        view.signal("run", Number(run.value));
+        if (name === "rounds") view.signal("round", round);
+        if (name === "timeline") view.signal("zoom_start", round ? one.spans[at] : null);
+        view.resize().runAsync();
+      }
     };
-    const go = (round) => {
-      const rounds = runs[run.value].rounds;
-      range.max = rounds.length - 1;
-      range.value = nearest(rounds, round);
+    const go = (place) => {
+      range.max = runs[run.value].rounds.length;
+      range.value = place;
       show();
     };
-    run.addEventListener("change", () => go(runs[run.value].rounds[0]));
+    run.addEventListener("change", () => go(0));
     range.addEventListener("input", show);
     views.rounds.addEventListener("click", (_, item) => {
-      if (item && item.datum && item.datum.round !== undefined) go(item.datum.round);
+      if (item && item.datum && item.datum.round !== undefined) go(1 + nearest(runs[run.value].rounds, item.datum.round));
     });
-    go(runs[0].rounds[0]);
+    go(0);
   };
+
+  // tables that are wider than the screen say so
+  const wide = new ResizeObserver((all) => {
+    for (const { target } of all) target.classList.toggle("more", target.scrollWidth > target.clientWidth + 1);
+  });
+  for (const one of document.querySelectorAll(".scroll")) wide.observe(one);
 
   Promise.all(Object.entries(specs).map(([name, spec]) => draw(name, spec))).then(() => {
     if (views.rounds) choose();
     document.documentElement.dataset.drawn = Object.keys(views).length;
   });
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("main details:not(.vega-embed details)")) details.open = true;
+    for (const details of document.querySelectorAll("main details:not(.vega-embed details, .scenario)")) details.open = true;
   });
 })();

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import vl_convert
@@ -16,17 +17,33 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from emulator.record.targets import Target
-from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
+from emulator.report import (
+    accuracy,
+    critical,
+    fates,
+    leverage,
+    over_time,
+    palette,
+    payloads,
+    rounds,
+    split,
+    timeline,
+    times,
+)
 from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.results import caveats, tables
+from emulator.results.conclusion import told
 from emulator.results.results import Results, Runs, facts
+from emulator.results.settings import how_sure, settings
+from emulator.results.summary import summarise
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
-HEADLINE_POINTS = 400  # as SVG each takes some hundred bytes
+ANSWER = ("times", "seconds")  # stand at the top, side by side
+FIRST = "accuracy-time"  # comes next, before the tables
 SECTIONS = {  # heading of a part of the page: its charts
-    "Accuracy": ("accuracy-time", "accuracy-rounds", "accuracy-bytes"),
-    "Seconds": ("seconds", "rounds", "timeline"),
+    "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
+    "Rounds": ("rounds", "timeline", "rates", "availability"),
     "Bytes": ("bytes", "wasted"),
     "Devices": ("devices", "usage"),
     "Penalties": ("leverage",),
@@ -45,12 +62,19 @@ def page(results: Sequence[Results]) -> str:
 
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
     """The same charts by name, as wide as what holds them."""
-    return {figure.name: figure.chart for figure in figures(compare(results))}
+    return {figure.name: figure.chart for figure in figures(compare(results)) if figure.chart}
 
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
     """The pictures that the page begins with, of runs that may still be under way."""
-    drawn = [accuracy.against_time(runs, targets)]
+    played = {label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})}
+    summary = summarise(played, targets, dict.fromkeys(played, 0.0))
+    target = times.hardest(summary, targets)
+    drawn = [
+        times.figure(played, summary, target) if target else None,
+        critical.figure(played, target),
+        accuracy.figure(accuracy.TIME, played, summary, targets),
+    ]
     return [figure for figure in drawn if figure]
 
 
@@ -60,15 +84,17 @@ def style() -> str:
 
 
 def figures(all_: Comparison) -> list[Figure]:
-    """The pictures for which there is something to show, in the order of the page."""
-    runs = all_.runs
+    """The pictures and sentences for which there is something to show, in the order of the page."""
+    runs, target = all_.runs, times.hardest(all_.summary, all_.targets)
+    axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
-        accuracy.against_time(runs, all_.targets),
-        accuracy.against_rounds(runs, all_.targets),
-        accuracy.against_bytes(runs, all_.targets),
-        critical.figure(runs),
+        times.figure(runs, all_.summary, target) if target else None,
+        critical.figure(runs, target),
+        *(accuracy.figure(axis, runs, all_.summary, all_.targets) for axis in axes),
         rounds.figure(runs),
         timeline.figure(runs, all_.events),
+        over_time.rates(all_),
+        over_time.availability(all_),
         payloads.figure(runs),
         fates.wasted(runs),
         fates.devices(runs, all_.events),
@@ -83,22 +109,30 @@ def figures(all_: Comparison) -> list[Figure]:
 @debug_mode(False)  # that Altair checks every part of every chart takes longer than all the rest; tests do it
 def render(all_: Comparison) -> str:
     drawn = figures(all_)
-    specs = {figure.name: figure.chart.to_dict(validate=False) for figure in drawn}
+    specs = {figure.name: figure.spec(validate=False) for figure in drawn if figure.chart}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["ticked"] = _ticked
     return environment.from_string(_text("page.html")).render(
         comparison=all_,
         facts=facts,
         made_by=MADE_BY,
         notes=notes(all_),
-        sentences=[*_verdicts(all_), *critical.sentences(all_.runs), *_remarks(all_)],
+        verdicts=dict(_verdicts(all_)),
+        unlike=unlike(all_),
+        remarks=list(_remarks(all_)),
+        answer=[figure for figure in drawn if figure.name in ANSWER],
+        first=[figure for figure in drawn if figure.name == FIRST],
         to_targets=tables.to_targets(all_.summary, energy=True),
         at_the_end=tables.at_the_end(all_.summary, energy=True),
         of_devices=tables.of_devices(all_.summary),
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
+        settings={name: settings(one.scenario) for name, one in all_.sources.items()},
+        how_sure={name: how_sure(one.scenario) for name, one in all_.sources.items()},
         warnings=[*tables.failures(all_.summary), *tables.warnings(all_.summary)],
         sections=_sections(drawn),
-        headline=_trusted(_headline(all_)),
+        headline=_trusted(_headline(drawn)),
+        hatched=palette.hatched(),
         commands={name: command(one) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),
@@ -120,11 +154,12 @@ def command(results: Results) -> str:
     return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
 
 
-def _verdicts(all_: Comparison) -> Iterator[str]:
-    yield from unlike(all_)
+def _verdicts(all_: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """The lines that `compare` ended with, by folder: the answer, why, and what to do next."""
     for name, one in all_.sources.items():
-        if said := one.summary.get("sentence"):
-            yield f"{name}: {said}" if len(all_.sources) > 1 else str(said)
+        if one.summary.get("sentence"):
+            folder = Path(one.folder.resolve().name)  # the page stays the same where results are moved as they are
+            yield name, [line.strip() for line in told(one.summary, folder)]
 
 
 def _remarks(all_: Comparison) -> Iterator[str]:
@@ -172,10 +207,16 @@ def _maps(all_: Comparison) -> Iterator[Figure]:
                 yield replace(found, name=f"map-{number}") if len(sources) > 1 else found
 
 
-def _headline(all_: Comparison) -> str:
-    """The first chart as SVG, for a reader without JavaScript; "" if nothing was evaluated."""
-    drawn = accuracy.against_time(all_.runs, all_.targets, points=HEADLINE_POINTS)
-    return vl_convert.vegalite_to_svg({**drawn.chart.to_dict(validate=False), "width": HEADLINE}) if drawn else ""
+def _headline(drawn: Sequence[Figure]) -> str:
+    """The first chart as SVG, for a reader without JavaScript; "" if there is none."""
+    first = next((figure for figure in drawn if figure.chart), None)
+    return vl_convert.vegalite_to_svg({**first.spec(validate=False), "width": HEADLINE}) if first else ""
+
+
+def _ticked(line: str) -> Markup:
+    """What stands between backticks as code."""
+    parts = line.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def _json(value: Any) -> Markup:

@@ -7,7 +7,7 @@ Members of a family differ in lightness.  What became of devices, and of their t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 # Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow; the last is Tol's wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
@@ -22,7 +22,7 @@ NAMES = {
     "fisher_theta": "Fisher × θ",
     "frame": "framing",
 }
-SHADES: Mapping[str, Sequence[str]] = {
+SHADES: dict[str, Sequence[str]] = {
     "download": ("#7B6BB0", "#A99CD1", "#4E3F86", "#CFC7E6", "#2F2459", "#8D84A6", "#5F5191", "#B7AFCB"),
     "compute": ("#CDBB7A", "#9C8A45", "#6B5D26", "#E6DCB3", "#B3A05A", "#857434"),
     "upload": ("#A6661C", "#CF9A5B", "#6E3F0A", "#E8C9A1", "#452706", "#B98F62", "#8A5213", "#D8B68C"),
@@ -46,8 +46,8 @@ def dashes(labels: Sequence[str]) -> list[Sequence[int]]:
 
 
 def hatched() -> dict[str, int]:
-    """By how many degrees the hatching of each colour is turned that has one."""
-    colours = SHADES | {name: [colour] for name, colour in PLAIN.items()}
+    """By how many degrees the hatching of each colour is turned that has one; the page's style draws it."""
+    colours = {**SHADES, **{name: [colour] for name, colour in PLAIN.items()}}
     return {colour: angle for family, angle in STRIPES.items() for colour in colours[family]}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from emulator.report.critical import Part, named, scale
+from emulator.report.critical import Part, named, scale, seen
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
@@ -33,13 +33,15 @@ def figure(runs: Runs) -> Figure | None:
     means = {label: found for label, found in means.items() if found}
     if not means:
         return None
-    names = named(part for found in means.values() for part in found)
+    ways = [(label, way) for label in means for way in DIRECTIONS.values()]
+    bars = seen([{p: size for p, size in means[label].items() if p[0] == way} for label, way in ways])
+    names, fine = named(part for bar in bars for part in bar), named(part for found in means.values() for part in found)
     unit = units.of_bytes(sum(found.values()) for found in means.values())
     rows = [
-        (label, part[0], name, number, found[part] / unit.size)
-        for label, found in means.items()
+        (label, way, name, number, bar[part] / unit.size)
+        for (label, way), bar in zip(ways, bars, strict=True)
         for number, (part, name) in enumerate(names.items())
-        if part in found
+        if part in bar
     ]
     columns = {"label": "string", "direction": "string", "part": "string", "place": "number", "size": "number"}
     chart = (
@@ -66,5 +68,5 @@ def figure(runs: Runs) -> Figure | None:
         caption,
         dressed(chart, "bytes", "Bytes sent, two stacked bars for each algorithm. In all: " + " ".join(totals)),
         ("payload", *(f"{label}, {unit.name}" for label in means)),
-        [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in names.items()],
+        [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in fine.items()],
     )

@@ -12,6 +12,7 @@ from emulator.report.page import figures
 from emulator.results.results import Results
 
 WIDTH = 760
+OF_A_RUN = ("rounds", "timeline", "rates")  # figures that show one run
 
 
 def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
@@ -21,11 +22,12 @@ def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
     """
     all_ = compare(results)
     for figure in figures(all_):
-        spec = figure.chart.to_dict()
+        if not figure.chart:
+            continue
+        spec = figure.spec()
         below = [f"network model {all_.summary['network']}"]
-        if figure.name in ("rounds", "timeline"):
-            run = timeline.choices(all_.runs)[0]
-            below.insert(0, f"{run['name']}" + f", round {run['rounds'][0]}" * (figure.name == "timeline"))
+        if figure.name in OF_A_RUN:
+            below.insert(0, str(timeline.choices(all_.runs)[0]["name"]))
         spec |= {
             "background": "white",
             "title": {"text": figure.title, "subtitle": ", ".join(below), "anchor": "start"},

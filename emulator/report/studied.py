@@ -47,7 +47,7 @@ def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
             "anchor": "start",
             "offset": 12,
         }
-        spec = {**shown.chart.to_dict(), "background": "white", "title": title, "padding": 12}
+        spec = {**shown.spec(), "background": "white", "title": title, "padding": 12}
         yield f"{shown.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
         yield f"{shown.name}.png", vl_convert.vegalite_to_png(spec, scale=1.5)
 

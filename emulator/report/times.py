@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import comb, inf
 from typing import Any
 
@@ -22,15 +22,22 @@ ROOM = 1.3  # times the last mark: its number stands beside it
 Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
 
 
-def figure(runs: Runs, entries: Entries, target: Target) -> Figure:
+def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | None:
+    """The hardest target that any seed reached, as in the verdict."""
+    ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
+    return next((each for each in ordered if any(entry["reached"] for entry in _of(summary, each).values())), None)
+
+
+def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     """A row for each algorithm; a seed that never got there stands where its run ended."""
-    unit = unit_of(runs, target)
+    entries, unit = _of(summary, target), unit_of(runs, target)
     dots = [
         (label, seed, at["time_s"] if at else _end(runs, label, seed), [*SHAPES][at is None])
         for label, entry in entries.items()
         for seed, at in sorted(entry["seeds"].items(), key=lambda each: int(each[0]))
     ]
-    middles = [_middle(label, entry, [t for name, _, t, _ in dots if name == label], unit) for label, entry in entries.items()]
+    shown = {label: [t for name, _, t, _ in dots if name == label] for label in entries}
+    middles = [_middle(label, entry, shown[label], unit) for label, entry in entries.items()]
     chart = _chart([(label, seed, t / unit.size, fate) for label, seed, t, fate in dots], middles, list(runs), unit)
     described = "; ".join(f"{label}: {text}" for label, *_, text in middles)
     description = f"Virtual time until {target.name} was reached, a row for each algorithm. Median: {described}."
@@ -58,6 +65,12 @@ def interval(times: Sequence[float]) -> tuple[float, float] | None:
         skipped += 1
         tail += comb(n, skipped) * 0.5**n
     return known[skipped], known[n - 1 - skipped]
+
+
+def _of(summary: Mapping[str, Any], target: Target) -> Entries:
+    """What the summary says of this target, by label."""
+    labels = summary["labels"].items()
+    return {label: said["targets"][target.name] for label, said in labels if target.name in said["targets"]}
 
 
 def _end(runs: Runs, label: str, seed: str) -> float:
@@ -96,7 +109,9 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
             middle.transform_filter("isValid(datum.low)")
             .mark_rule(strokeWidth=7, opacity=0.3)
             .encode(x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", color=colour),
-            each.mark_point(filled=True, size=70, opacity=0.75).encode(x=x, y=y, color=colour, shape=shape, tooltip=tips),
+            each.mark_point(filled=True, size=70, opacity=0.75).encode(
+                x=x, y=y, color=colour, shape=shape, tooltip=tips
+            ),
             middle.transform_filter("isValid(datum.median)")
             .mark_tick(thickness=3, size=26)
             .encode(x=alt.X("median:Q", title=title, scale=scale), color=colour),

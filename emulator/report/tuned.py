@@ -32,7 +32,7 @@ def page(scenario: Scenario, founds: results.Founds) -> str:
     for label, found in founds.items():
         parts.append(f"<h2>{html.escape(label)}</h2>")
         for shown in figures(label, found):
-            drawn = vl_convert.vegalite_to_svg(shown.chart.to_dict())
+            drawn = vl_convert.vegalite_to_svg(shown.spec())
             caption = f"<figcaption>{html.escape(shown.caption)}</figcaption>"
             parts.append(f"<figure>{drawn}{caption}</figure>")
     style = (

@@ -101,7 +101,7 @@ def png(shown: Figure) -> bytes:
 
 def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
     title = {"text": shown.title, "subtitle": list(below), "anchor": "start"}
-    return {**shown.chart.to_dict(), "background": "white", "title": title}
+    return {**shown.spec(), "background": "white", "title": title}
 
 
 def _framed(chart: Any, description: str) -> Any:
