@@ -36,18 +36,16 @@ class Axis:
     unit: Callable[[Iterator[float]], units.Unit]
 
 
+def _rounds(rows: Sequence[Row]) -> Sequence[float]:
+    return [row["round"] + 1 for row in rows]
+
+
 def _bytes(rows: Sequence[Row]) -> Sequence[float]:
     return list(accumulate(map(round_bytes, rows)))
 
 
 TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
-ROUNDS = Axis(
-    "accuracy-rounds",
-    "rounds",
-    "rounds",
-    lambda rows: [row["round"] + 1 for row in rows],
-    lambda _: units.Unit("", 1.0),
-)
+ROUNDS = Axis("accuracy-rounds", "rounds", "rounds", _rounds, lambda _: units.Unit("", 1.0))
 BYTES = Axis("accuracy-bytes", "bytes sent, both ways", "bytes", _bytes, units.of_bytes)
 
 
@@ -80,9 +78,8 @@ def figure(
     scaled = [(*line[:2], line[2] / unit.size, *line[3:]) for line in lines]
     chart = _chart(scaled, marks, list(runs), shown, (story / unit.size, end / unit.size), targets)
     labels = list(dict.fromkeys(line[0] for line in lines))
-    ends = (
-        f"{label} ends at {max((x, y) for name, _, x, y, *_ in lines if name == label)[1]:.3f}." for label in labels
-    )
+    last = {label: max((x, y) for name, _, x, y, *_ in lines if name == label)[1] for label in labels}
+    ends = (f"{label} ends at {accuracy:.3f}." for label, accuracy in last.items())
     description = f"{title}; lines of {', '.join(labels)}. {' '.join(ends)}"
     return Figure(axis.name, title, _caption(runs, marks, targets), dressed(chart, axis.name, description))
 
@@ -108,7 +105,7 @@ def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], en
     if target is None:
         return end
     known = [said["targets"].get(target.name) for said in summary["labels"].values()]
-    medians = [entry[axis.measure]["median"] if entry else None for entry in known]
+    medians: list[Any] = [entry[axis.measure]["median"] if entry else None for entry in known]
     return end if None in medians else min(end, STORY * max(medians))
 
 

@@ -44,20 +44,22 @@ def named(found: Iterable[Part]) -> dict[Part, str]:
 
 
 def seen(bars: Sequence[Mapping[Part, float]]) -> list[dict[Part, float]]:
-    """The same bars, with all that is too short to be seen in any of them as one part of each; what is 0 is left out."""
+    """The same bars; what is too short to be seen in any of them is one part, and left out where that is as short."""
     least = SEEN * max((sum(bar.values()) for bar in bars), default=0.0)
     shown = {part for bar in bars for part, amount in bar.items() if amount > least}
     made = []
     for bar in bars:
         rest = sum(amount for part, amount in bar.items() if part not in shown)
         whole = {part: amount for part, amount in bar.items() if part in shown and amount > 0}
-        made.append({**whole, (palette.OTHER, ""): rest} if rest > least / 100 else whole)
+        made.append({**whole, (palette.OTHER, ""): rest} if rest > least else whole)
     return made
 
 
-def scale(names: Mapping[Part, str]) -> alt.Color:
+def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Color:
     domain, colours = list(names.values()), palette.of_parts(names)
-    return alt.Color("part:N", scale=alt.Scale(domain=domain, range=colours), sort=domain)
+    return alt.Color(
+        "part:N", scale=alt.Scale(domain=domain, range=colours), sort=domain, legend=legend or alt.Legend()
+    )
 
 
 def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int, list[Row]]:

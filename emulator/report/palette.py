@@ -57,7 +57,7 @@ def part(family: str, key: str) -> str:
 
 
 def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
-    """A colour for each (family, key): the same one in every report for those that are known, another for each other."""
+    """A colour for each (family, key): the same one in every report for known ones, another for each other."""
     chosen: list[str] = []
     for family, key in parts:
         if family in PLAIN:

@@ -1,6 +1,11 @@
-"""Where the seconds of each round went, for one chosen run; a round, counted from 1, is chosen by a click on its bar."""
+"""Where the seconds of each round went, for a chosen run; a click on its bar chooses a round, counted from 1."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
 
 import altair as alt
 
@@ -56,7 +61,7 @@ def figure(runs: Runs) -> Figure | None:
             ),
             here.mark_bar(stroke="#888888", strokeWidth=0.3, cursor="pointer").encode(
                 y=alt.Y("time:Q", title=f"virtual time, {unit.name}", stack="zero"),
-                color=scale(names),
+                color=scale(names, alt.Legend(values=alt.ExprRef(f"{_there(rows, len(shown))}[run]"))),
                 order=alt.Order("place:Q"),
                 tooltip=["round:O", "part:N", alt.Tooltip("time:Q", title=f"time, {unit.name}", format=",.3~f")],
             ),
@@ -71,6 +76,12 @@ def figure(runs: Runs) -> Figure | None:
         "are counted from 1." + left_out(runs, shown),
         dressed(chart.properties(height=240), "rounds", description),
     )
+
+
+def _there(rows: Sequence[Any], runs: int) -> str:
+    """The names of the parts that each run has, as an expression."""
+    ordered = sorted(rows, key=itemgetter(3))
+    return json.dumps([list(dict.fromkeys(row[2] for row in ordered if row[0] == run)) for run in range(runs)])
 
 
 def left_out(runs: Runs, shown: dict[Run, list[Row]]) -> str:

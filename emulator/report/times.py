@@ -113,7 +113,7 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
                 x=x, y=y, color=colour, shape=shape, tooltip=tips
             ),
             middle.transform_filter("isValid(datum.median)")
-            .mark_tick(thickness=3, size=26)
+            .mark_tick(thickness=3, size=26, opacity=1)
             .encode(x=alt.X("median:Q", title=title, scale=scale), color=colour),
             middle.mark_text(align="left", dx=10, fontSize=13, fontWeight="bold").encode(
                 x=alt.X("last:Q", title=title, scale=scale), text="text:N"
