@@ -81,7 +81,11 @@ def rates(all_: Comparison) -> Figure | None:
         return None
     columns = {"run": "number", "way": "string"} | dict.fromkeys(("t", "low", "median", "high"), "number")
     ways = [way for way in WAYS.values() if any(row[1] == way for row in rows)]
-    colour = alt.Color("way:N", scale=alt.Scale(domain=ways, range=[palette.WHAT[way] for way in ways]))
+    colour = alt.Color(
+        "way:N",
+        scale=alt.Scale(domain=ways, range=[palette.WHAT[way] for way in ways]),
+        legend=alt.Legend(symbolOpacity=1),
+    )
     title, axis = "achieved, Mbit/s (log scale)", alt.Axis(format="~g", tickCount=5)
     y = alt.Y("median:Q", title=title, scale=alt.Scale(type="log"), axis=axis)
     tips = ["way:N", alt.Tooltip("t:Q", title=f"time, {unit.name}", format=",.4~g")]

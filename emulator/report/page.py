@@ -133,6 +133,7 @@ def render(all_: Comparison) -> str:
         sections=_sections(drawn),
         headline=_trusted(_headline(drawn)),
         hatched=palette.hatched(),
+        on_dark=palette.ON_DARK,
         commands={name: command(one) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 # Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow; the last is Tol's wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
+ON_DARK = {"#0072B2": "#2B8FD6", "#882255": "#B8497F"}  # what the page shows in their place on a dark background
 DASHES: tuple[Sequence[int], ...] = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 
 KINDS = ("weights", "importance", "fisher", "fisher_theta", "frame", "cut")

@@ -109,7 +109,7 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
             middle.transform_filter("isValid(datum.low)")
             .mark_rule(strokeWidth=7, opacity=0.3)
             .encode(x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", color=colour),
-            each.mark_point(filled=True, size=70, opacity=0.75).encode(
+            each.mark_point(filled=True, size=70, opacity=0.9).encode(
                 x=x, y=y, color=colour, shape=shape, tooltip=tips
             ),
             middle.transform_filter("isValid(datum.median)")
