@@ -18,7 +18,7 @@ from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import FEW, round_bytes
 
-POINTS = 2500  # a chart: more than a screen has columns for ten algorithms
+POINTS = 1600  # a chart: more than a screen has columns
 DOTS = 40  # points of a curve up to which each is marked
 STORY = 1.3  # times the slowest median to the last target that was reached: there the axis ends
 Along = Callable[[Sequence[Row]], Sequence[float]]

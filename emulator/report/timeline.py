@@ -29,7 +29,7 @@ from emulator.report.figure import Figure, dressed, natural, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-BARS = 7_000  # that a page holds
+BARS = 5_000  # that a page holds
 DEVICES = 60  # of a run that are shown
 SERVER = "server"
 FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": SERVER}

@@ -92,7 +92,7 @@ def test_a_refusal_of_an_older_version_is_told_in_one_line() -> None:
 
 def test_without_a_refusal_no_events_are_read() -> None:
     assert list(fates.refusals({"x": {1: [row()]}}, silent)) == []
-    figure = fates.devices({"x": {1: [row()]}}, silent)
+    figure = fates.devices({"x": {1: [{**row(), "late": 1}]}}, silent)
     assert figure is not None
     assert figure.caption.endswith("is not sound).")
 

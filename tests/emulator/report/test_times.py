@@ -1,0 +1,81 @@
+"""Time to the target: intervals of medians by the binomial law, and seeds that never got there."""
+
+from itertools import accumulate
+from math import comb, inf
+
+import pytest
+
+from emulator.record.targets import Target
+from emulator.report import critical, times
+from emulator.results.summary import summarise
+
+EASY, HARD, NEVER = Target("accuracy", 0.5), Target("accuracy", 0.8), Target("accuracy", 0.99)
+
+
+def coverage(n, low, high):
+    """That the median lies between the order statistics `low` and `high`, counted from 1: that low..high-1 of n fair
+    coins fall on one side."""
+    return sum(comb(n, k) for k in range(low, high)) / 2**n
+
+
+# n, and the two order statistics, as tables for the sign test have them
+@pytest.mark.parametrize(("n", "low", "high"), [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (15, 4, 12), (20, 6, 15)])
+def test_the_interval_is_the_narrowest_pair_of_order_statistics_with_95_per_cent(n, low, high):
+    values = list(accumulate(range(1, n + 1)))
+    assert times.interval(values[::-1]) == (values[low - 1], values[high - 1])
+    assert coverage(n, low, high) >= 0.95 > coverage(n, low + 1, high - 1)
+
+
+def test_of_five_seeds_it_is_their_range_and_below_there_is_none():
+    assert times.interval([3.0, 1.0, 5.0, 4.0, inf]) == (1.0, inf)
+    assert coverage(5, 1, 5) == 0.9375
+    assert times.interval([1.0, 2.0, 3.0, 4.0]) is None
+
+
+def runs(**accuracies):
+    """Runs of rounds of 10 s by label: a list of accuracies for each seed."""
+    return {
+        label: {
+            seed: [_row(number, accuracy) for number, accuracy in enumerate(values)]
+            for seed, values in enumerate(seeds, 1)
+        }
+        for label, seeds in accuracies.items()
+    }
+
+
+def _row(number, accuracy):
+    path = {"device": "d", "setup_s": 1.0, "wait_s": 0.0, "server_s": {}}
+    parts = {"down_s": {"weights": 2.0}, "compute_s": {"train": 3.0}, "up_s": {"weights": 4.0}}
+    metrics = dict.fromkeys(("accuracy", "initial", "personalised", "validation"), accuracy)
+    counts = {"asked": 1, "counted": 1, "late": 0, "lost": 0, "refused": 0, "wasted_bytes": 0}
+    told = {"bytes": {"down": {"weights": 8}, "up": {"weights": 8}}, "leverage": {}, "critical": {**path, **parts}}
+    return {"round": number, "time_s": 10.0 * (number + 1), "loss": 1.0, **metrics, **counts, **told}
+
+
+def figure(played, target):
+    summary = summarise(played, [EASY, HARD, NEVER], dict.fromkeys(played, 0.0))
+    return times.figure(played, summary, target)
+
+
+def test_the_hardest_target_that_any_seed_reached_is_shown():
+    played = runs(a=[[0.6, 0.9]], b=[[0.1, 0.2]])
+    summary = summarise(played, [EASY, HARD, NEVER], dict.fromkeys(played, 0.0))
+    assert times.hardest(summary, [EASY, NEVER, HARD]) == HARD
+    assert times.hardest(summary, [NEVER]) is None
+
+
+def test_seeds_are_listed_and_one_that_never_got_there_has_no_time():
+    """Seed 1 of b reaches 0.8 after 30 s, seed 2 never: its median is not known."""
+    shown = figure(runs(a=[[0.6, 0.9], [0.9]], b=[[0.1, 0.2, 0.9], [0.1, 0.1]]), HARD)
+    assert shown.rows == [("a", "15.0 s", "1: 20.0, 2: 10.0"), ("b", "1 of 2 seeds", "1: 30.0, 2: –")]
+    assert "A triangle stands where the run of a seed ended" in shown.caption
+
+
+def test_the_seconds_beside_it_are_those_up_to_the_target():
+    """Rounds of 10 s: 1 set-up, 2 down, 3 compute, 4 up; b's second seed never got there, and does not count."""
+    played = runs(a=[[0.6, 0.9, 0.9]], b=[[0.1, 0.1, 0.9, 0.9], [0.1]])
+    known = critical.mean(critical.until(played["b"], HARD))
+    assert known[("upload", "weights")] == 12.0
+    assert sum(known.values()) == 30.0
+    assert critical.figure(played, HARD).rows[0] == ("set-up", "2.0", "3.0")
+    assert critical.figure(played, None).rows[0] == ("set-up", "3.0", "2.5")  # whole runs
