@@ -133,7 +133,6 @@ def _chart(
     band = base.mark_area(opacity=0.18, interpolate="step-after", clip=True).encode(
         y=alt.Y("low:Q", title="accuracy on the test set"), y2="high:Q", color=colour, detail="seed:N"
     )
-    seen = table({"label": "string", "x": "number", "value": "number"}, marks)
     chart = alt.LayerChart(
         layer=[
             *([band] if medians else []),
@@ -144,13 +143,22 @@ def _chart(
                 y=accuracy, color=colour, tooltip=_tips(axis)
             ),
             *_rules(targets),
-            seen.mark_point(shape="diamond", filled=True, size=120, opacity=1, stroke="white", strokeWidth=1).encode(
-                x=x, y="value:Q", color=colour, tooltip=["label:N", alt.Tooltip("x:Q", title=axis, format=",.4~g")]
-            ),
+            *_medians(marks, x, colour, axis),
         ]
     ).properties(height=300)
     check = alt.binding_checkbox(name="to the end of all runs ") if story < end else alt.Undefined
     return chart.add_params(alt.param(name="whole", value=False, bind=check))
+
+
+def _medians(marks: Sequence[Any], x: alt.X, colour: alt.Color, axis: str) -> Iterator[alt.Chart]:
+    """A diamond where the table's median stands."""
+    if marks:
+        tips = ["label:N", alt.Tooltip("x:Q", title=axis, format=",.4~g")]
+        yield (
+            table({"label": "string", "x": "number", "value": "number"}, marks)
+            .mark_point(shape="diamond", filled=True, size=120, opacity=1, stroke="white", strokeWidth=1)
+            .encode(x=x, y="value:Q", color=colour, tooltip=tips)
+        )
 
 
 def _tips(axis: str) -> list[alt.Tooltip]:

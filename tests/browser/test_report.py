@@ -84,14 +84,53 @@ def visit(browser):
 @pytest.mark.parametrize("which", ["quickstart", "nothing_reached"])
 def test_every_chart_is_drawn_in_silence_and_within_the_screen(which, width, scheme, visit, request):
     view, heard = visit(request.getfixturevalue(which), width, scheme)
-    figures = view.locator("figure")
+    figures = view.locator("figure:not(.sentence)")
     assert figures.count() >= 10
     for number in range(figures.count()):
         figure = figures.nth(number)
         assert figure.locator("svg.marks .role-mark [d], svg.marks .role-mark line").count() > 0, figure.inner_text()
         assert len(figure.locator("[role=graphics-document]").get_attribute("aria-label") or "") > 40
+    assert view.locator("figure.sentence").count() > 0
+    assert view.locator("figure.sentence svg").count() == 0
     assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert heard == []
+
+
+def test_the_answer_is_above_the_fold_in_two_columns(quickstart, visit):
+    assert quickstart.stat().st_size <= 1_500_000
+    view, _ = visit(quickstart)
+    times, seconds, verdict = (
+        view.locator(part).bounding_box() for part in ("#chart-times svg.marks", "#chart-seconds svg.marks", ".verdict")
+    )
+    assert max(one["y"] + one["height"] for one in (times, seconds)) < 800
+    assert times["y"] == pytest.approx(seconds["y"], abs=1)
+    assert times["x"] + times["width"] <= seconds["x"]
+    assert verdict["y"] + verdict["height"] < times["y"]
+
+
+def test_a_phone_shows_the_time_and_tables_say_that_they_scroll(quickstart, visit):
+    view, _ = visit(quickstart, 390)
+    table = view.locator("#targets .scroll").first
+    heading = table.locator("th", has_text="time, ").bounding_box()
+    assert heading["x"] + heading["width"] <= 390
+    said = "e => getComputedStyle(e, '::after').content"
+    assert "to the right" in table.evaluate(said)
+    wide, _ = visit(quickstart, 1280)
+    assert wide.locator("#targets .scroll").first.evaluate(said) == "none"
+
+
+def test_what_goes_down_and_what_goes_up_differ_in_hatching(quickstart, visit):
+    """Algorithms have plain colours; a download's and an upload's are turned by other angles."""
+    view, _ = visit(quickstart)
+
+    def fills(chart, part):
+        found = f"#chart-{chart} .role-mark [aria-label*='{part}']"
+        return set(view.eval_on_selector_all(found, "all => all.map(one => getComputedStyle(one).fill)"))
+
+    (down,), (up,) = fills("seconds", "part: download"), fills("seconds", "part: upload")
+    turned = [view.locator(re.search(r"#hatch\d+", one)[0]).get_attribute("patternTransform") for one in (down, up)]
+    assert turned == ["rotate(45)", "rotate(-45)"]
+    assert not any("hatch" in fill for fill in fills("times", "fed"))
 
 
 def test_text_is_light_on_dark_and_dark_on_light(quickstart, visit):
@@ -107,42 +146,50 @@ def test_text_is_light_on_dark_and_dark_on_light(quickstart, visit):
         assert abs(brightness(view, "#chart-seconds svg text", "fill") - paper) > 180
 
 
-def bars(view):
+def span(view):
+    """What the timeline's axis says of its ends."""
     view.wait_for_timeout(200)  # a redraw is asynchronous, and says nothing when it is done
+    return view.locator("#chart-timeline .role-axis[aria-label*=X-axis]").get_attribute("aria-label")
+
+
+def bars(view):
     return view.eval_on_selector_all(BARS, "all => all.map(one => one.getAttribute('aria-label'))")
 
 
-def test_a_click_on_a_round_shows_its_devices(quickstart, visit):
+def test_a_click_on_a_round_goes_there_on_the_timeline_and_a_double_click_back(quickstart, visit):
     view, heard = visit(quickstart)
-    before = bars(view)
+    before = span(view)
+    assert len({re.search(r"round: (\d+)", bar)[1] for bar in bars(view)}) == 6  # all rounds, from 1
+    assert "round: 0;" not in " ".join(bars(view))
     view.locator("#chart-rounds g.mark-rect.role-mark path[aria-label*='round: 5;']").last.click()
     assert view.locator("#chosen").inner_text().endswith("round 5")
     assert view.locator("#round").input_value() == "5"
-    after = bars(view)
-    assert before
-    assert after
-    assert before != after
+    assert span(view) != before
+    view.locator("#chart-timeline svg.marks").dblclick()
+    assert span(view) == before
     assert heard == []
 
 
 def test_the_keyboard_chooses_a_round_and_a_run(quickstart, visit):
     view, heard = visit(quickstart)
-    before = bars(view)
+    before, all_of = span(view), bars(view)
+    assert view.locator("#chosen").inner_text() == "fedavg, seed 1: all rounds"
     view.locator("#round").focus()
     view.keyboard.press("ArrowRight")
     assert view.locator("#chosen").inner_text() == "fedavg, seed 1: round 1"
-    second = bars(view)
-    assert second != before
+    assert span(view) != before
     view.locator("#run").select_option(label="fedcurv, seed 2")
-    assert view.locator("#chosen").inner_text() == "fedcurv, seed 2: round 0"
-    assert bars(view) not in (before, second)
+    assert view.locator("#chosen").inner_text() == "fedcurv, seed 2: all rounds"
+    assert span(view) != before  # another run, to another end
+    assert bars(view) != all_of
+    assert view.locator("#t-rates").inner_text() == "Rates of links, fedcurv, seed 2"
     assert heard == []
 
 
 def test_without_javascript_the_first_chart_and_all_tables_are_there(quickstart, visit):
     view, _ = visit(quickstart, java_script_enabled=False)
     assert view.locator("noscript svg").count() == 1
-    assert view.locator("#targets table").count() == 3  # to targets, at the end, training
+    assert view.locator("#targets table").count() == 4  # to targets, at the end, training, settings
 
 
 def test_keys_reach_the_results_first_and_every_control_has_a_name(quickstart, visit):
@@ -164,5 +211,9 @@ def test_a_printed_page_has_every_chart_on_white(quickstart, visit):
     view.emulate_media(media="print", color_scheme="dark")
     assert view.eval_on_selector("body", "e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
     assert view.locator(".chooser label").first.is_hidden()
+    assert view.locator("pre").is_hidden()  # the scenario
+    kept = "all => all.map(one => getComputedStyle(one))"
+    assert set(view.eval_on_selector_all("figure", f"{kept}.map(style => style.breakInside)")) == {"avoid"}
+    assert set(view.eval_on_selector_all("h2, h3", f"{kept}.map(style => style.breakAfter)")) == {"avoid"}
     assert len(view.pdf()) > 50_000
     assert heard == []
