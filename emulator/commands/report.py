@@ -1,4 +1,4 @@
-"""`fedlapse report`: results as a page, as Markdown, as JSON, and as pictures."""
+"""`fedlapse report`: results as a page, as Markdown, as JSON, as pictures, and as a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ def report(
     png: Annotated[
         bool, typer.Option("--png", help="Also write charts/NAME.svg and charts/NAME.png beside it.")
     ] = False,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.json",
+            help="Write no report, but what each device and the server did, for ui.perfetto.dev or chrome://tracing.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that fedlapse did not write.")] = False,
 ) -> None:
     """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
@@ -45,6 +52,11 @@ def report(
 
     with soundness_told(outs), told_in_one_line(ValueError):
         results = [_read(folder) for folder in outs]
+        if perfetto:
+            from emulator.report.perfetto import perfetto as traced
+
+            _write(perfetto, traced(results), force, "trace")
+            return
         with busy("making the report"):
             text = _made(results, format)
         path = _path(outs, out, format)
@@ -91,7 +103,7 @@ def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None
     return outs[0] / name if len(outs) == 1 else Path(name)
 
 
-def _write(path: Path, text: str, force: bool) -> None:
+def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
     from emulator.record.record import replace_file
     from emulator.record.seal import renew
     from emulator.report.comparison import MADE_BY
@@ -103,7 +115,7 @@ def _write(path: Path, text: str, force: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text)
     renew(path.parent, [path.name])
-    typer.echo(f"report: {path}")
+    typer.echo(f"{what}: {path}")
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:

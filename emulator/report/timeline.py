@@ -2,111 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from emulator.record.events import (
-    CameBack,
-    Closed,
-    ComputeCut,
-    ComputeEnded,
-    ComputeStarted,
-    Event,
-    Opened,
-    ServerEnded,
-    ServerStarted,
-    TransferCut,
-    TransferEnded,
-    TransferStarted,
-    WentOff,
-)
+from emulator.record.events import Event
 from emulator.report import palette, rounds
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, natural, table
+from emulator.report.scenes import SERVER, Bar, Scene, scenes
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
 BARS = 5_000  # that a page holds
 DEVICES = 60  # of a run that are shown
-SERVER = "server"
-FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": SERVER}
 Events = Callable[[str, int], Iterable[Event]]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Something that a device did, in seconds of virtual time."""
-
-    device: str
-    what: str  # download | compute | upload | server | off
-    start: float
-    stop: float
-    whole: bool = True
-    detail: Mapping[str, float] = field(default_factory=dict, compare=False)  # bytes by kind, or seconds by phase
-
-
-@dataclass
-class Scene:
-    """One round as its events tell it; times are those of the run."""
-
-    opened: float
-    asked: Sequence[str]
-    close: float | None = None
-    closer: str | None = None  # whose reply was the last to count
-    bars: list[Bar] = field(default_factory=list)
-    under_way: dict[tuple[str, str], tuple[float, Mapping[str, float]]] = field(default_factory=dict)
-
-    def begin(self, device: str, what: str, t: float, detail: Mapping[str, float] | None = None) -> None:
-        self.under_way[device, what] = t, detail or {}
-
-    def end(self, device: str, what: str, t: float, whole: bool) -> None:
-        start, detail = self.under_way.pop((device, what), (None, {}))
-        if start is not None:
-            self.bars.append(Bar(device, what, start, t, whole, detail))
-
-
-def scenes(events: Iterable[Event], wanted: Container[int]) -> dict[int, Scene]:
-    """The wanted rounds of a run; what is still under way when the record ends is cut there."""
-    found: dict[int, Scene] = {}
-    t = 0.0
-    for event in events:
-        t = event.t
-        if event.round in wanted:
-            _read(found, event)
-    for scene in found.values():
-        for device, what in list(scene.under_way):
-            scene.end(device, what, t, False)
-    return found
-
-
-def _read(found: dict[int, Scene], event: Event) -> None:
-    if isinstance(event, Opened):
-        found[event.round] = Scene(event.t, event.asked)
-    scene = found.get(event.round)
-    if scene is None:
-        return
-    match event:
-        case Closed():
-            scene.close, scene.closer = event.t, event.counted[-1] if event.counted else None
-        case WentOff():
-            scene.begin(event.device, "off", event.t)
-        case CameBack():
-            scene.end(event.device, "off", event.t, True)
-        case TransferStarted():
-            scene.begin(event.device, FAMILIES[event.way], event.t, event.sizes)
-        case TransferEnded() | TransferCut():
-            scene.end(event.device, FAMILIES[event.way], event.t, isinstance(event, TransferEnded))
-        case ComputeStarted():
-            scene.begin(event.device, FAMILIES["compute"], event.t, event.seconds)
-        case ComputeEnded() | ComputeCut():
-            scene.end(event.device, FAMILIES["compute"], event.t, isinstance(event, ComputeEnded))
-        case ServerStarted():
-            scene.begin(SERVER, FAMILIES["server"], event.t, event.seconds)
-        case ServerEnded():
-            scene.end(SERVER, FAMILIES["server"], event.t, True)
 
 
 def chosen(told: Mapping[int, Scene]) -> list[str]:

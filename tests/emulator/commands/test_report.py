@@ -67,6 +67,16 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path):
     assert "scenario.yaml is missing" in refused.stderr
 
 
+def test_a_trace_is_written_in_place_of_the_report_and_over_no_file_of_another(out, tmp_path):
+    done = report(out, "--perfetto", tmp_path / "trace.json")
+    assert done.stdout == f"trace: {tmp_path / 'trace.json'}\n"
+    assert json.loads((tmp_path / "trace.json").read_text())["otherData"]["about"] == MADE_BY
+    assert not (out / "report.html").exists()
+    assert report(out, "--perfetto", tmp_path / "trace.json").exit_code == 0  # its own it replaces
+    (tmp_path / "theirs.json").write_text("{}")
+    assert "was not made by fedlapse" in report(out, "--perfetto", tmp_path / "theirs.json").stderr
+
+
 @pytest.mark.slow
 def test_pictures_are_svg_and_png_of_every_chart(out):
     assert report(out, "--format", "markdown", "--out", out / "report.md", "--png").exit_code == 0

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from emulator.record.events import events_of
-from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, split, timeline
+from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, scenes, split, timeline
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
@@ -227,7 +227,7 @@ def test_a_timeline_has_a_bar_for_each_thing_done_and_says_what_was_cut():
         {"t": 9.0, "event": "on", "round": 1, "device": "a"},
     ]
     told = list(events_of(lines))
-    scene = timeline.scenes(told, {1})[1]
+    scene = scenes.scenes(told, {1})[1]
     found = {(bar.device, bar.what): (bar.start, bar.stop, bar.whole) for bar in scene.bars}
     assert found == {
         ("a", "download"): (4.0, 5.0, True),
@@ -239,7 +239,7 @@ def test_a_timeline_has_a_bar_for_each_thing_done_and_says_what_was_cut():
         ("b", "upload"): (6.0, 7.0, True),
     }
     assert (scene.close, scene.closer) == (8.0, "b")
-    assert timeline.scenes(told, {7}) == {}
+    assert scenes.scenes(told, {7}) == {}
 
 
 def test_what_is_under_way_when_the_record_ends_is_cut_there():
@@ -247,12 +247,12 @@ def test_what_is_under_way_when_the_record_ends_is_cut_there():
         *list(events(row(0, 0.5), ["a", "b"]))[:2],
         {"t": 0.75, "event": "open", "round": 1, "asked": [], "model": "m"},
     ]
-    assert timeline.scenes(events_of(told), {0})[0].bars == [timeline.Bar("a", "download", 0.0, 0.75, False)]
+    assert scenes.scenes(events_of(told), {0})[0].bars == [scenes.Bar("a", "download", 0.0, 0.75, False)]
 
 
 def test_of_a_crowded_round_the_one_who_closed_it_is_shown():
     names = [f"d{number:04}" for number in range(500)]
-    shown = timeline.chosen({0: timeline.Scene(0.0, names, closer="d0001")})
+    shown = timeline.chosen({0: scenes.Scene(0.0, names, closer="d0001")})
     assert len(shown) <= timeline.DEVICES
     assert "d0001" in shown
 

@@ -1,0 +1,54 @@
+"""Runs in Chrome's trace event format, which ui.perfetto.dev opens: a process for each run, a track for each device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from emulator.report.comparison import MADE_BY, compare
+from emulator.report.figure import natural
+from emulator.report.scenes import SERVER, Bar, Scene, scenes
+from emulator.results.results import Results
+
+MICRO = 1e6  # µs a second: the unit of `ts` and `dur`
+SHOWN = ("download", "compute", "upload", "server")  # a device's absence would overlap with what it broke off
+Entry = Mapping[str, Any]
+
+
+def perfetto(results: Sequence[Results]) -> str:
+    """A trace as JSON, one event a line.  Raises ValueError if there is nothing to compare, or a record is damaged."""
+    all_ = compare(results)
+    runs = [(label, seed) for label, seeds in all_.runs.items() for seed in seeds]
+    lines = []
+    for pid, (label, seed) in enumerate(runs, 1):
+        rounds = {row["round"] for row in all_.runs[label][seed]}
+        told = scenes(all_.events(label, seed), rounds)
+        lines += [json.dumps(entry, ensure_ascii=False) for entry in _process(pid, f"{label}, seed {seed}", told)]
+    about = json.dumps({"about": MADE_BY, "clock": "virtual time"})
+    events = ",\n".join(lines)
+    return f'{{"otherData": {about}, "displayTimeUnit": "ms", "traceEvents": [\n{events}\n]}}\n'
+
+
+def _process(pid: int, name: str, told: Mapping[int, Scene]) -> Iterator[Entry]:
+    """A run: names first, then what was done, in the order of rounds."""
+    bars = [(round, bar) for round, scene in sorted(told.items()) for bar in scene.bars if bar.what in SHOWN]
+    devices = sorted({bar.device for _, bar in bars} - {SERVER}, key=natural)
+    tracks = {name: tid for tid, name in enumerate([SERVER, *devices], 1)}
+    yield _named("process_name", pid, 0, name)
+    for track, tid in tracks.items():
+        yield _named("thread_name", pid, tid, track)
+        yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
+    for round, bar in bars:
+        yield _slice(pid, tracks[bar.device], round + 1, bar)
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> Entry:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _slice(pid: int, tid: int, round: int, bar: Bar) -> Entry:
+    """A complete event; `args` has the round, from 1, and the bytes by kind or seconds by phase that it began with."""
+    at = {"pid": pid, "tid": tid, "ts": bar.start * MICRO, "dur": (bar.stop - bar.start) * MICRO}
+    args = {"round": round, **bar.detail, **({} if bar.whole else {"cut": True})}
+    return {"ph": "X", "name": bar.what, "cat": bar.what, **at, "args": args}
