@@ -9,6 +9,7 @@ from typing import Any
 
 import altair as alt
 
+from emulator.report import still
 from emulator.report.figure import Figure, table
 from emulator.tuning import results
 from emulator.tuning.search import OWN, Found
@@ -23,29 +24,11 @@ GONE, BEST = "#B8B8B8", "#D55E00"
 
 def page(scenario: Scenario, founds: results.Founds) -> str:
     """A page by itself, which opens offline."""
-    import vl_convert
-
-    assert scenario.tune
-    title = f"{scenario.name}: the best settings"
-    parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(_about(scenario))}</p>", _table(founds)]
-    parts += [f"<p>{html.escape(each)}.</p>" for each in results.remarks(scenario, founds)]
+    parts = [_table(founds), *(f"<p>{html.escape(each)}.</p>" for each in results.remarks(scenario, founds))]
     for label, found in founds.items():
         parts.append(f"<h2>{html.escape(label)}</h2>")
-        for shown in figures(label, found):
-            drawn = vl_convert.vegalite_to_svg(shown.spec())
-            caption = f"<figcaption>{html.escape(shown.caption)}</figcaption>"
-            parts.append(f"<figure>{drawn}{caption}</figure>")
-    style = (
-        "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-        "svg{max-width:100%;height:auto}figure{margin:1rem 0}figcaption{color:#555;font-size:.9rem}"
-        "table{border-collapse:collapse;display:block;overflow-x:auto}"
-        "td,th{padding:.2rem .8rem .2rem 0;text-align:left}"
-        "</style>"
-    )
-    head = (
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
-    )
-    return f'<!doctype html>\n<html lang="en">{head}\n{style}\n' + "\n".join(parts) + "\n</html>\n"
+        parts += map(still.picture, figures(label, found))
+    return still.page("fedlapse tune", f"{scenario.name}: the best settings", _about(scenario), "\n".join(parts))
 
 
 def figures(label: str, found: Found) -> Iterator[Figure]:
@@ -68,11 +51,12 @@ def _about(scenario: Scenario) -> str:
 
 
 def _table(founds: results.Founds) -> str:
-    heads = "".join(f"<th>{html.escape(each)}</th>" for each in results.HEADINGS)
+    heads = "".join(f'<th class="word">{html.escape(each)}</th>' for each in results.HEADINGS)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in results.rows(founds)
+        "<tr>" + "".join(f'<td class="word">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in results.rows(founds)
     )
-    return f"<table><tr>{heads}</tr>{body}</table>"
+    return f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
 
 
 def _lasted(found: Found) -> dict[Configuration, int]:

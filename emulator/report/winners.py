@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ import altair as alt
 
 from emulator.replay.findings import TIE, TIED, UNKNOWN
 from emulator.replay.grid import Axis, Cell, frontier
+from emulator.report import still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.results.units import duration
@@ -23,7 +23,8 @@ NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # of what is white
 STRONG = 2.0  # so many times as fast, and a cell has its full colour
-SIDE = 52  # of a cell, in pixels
+SIDE = (52, 110)  # pixels of a cell: at least, at most
+WIDE = 720  # pixels that a map of few cells takes
 WRAPPED = 64  # characters a line of a picture's caption
 TITLE = "Who is first"
 WINNER = 6  # of a row
@@ -79,16 +80,7 @@ def outdated(folder: Path, digest: str | None) -> bool:
 
 def page(shown: Figure, about: str) -> str:
     """A page by itself, which opens offline."""
-    import vl_convert
-
-    drawn = vl_convert.vegalite_to_svg(_spec(shown))
-    title, caption = html.escape(shown.title), html.escape(shown.caption)
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
-        "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-        "svg{max-width:100%;height:auto}</style>\n"
-        f"<h1>{title}</h1>\n<p>{caption}</p>\n<figure>{drawn}</figure>\n<p>{html.escape(about)}</p>\n</html>\n"
-    )
+    return still.page("fedlapse map", shown.title, about, still.picture(shown))
 
 
 def png(shown: Figure) -> bytes:
@@ -107,7 +99,7 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 def _framed(chart: Any, description: str) -> Any:
     made: Any = (
         chart.properties(name="map", description=description)
-        .configure_view(stroke=None)
+        .configure_view(stroke=None, fill="white")  # in the dark too: how full a colour is says how sure
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_legend(
             orient="bottom",
@@ -163,7 +155,8 @@ def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequen
     if sides := frontier(cells, x.name, y.name if y else ""):
         lines = table(dict.fromkeys(("i", "j", "i2", "j2"), "number"), sides)
         layers.append(lines.mark_rule(color="black", strokeWidth=2.5).encode(x="i:Q", y="j:Q", x2="i2:Q", y2="j2:Q"))
-    made: Any = alt.LayerChart(layer=layers).properties(width=SIDE * across, height=SIDE * up)
+    side = max(SIDE[0], min(SIDE[1], WIDE // across))
+    made: Any = alt.LayerChart(layer=layers).properties(width=side * across, height=side * up)
     return made.properties(title=title) if title else made
 
 

@@ -189,6 +189,7 @@ def test_the_page_needs_no_network_and_the_picture_is_a_png():
     assert "<svg" in page
     assert "<script" not in page
     assert "What it means." in page
+    assert "prefers-color-scheme: dark" in page  # it looks like the report
     assert winners.png(figure)[:8] == b"\x89PNG\r\n\x1a\n"
 
 
