@@ -11,7 +11,7 @@ import altair as alt
 
 from emulator.record.targets import Target
 from emulator.report import palette
-from emulator.report.curves import Curve, merged, thinned
+from emulator.report.curves import Curve, Point, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
 from emulator.report.times import hardest
 from emulator.results import units
@@ -89,7 +89,7 @@ def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
     for label, seeds in runs.items():
         curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
         if len(seeds) >= FEW:
-            for p in thinned(merged(list(curves.values())), most // len(runs)):
+            for p in thinned(_common(merged(list(curves.values()))), most // len(runs)):
                 yield label, "median", p.x, p.median, p.low, p.high, p.seeds
             continue
         for seed, of in curves.items():
@@ -97,6 +97,11 @@ def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
             there += [(of.end, of.y[-1])] if there and of.end > of.x[-1] else []
             for x, y in thinned(there, most // len(runs) // len(seeds)):
                 yield label, str(seed), x, y, y, y, 1
+
+
+def _common(points: Sequence[Point]) -> Sequence[Point]:
+    """Those at which all seeds have a value, if there are any: the median of the last few seeds would be a jump."""
+    return [point for point in points if point.seeds == point.of] or points
 
 
 def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
@@ -188,7 +193,7 @@ def _caption(runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str
     if min(counts) < FEW:
         said.append("A thin line for each seed." if max(counts) > 1 else "One seed.")
     if max(counts) >= FEW:
-        said.append("Line: the median over seeds; band: from 5 seeds on the quartiles, below that lowest to highest.")
+        said.append("Line: the median over seeds, as long as all were played; band: the quartiles.")
     said.append("A model counts until the next one is evaluated.")
     if any(target.metric == "accuracy" for target in targets):
         said.append("Dashed: the targets." + (" Diamonds: the medians of the table." if marks else ""))

@@ -15,15 +15,16 @@ from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-POINTS = 6_000
+POINTS = 5_000  # that a page holds of these bars, and of those of devices
 PARTS = 10  # bars that a round is likely to have
+DEVICES = 60  # of a run that are shown
 Run = tuple[str, int]  # label, seed
 
 
 def kept(runs: Runs) -> dict[Run, list[Row]]:
     """The runs and rounds that fit on a page: all, or the first seed of each label, and then evenly spaced rounds."""
     every = {(label, seed): rows for label, seeds in runs.items() for seed, rows in seeds.items() if rows}
-    if sum(map(len, every.values())) * PARTS > POINTS:
+    if sum(max(PARTS, bars(row)) for rows in every.values() for row in rows) > POINTS:
         firsts: dict[str, Run] = {}
         for run in every:
             firsts.setdefault(run[0], run)
@@ -32,20 +33,25 @@ def kept(runs: Runs) -> dict[Run, list[Row]]:
     return {run: thinned(rows, most) for run, rows in every.items()}
 
 
+def bars(row: Row) -> int:
+    """How many bars a round's devices and server have at most, if each thing is done once."""
+    return 3 * min(int(row["asked"]), DEVICES) + 3
+
+
 def figure(runs: Runs) -> Figure | None:
     shown = kept(runs)
     if not shown:
         return None
     every = [(number, row) for number, rows in enumerate(shown.values()) for row in rows]
-    bars = [
+    drawn = [
         (number, row["round"] + 1, part, seconds)
         for (number, row), bar in zip(every, seen([parts(row) for _, row in every]), strict=True)
         for part, seconds in bar.items()
     ]
-    names = named(part for _, _, part, _ in bars)
+    names = named(part for _, _, part, _ in drawn)
     unit = units.of_time(sum(parts(row).values()) for rows in shown.values() for row in rows)
     places = {part: number for number, part in enumerate(names)}
-    rows = [(run, round, names[part], places[part], seconds / unit.size) for run, round, part, seconds in bars]
+    rows = [(run, round, names[part], places[part], seconds / unit.size) for run, round, part, seconds in drawn]
     columns = {"run": "number", "round": "number", "part": "string", "place": "number", "time": "number"}
     x = alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
     here = table(columns, rows).transform_filter("datum.run == run").encode(x=x)

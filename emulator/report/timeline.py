@@ -11,12 +11,11 @@ from emulator.record.events import Event
 from emulator.report import palette, rounds
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, natural, table
+from emulator.report.rounds import DEVICES
 from emulator.report.scenes import SERVER, Bar, Scene, scenes
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-BARS = 5_000  # that a page holds
-DEVICES = 60  # of a run that are shown
 Events = Callable[[str, int], Iterable[Event]]
 
 
@@ -32,14 +31,13 @@ def chosen(told: Mapping[int, Scene]) -> list[str]:
 def kept(runs: Runs) -> dict[rounds.Run, list[Row]]:
     """The runs and rounds whose devices fit on the page; a part of those whose seconds do."""
     shown = rounds.kept(runs)
-    most = BARS // max(1, len(shown))
+    most = rounds.POINTS // max(1, len(shown))
     return {run: thinned(rows, _fitting(rows, most)) for run, rows in shown.items()}
 
 
 def _fitting(rows: Sequence[Row], most: int) -> int:
     """How many of these rounds have at most so many bars in all."""
-    bars: int = max(3 * min(row["asked"], DEVICES) + 3 for row in rows)
-    return max(2, most // bars)
+    return max(2, most // max(map(rounds.bars, rows)))
 
 
 def unit_of(runs: Runs) -> units.Unit:

@@ -253,7 +253,7 @@ def test_what_is_under_way_when_the_record_ends_is_cut_there():
 def test_of_a_crowded_round_the_one_who_closed_it_is_shown():
     names = [f"d{number:04}" for number in range(500)]
     shown = timeline.chosen({0: scenes.Scene(0.0, names, closer="d0001")})
-    assert len(shown) <= timeline.DEVICES
+    assert len(shown) <= rounds.DEVICES
     assert "d0001" in shown
 
 
@@ -424,7 +424,7 @@ def test_a_page_of_ten_thousand_devices_stays_under_one_and_a_half_megabytes(mak
     text = page([make(rows, devices=10_000, asked=3000, divided=divided)])
     assert len(text.encode()) < 1_500_000
     assert f"{split.DEVICES} of 10,000 devices are shown" in text
-    assert f"Of more than {timeline.DEVICES} devices, {timeline.DEVICES} are shown." in text
+    assert f"Of more than {rounds.DEVICES} devices, {rounds.DEVICES} are shown." in text
 
 
 def test_rounds_with_a_timeline_are_a_part_of_those_with_bars():
@@ -434,7 +434,7 @@ def test_rounds_with_a_timeline_are_a_part_of_those_with_bars():
         numbers = {line["round"] for line in rows}
         assert numbers < {line["round"] for line in bars[run]}
         assert {0, runs[run[0]][1][-1]["round"]} < numbers
-    assert sum(3 * 50 * len(rows) for rows in shown.values()) <= timeline.BARS
+    assert sum(3 * 50 * len(rows) for rows in shown.values()) <= rounds.POINTS
 
 
 def test_markdown_has_the_tables_and_says_who_made_it(make):
