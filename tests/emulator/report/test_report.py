@@ -178,6 +178,13 @@ def test_a_round_without_an_evaluation_changes_nothing():
     assert (found.x, found.y, found.end) == ([4.0, 12.0], [0.3, 0.6], 12.0)
 
 
+def test_a_median_of_five_seeds_ends_where_the_first_of_them_does():
+    """Four seeds stay at 0.5 for a round; the fifth goes on to 0.9, which is no median of five."""
+    played = {"a": {seed: curve(0.5) for seed in range(4)} | {4: curve(0.5, 0.9)}}
+    figure = accuracy.figure(accuracy.TIME, played, {"labels": {"a": {"targets": {}}}}, [])
+    assert figure.chart.description.endswith("a ends at 0.500.")
+
+
 def test_thinning_keeps_both_ends_and_equal_steps():
     assert thinned(range(9), 3) == [0, 4, 8]
     assert thinned(range(3), 3) == [0, 1, 2]
