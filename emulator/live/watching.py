@@ -64,4 +64,4 @@ class Watching:
         if not begun:
             return []
         figures = beginning(begun, targets(self.scenario))
-        return [(figure.title, figure.chart.to_dict(validate=False)) for figure in figures]
+        return [(figure.title, figure.spec(validate=False)) for figure in figures]

@@ -67,7 +67,9 @@ def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
     """The pictures that the page begins with, of runs that may still be under way."""
-    played = {label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})}
+    played = {
+        label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})
+    }
     summary = summarise(played, targets, dict.fromkeys(played, 0.0))
     target = times.hardest(summary, targets)
     drawn = [
