@@ -74,7 +74,6 @@ def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
     target = times.hardest(summary, targets)
     drawn = [
         times.figure(played, summary, target) if target else None,
-        critical.figure(played, target),
         accuracy.figure(accuracy.TIME, played, summary, targets),
     ]
     return [figure for figure in drawn if figure]
