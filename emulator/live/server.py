@@ -35,7 +35,8 @@ class Live:
         self.watching, self.port = watching, port  # 0: a free one
         self.report: Path | None = None  # once it is there
         self.readers: set[asyncio.Queue[Event]] = set()
-        self.fetched = asyncio.Event()
+        self.waiting = 0  # readers that are yet to fetch the report
+        self.all_fetched = asyncio.Event()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
 
@@ -84,11 +85,11 @@ class Live:
 
     async def _stop(self) -> None:
         self.looking.cancel()
-        waiting = bool(self.readers)
         self._tell("done" if self.report else "gone", "")
-        if waiting and self.report:
+        if self.readers and self.report:
+            self.waiting = len(self.readers)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.fetched.wait(), PATIENCE)
+                await asyncio.wait_for(self.all_fetched.wait(), PATIENCE)
         await self.runner.cleanup()
 
     @web.middleware
@@ -109,7 +110,9 @@ class Live:
         response = web.Response(body=body, content_type="text/html", charset="utf-8")
         await response.prepare(request)
         await response.write_eof()
-        self.fetched.set()
+        self.waiting -= 1
+        if self.waiting == 0:
+            self.all_fetched.set()
         return response
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -120,8 +123,9 @@ class Live:
         latest: asyncio.Queue[Event] = asyncio.Queue(1)
         self.readers.add(latest)
         try:
-            await latest.put(("state", await asyncio.to_thread(self._state)))
-            name = ""
+            state, name = await asyncio.to_thread(self._state), ""
+            if latest.empty():  # else something newer came meanwhile
+                latest.put_nowait(("state", state))
             while name not in ("done", "gone"):
                 name, data = await latest.get()
                 await response.write(f"event: {name}\ndata: {data}\n\n".encode())

@@ -72,14 +72,14 @@ def told(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 def test_each_round_changes_what_readers_are_told(live: Live) -> None:
     with events(live) as found:
-        assert next(found)[1]["sentence"] == "No round was played."
+        assert next(found)[1]["sentence"] == "So far: No round was played."
         live.watching.tell(RUN, row(0, 10.0, 0.5, 10.0))
         _, state = next(found)
         assert state["played"] == "1 of at most 5 rounds"
         assert "Best accuracy by the end: fedavg 0.500" in state["sentence"]
         live.watching.tell(RUN, row(1, 20.0, 0.9, 10.0))
         _, state = next(found)
-        assert state["sentence"].startswith("accuracy 0.8 was reached by fedavg in 20.0 s")
+        assert state["sentence"].startswith("So far: accuracy 0.8 was reached by fedavg in 20.0 s")
         assert state["charts"]
 
 
@@ -98,6 +98,57 @@ def test_the_end_sends_readers_to_the_report(tmp_path: Path) -> None:
         ending.join()
     with pytest.raises(OSError):  # noqa: PT011  nobody is there any more
         socket.create_connection(("127.0.0.1", serving.port), timeout=1)
+
+
+class Slow(Watching):
+    """Its first state, that of a new reader, is ready only when others have been told of a later one."""
+
+    def __init__(self) -> None:
+        super().__init__(SCENARIO)
+        self.asked = 0
+        self.later = threading.Event()
+
+    def state(self) -> dict[str, Any]:
+        self.asked += 1
+        if self.asked == 1:
+            assert self.later.wait(20)
+        elif self.asked == 3:  # so the second has been told
+            self.later.set()
+        return {"asked": self.asked}
+
+
+def test_a_reader_whose_first_state_is_late_hears_of_what_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emulator.live.server.EVERY", 0.02)
+    watching = Slow()
+
+    def play() -> None:
+        while not watching.later.wait(0.02):
+            watching.begin(RUN)
+
+    with Live(watching) as serving:
+        rounds = threading.Thread(target=play)
+        rounds.start()
+        with events(serving) as found:
+            next(found)
+            rounds.join()
+            watching.begin(RUN)
+            assert next(found)[0] == "state"
+
+
+def test_the_report_waits_for_all_readers(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text("<p>the report</p>", encoding="utf-8")
+    serving = Live(Watching(SCENARIO)).__enter__()
+    with events(serving) as one, events(serving) as other:
+        next(one), next(other)
+        serving.report = report
+        ending = threading.Thread(target=serving.__exit__, args=(None, None, None))
+        ending.start()
+        assert (next(one)[0], next(other)[0]) == ("done", "done")
+        assert get(serving, "/report.html")[0] == 200
+        ending.join(0.5)
+        assert get(serving, "/report.html")[0] == 200
+        ending.join()
 
 
 def test_only_this_computer_and_only_reading(live: Live) -> None:
