@@ -17,6 +17,7 @@ from emulator.commands.check import check
 from emulator.commands.compare import compare
 from emulator.commands.devices import devices
 from emulator.commands.diff import diff
+from emulator.commands.export import export
 from emulator.commands.group import Commands
 from emulator.commands.ledger import ledger
 from emulator.commands.new import new
@@ -41,6 +42,7 @@ COMMANDS = (
     run,
     resume,
     report,
+    export,
     replay,
     map_,
     tune,

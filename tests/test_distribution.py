@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PACKAGES = ("algorithms", "devices", "emulator", "network", "scenarios")
+PACKAGES = ("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios")
 BUILD = "from setuptools import build_meta as made; made.build_wheel('dist'); made.build_sdist('dist')"
 EXTRA = {
     "LICENSE",

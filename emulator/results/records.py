@@ -1,0 +1,170 @@
+"""Results as flat records, one for each row of a table: for programs, frames and files.
+
+`label` and `seed` stand in each, so tables of several runs can be put together.  Rounds count from 1, as in reports.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import IO, Any
+
+from emulator.record.events import Event, TransferCut, TransferEnded, TransferStarted
+from emulator.results.results import Results, Row
+from emulator.results.summary import FATES, joules
+from scenarios.build.roster import Roster
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of a run.  Seconds are virtual; those of the six parts are of the path of the device that closed it."""
+
+    label: str
+    seed: int
+    round: int  # from 1
+    time_s: float  # when its model was there
+    accuracy: float | None  # on the test set; None: not evaluated
+    validation: float | None  # on held-out examples of the devices
+    loss: float | None
+    initial: float | None  # mean over devices of the model that went down
+    personalised: float | None  # the same after one local training
+    bytes_down: int
+    bytes_up: int
+    wasted_bytes: int
+    asked: int  # devices
+    counted: int
+    late: int
+    lost: int
+    refused: int
+    joules: float | None  # of the devices that were asked; None: not known
+    setup_s: float
+    down_s: float
+    compute_s: float
+    up_s: float
+    server_s: float
+    wait_s: float
+
+
+@dataclass(frozen=True)
+class Happened:
+    """A line of the timeline."""
+
+    label: str
+    seed: int
+    t_s: float
+    event: str  # open, down.start, down.end, compute.start, ..., close
+    round: int | None  # from 1
+    device: str | None
+    details: str  # the line, as JSON
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A message, or a part of one, on its way."""
+
+    label: str
+    seed: int
+    round: int  # from 1
+    device: str
+    way: str  # down | up
+    start_s: float
+    end_s: float | None  # None: it was under way when the record ended
+    bytes: int  # that it was to carry
+    whole: bool  # whether it came to its end
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of the fleet."""
+
+    name: str
+    group: str
+    profile: str
+
+
+METRICS = ("accuracy", "validation", "loss", "initial", "personalised")
+PARTS = ("setup_s", "down_s", "compute_s", "up_s", "server_s", "wait_s")
+TABLES: dict[str, type[Any]] = {"rounds": Round, "events": Happened, "transfers": Transfer, "devices": Device}
+
+
+def rounds(results: Results) -> Iterator[Round]:
+    for label, seeds in results.runs.items():
+        for seed, rows in seeds.items():
+            yield from (_round(label, seed, row) for row in rows)
+
+
+def _round(label: str, seed: int, row: Row) -> Round:
+    known: dict[str, Any] = {name: row.get(name) for name in METRICS}
+    known |= {fate: row[fate] for fate in FATES} | {part: _sum(row["critical"][part]) for part in PARTS}
+    return Round(
+        label=label,
+        seed=seed,
+        round=row["round"] + 1,
+        time_s=row["time_s"],
+        bytes_down=sum(row["bytes"].get("down", {}).values()),
+        bytes_up=sum(row["bytes"].get("up", {}).values()),
+        wasted_bytes=int(_sum(row["wasted_bytes"])),
+        joules=joules([row]),
+        **known,
+    )
+
+
+def _sum(value: Any) -> float:
+    return float(sum(value.values()) if isinstance(value, dict) else value)
+
+
+def _timelines(results: Results) -> Iterator[tuple[str, int, Iterable[Event]]]:
+    for label, seeds in results.runs.items():
+        for seed in seeds:
+            yield label, seed, results.events(label, seed)
+
+
+def events(results: Results) -> Iterator[Happened]:
+    for label, seed, timeline in _timelines(results):
+        for event in timeline:
+            line = event.plain
+            number, device = line.get("round"), line.get("device")
+            at = (float(line["t"]), str(line["event"]), None if number is None else number + 1, device)
+            yield Happened(label, seed, *at, json.dumps(line, sort_keys=True))
+
+
+def transfers(results: Results) -> Iterator[Transfer]:
+    for label, seed, timeline in _timelines(results):
+        open_: dict[tuple[str, str], TransferStarted] = {}
+        for event in timeline:
+            match event:
+                case TransferStarted():
+                    open_[event.device, event.way] = event
+                case TransferEnded() | TransferCut():
+                    if start := open_.pop((event.device, event.way), None):
+                        yield _transfer(label, seed, start, event.t, isinstance(event, TransferEnded))
+                case _:
+                    pass
+        yield from (_transfer(label, seed, start, None, whole=False) for start in open_.values())
+
+
+def _transfer(label: str, seed: int, start: TransferStarted, end: float | None, whole: bool) -> Transfer:
+    at = (start.round + 1, start.device, start.way, start.t, end)
+    return Transfer(label, seed, *at, start.nbytes, whole)
+
+
+def devices(results: Results) -> Iterator[Device]:
+    fleet = Roster(tuple((group.name or group.profile, group.count) for group in results.scenario.fleet))
+    for name in fleet:
+        group = results.scenario.fleet[fleet.place(name)[0]]
+        yield Device(name, group.name or group.profile, group.profile)
+
+
+def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:
+    """Column by column, also of no records at all."""
+    names = [field.name for field in fields(TABLES[table])]
+    return {name: [getattr(each, name) for each in of] for name in names}
+
+
+def write_csv(of: Iterable[Any], table: str, file: IO[str]) -> None:
+    """With a heading; what is not known is empty."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(field.name for field in fields(TABLES[table]))
+    writer.writerows(["" if value is None else value for value in astuple(each)] for each in of)

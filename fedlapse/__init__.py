@@ -1,0 +1,16 @@
+"""fedlapse for programs: results in lists and frames, and the commands as functions.
+
+    import fedlapse
+
+    found = fedlapse.compare("quickstart", "rounds.max=5")
+    print(found.verdict)
+    found.frame("rounds", "polars")
+
+Nothing heavy is imported before it is needed.
+"""
+
+from fedlapse.calls import check, compare, replay
+from fedlapse.errors import Error
+from fedlapse.loaded import Loaded, load
+
+__all__ = ["Error", "Loaded", "check", "compare", "load", "replay"]

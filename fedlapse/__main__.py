@@ -1,0 +1,6 @@
+"""`python -m fedlapse` is the command."""
+
+from emulator.__main__ import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""`import fedlapse`: what is loaded adds up to the record, and what is played is what the command plays."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedlapse
+from emulator.results.records import TABLES
+from scenarios.load import build
+
+pytestmark = pytest.mark.slow
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "seeds": [1, 2],
+    "fleet": [{"profile": "pi-4", "count": 3, "link": {"up_mbit_s": 4, "down_mbit_s": 4, "latency_ms": 10}}],
+    "rounds": {"max": 2, "fraction": 1.0, "targets": [{"value": 0.2}]},
+    "training": {"epochs": 1, "batch": 20, "lr": 0.3},
+    "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}],
+}
+ALONE = {"workers": 0, "no_ledger": True}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> fedlapse.Loaded:
+    return fedlapse.compare(TINY, out=tmp_path_factory.mktemp("api") / "out", **ALONE)
+
+
+def lines(found: fedlapse.Loaded, name: str) -> list[dict[str, Any]]:
+    files = sorted(found.results.folder.glob(f"*-s*/{name}"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_there_is_a_record_for_each_line(found: fedlapse.Loaded) -> None:
+    assert len(found.rounds) == len(lines(found, "rounds.jsonl")) == 8
+    assert len(found.events) == len(lines(found, "events.jsonl"))
+    assert {(each.label, each.seed) for each in found.rounds} == {(a, s) for a in ("fedavg", "fedprox") for s in (1, 2)}
+    assert {each.round for each in found.rounds} == {1, 2}
+    assert [each.name for each in found.devices] == ["pi-4-0", "pi-4-1", "pi-4-2"]
+    assert found.notes == ()
+
+
+def test_transfers_carry_the_bytes_of_the_rounds(found: fedlapse.Loaded) -> None:
+    carried: Counter[tuple[str, int, int, str]] = Counter()
+    for each in found.transfers:
+        assert each.whole
+        assert each.end_s is not None
+        assert each.end_s >= each.start_s
+        carried[each.label, each.seed, each.round, each.way] += each.bytes
+    for row in found.rounds:
+        at = (row.label, row.seed, row.round)
+        assert (carried[*at, "down"], carried[*at, "up"]) == (row.bytes_down, row.bytes_up)
+        parts = (row.setup_s, row.down_s, row.compute_s, row.up_s, row.server_s, row.wait_s)
+        before = next((r.time_s for r in found.rounds if (r.label, r.seed, r.round) == (*at[:2], row.round - 1)), 0.0)
+        assert sum(parts) == pytest.approx(row.time_s - before)
+
+
+def test_the_verdict_is_that_of_the_summary(found: fedlapse.Loaded) -> None:
+    said = json.loads((found.results.folder / "summary.json").read_text())
+    assert found.verdict.splitlines()[0] == said["sentence"]
+    assert [line.strip() for line in found.verdict.splitlines()[1:][: len(said["why"])]] == said["why"]
+    assert found.summary["digest"] == said["digest"]
+
+
+def test_frames_have_the_same_numbers_and_concatenate(found: fedlapse.Loaded) -> None:
+    polars = pytest.importorskip("polars", reason="NO POLARS: frames are not tested")
+    frame = found.frame("rounds", "polars")
+    assert frame["bytes_up"].sum() == sum(each.bytes_up for each in found.rounds)
+    assert len(polars.concat([frame, fedlapse.load(found.results.folder).frame("rounds", "polars")])) == 16
+    assert found.frame("transfers", "polars").columns[:3] == ["label", "seed", "round"]
+
+
+def test_a_mapping_a_scenario_and_a_file_are_played_alike(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(json.dumps(TINY))
+    for number, given in enumerate((path, build(TINY))):
+        again = fedlapse.compare(given, out=tmp_path / str(number), **ALONE)
+        assert again.summary["digest"] == found.summary["digest"]
+
+
+def test_changes_options_check_and_replay(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    plan = fedlapse.check(TINY, "rounds.max=1", workers=0)
+    assert plan["groups"]
+    said = fedlapse.replay(found.results.folder, down=["1Mbit/s", "8Mbit/s"], symmetric=True, out=tmp_path / "replay")
+    assert len(said["settings"] if "settings" in said else said["findings"]) == 3
+
+
+def test_what_is_wrong_is_told_as_on_the_command_line(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    with pytest.raises(fedlapse.Error, match=r"training\.lr: it must be greater than 0, not -1"):
+        fedlapse.compare({**TINY, "training": {"lr": -1}})
+    with pytest.raises(fedlapse.Error, match="holds no results"):
+        fedlapse.load(tmp_path)
+    with pytest.raises(fedlapse.Error, match="there is no chart 'pie'; there are "):
+        found.plot("pie")
+
+
+def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
+    assert found.plot("accuracy-time").to_dict()["name"] == "accuracy-time"
+
+
+def test_tables_as_files(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        words = ["export", str(found.results.folder), "--format", form, "--out", str(tmp_path / form)]
+        subprocess.run([sys.executable, "-m", "fedlapse", *words], check=True, capture_output=True)
+    with (tmp_path / "csv" / "rounds.csv").open() as file:
+        read = list(csv.DictReader(file))
+    assert [int(row["bytes_up"]) for row in read] == [each.bytes_up for each in found.rounds]
+    polars = pytest.importorskip("polars", reason="NO POLARS: parquet is not tested")
+    again = polars.read_parquet(tmp_path / "parquet" / "transfers.parquet")
+    assert again["bytes"].to_list() == [each.bytes for each in found.transfers]
+
+
+def test_import_is_cheap() -> None:
+    code = "import sys, fedlapse; print(sorted({'torch', 'numpy', 'altair', 'polars', 'pydantic'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_page_runs_as_it_is_read(tmp_path: Path) -> None:
+    """docs/python.md: its block of Python, and the commands after it; of its words on results, each exists."""
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    quick = block.replace('"seeds=[1]"', '"seeds=[1]", "training.epochs=1", "training.batch=64"')
+    done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "accuracy 0.8" in done.stdout
+    for line in re.findall(r"^\$ fedlapse (.*?)(?: +#.*)?$", page, re.MULTILINE):
+        words = [sys.executable, "-m", "fedlapse", *shlex.split(line)]
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "runs" / "from-python-tables" / "rounds.csv").is_file()
+    for name in ("verdict", "summary", "rounds", "events", "transfers", "devices", "frame", "plot", "notes"):
+        assert f"`{name}" in page
+    for field in ("rounds", "transfers", "events", "devices"):
+        for each in fields(TABLES[field]):
+            assert f"`{each.name}`" in page, each.name
