@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from fedlapse.errors import Error
 
@@ -24,10 +24,12 @@ def load(out: str | Path) -> Loaded:
     from emulator.results.soundness import missing, soundness
 
     try:
-        found = read(Path(out))
-        return Loaded(found, (*soundness(Path(out)).notes, *missing(found)))
+        found, sound = read(Path(out)), soundness(Path(out))
     except (ValueError, OSError) as error:
         raise Error(str(error)) from None
+    if sound.damaged:
+        raise Error(f"{out}: {'; '.join(sound.notes)}")
+    return Loaded(found, (*sound.notes, *missing(found)))
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,12 @@ class Loaded:
     @property
     def verdict(self) -> str:
         """The answer, why, and what to do next: a line each."""
-        from emulator.results.conclusion import told
+        from emulator.results.conclusion import summed_up, told
 
-        if "sentence" not in self.results.summary:
-            return "There is no verdict: the command was stopped before its end."
-        return "\n".join(told(self.results.summary, self.results.folder))
+        summary = self.results.summary
+        if "sentence" not in summary:  # the command did not come to its end
+            summary = summed_up(self.results, {}, {}, interrupted=True)
+        return "\n".join(told(summary, self.results.folder))
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -82,9 +85,12 @@ class Loaded:
         return dict(self.results.summary)
 
     def frame(self, table: Table, backend: Backend = "pandas") -> Any:
-        """One of the lists as a frame of this library.  Raises Error if it is not installed."""
-        from emulator.results.records import columns
+        """One of the lists as a frame of this library.  Raises Error for others, or if it is not installed."""
+        from emulator.results.records import TABLES, columns
 
+        for what, given, known in (("table", table, TABLES), ("library", backend, get_args(Backend))):
+            if given not in known:
+                raise Error(f"there is no {what} {given!r}; there are {', '.join(known)}")
         try:
             import narwhals
 

@@ -71,7 +71,7 @@ class Transfer:
     way: str  # down | up
     start_s: float
     end_s: float | None  # None: it was under way when the record ended
-    bytes: int  # that it was to carry
+    bytes: int  # that it carried; 0 if it was under way when the record ended
     whole: bool  # whether it came to its end
 
 
@@ -137,17 +137,21 @@ def transfers(results: Results) -> Iterator[Transfer]:
             match event:
                 case TransferStarted():
                     open_[event.device, event.way] = event
-                case TransferEnded() | TransferCut():
+                case TransferEnded():
                     if start := open_.pop((event.device, event.way), None):
-                        yield _transfer(label, seed, start, event.t, isinstance(event, TransferEnded))
+                        yield _transfer(label, seed, start, event.t, start.nbytes, whole=True)
+                case TransferCut():
+                    if start := open_.pop((event.device, event.way), None):
+                        yield _transfer(label, seed, start, event.t, event.nbytes, whole=False)
                 case _:
                     pass
-        yield from (_transfer(label, seed, start, None, whole=False) for start in open_.values())
+        yield from (_transfer(label, seed, start, None, 0, whole=False) for start in open_.values())
 
 
-def _transfer(label: str, seed: int, start: TransferStarted, end: float | None, whole: bool) -> Transfer:
-    at = (start.round + 1, start.device, start.way, start.t, end)
-    return Transfer(label, seed, *at, start.nbytes, whole)
+def _transfer(
+    label: str, seed: int, start: TransferStarted, end: float | None, carried: int, *, whole: bool
+) -> Transfer:
+    return Transfer(label, seed, start.round + 1, start.device, start.way, start.t, end, carried, whole)
 
 
 def devices(results: Results) -> Iterator[Device]:

@@ -66,6 +66,22 @@ def test_transfers_carry_the_bytes_of_the_rounds(found: fedlapse.Loaded) -> None
         assert sum(parts) == pytest.approx(row.time_s - before)
 
 
+def test_of_transfers_that_are_cut_what_they_carried_counts(tmp_path: Path) -> None:
+    """A deadline cuts the slow device's upload in each round."""
+    slow = {"name": "slow", "profile": "phone-low", "count": 1, "link": {"up_mbit_s": 0.1, "down_mbit_s": 8}}
+    changed = {**TINY, "seeds": [1], "fleet": [*TINY["fleet"], slow], "algorithms": ["fedavg"]}
+    changed["rounds"] = {**TINY["rounds"], "deadline_s": 4}
+    found = fedlapse.compare(changed, out=tmp_path / "out", **ALONE)
+    assert any(not each.whole for each in found.transfers)
+    for row in found.rounds:
+        carried = [each.bytes for each in found.transfers if (each.round, each.way) == (row.round, "up")]
+        assert sum(carried) == row.bytes_up
+    rows = found.results.folder / "fedavg-s1" / "rounds.jsonl"
+    rows.write_bytes(rows.read_bytes().replace(b"0", b"1", 1))
+    with pytest.raises(fedlapse.Error, match=r"rounds\.jsonl"):
+        fedlapse.load(found.results.folder)
+
+
 def test_the_verdict_is_that_of_the_summary(found: fedlapse.Loaded) -> None:
     said = json.loads((found.results.folder / "summary.json").read_text())
     assert found.verdict.splitlines()[0] == said["sentence"]
@@ -103,6 +119,10 @@ def test_what_is_wrong_is_told_as_on_the_command_line(found: fedlapse.Loaded, tm
         fedlapse.load(tmp_path)
     with pytest.raises(fedlapse.Error, match="there is no chart 'pie'; there are "):
         found.plot("pie")
+    with pytest.raises(fedlapse.Error, match="there is no table 'round'; there are rounds, "):
+        found.frame("round")  # type: ignore[arg-type]
+    with pytest.raises(fedlapse.Error, match="there is no library 'excel'; there are pandas, "):
+        found.frame("rounds", "excel")  # type: ignore[arg-type]
 
 
 def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
