@@ -93,14 +93,14 @@ This page is made by `python -m benchmarks.study --write`.
 """
 REMARKS = {  # what a reader must know of a study that its tables do not say
     "mnist": """
-**How far this goes.** Two hours on two cores allowed four configurations of each algorithm, one seed of the search and
-five others for the results. So settings are coarse. `fedcurv-lean` computes what `fedcurv` computes and sends less; it
-got a lower learning rate (0.03, not 0.1), because the search dropped the better one after four rounds, when it was 0.016
-behind, and so takes more rounds: its row says what it costs with a poor choice, not what it can do. The best strengths of FedProx, FedCL and
-FedCurv are the least of their grids, where the penalty does next to nothing: most of their runs take as many rounds as
-FedAvg's, and the ratios are what the messages cost. A difference of less than 1 % can be decided here, as all seeds
-agree on it. Importance from agents and FedCL's `catch_up` were left out for time. Open: a second skew (10 devices with
-two labels each), and CIFAR-10.
+**How far this goes.** Two hours on two cores allowed four configurations of each algorithm, one seed of the search
+and five others for the results. So settings are coarse. `fedcurv-lean` computes what `fedcurv` computes and sends
+less; it got a lower learning rate (0.03, not 0.1), because the search dropped the better one after four rounds, when
+it was 0.016 behind, and so takes more rounds: its row says what it costs with a poor choice, not what it can do. The
+best strengths of FedProx, FedCL and FedCurv are the least of their grids, where the penalty does next to nothing:
+most of their runs take as many rounds as FedAvg's, and the ratios are what the messages cost. A difference of less
+than 1 % can be decided here, as all seeds agree on it. Importance from agents and FedCL's `catch_up` were left out
+for time. Open: a second skew (10 devices with two labels each), and CIFAR-10.
 """,
 }
 OWN = """\
