@@ -74,16 +74,25 @@ def rungs(rounds: int, steps: int) -> list[int]:
 
 
 def search(
-    space: Space, budget: int, rounds: Sequence[int], rng: np.random.Generator, known: Configuration = ()
+    space: Space,
+    budget: int,
+    rounds: Sequence[int],
+    rng: np.random.Generator,
+    known: Configuration = (),
+    sibling: Configuration | None = None,
 ) -> Generator[Ask, Trials, Found]:
     """Yields what is to be played, and gets what came of it; returns what was found.
 
     `known`: the baseline's best settings of training, which every other algorithm may try too.  Else the size of its
     grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the baseline.
+    `sibling`: the best of an algorithm of the same kind, which is played to the end.  Else a step's noise would decide
+    between the two.
     """
     found = Found(space)
-    coarse = space.coarse(max(1, budget - budget // FINE), rng, known)
-    yield from _halving(found, coarse, rounds, "coarse")
+    spared = [sibling] if sibling is not None and space.valid(sibling) else []
+    coarse = space.coarse(count := max(1, budget - budget // FINE), rng, known)
+    coarse = list(dict.fromkeys([*spared, *coarse]))[:count]
+    yield from _halving(found, coarse, rounds, "coarse", spared)
     while left := budget - len(found.tried):
         new = _next(found)[:left]
         if not new:
@@ -102,9 +111,16 @@ def _next(found: Found) -> list[Configuration]:
 
 
 def _halving(
-    found: Found, new: Sequence[Configuration], rounds: Sequence[int], phase: str
+    found: Found,
+    new: Sequence[Configuration],
+    rounds: Sequence[int],
+    phase: str,
+    spared: Sequence[Configuration] = (),
 ) -> Generator[Ask, Trials, None]:
-    """Plays new configurations; the best so far takes part, with what is known of it after as many rounds."""
+    """Plays new configurations, and those that are spared to the end.
+
+    The best so far takes part, with what is known of it after as many rounds.
+    """
     rival = [found.best()] if found.finals else []
     found.tried += new
     left, before = list(new), 0
@@ -114,7 +130,7 @@ def _halving(
         found.known |= {(each, count): trials[each] for each in left}
         before, last = count, count == rounds[-1]
         compared = {each: found.known[each, count] for each in [*rival, *left]}
-        kept, ties = (left, 0) if last else _kept(compared)
+        kept, ties = (left, 0) if last else _kept(compared, spared)
         found.rungs.append(_rung(phase, count, compared, kept, ties))
         left = [each for each in kept if each not in rival]
         if not left:
@@ -122,9 +138,9 @@ def _halving(
     found.finals |= {each: trials[each] for each in left}
 
 
-def _kept(trials: Trials) -> tuple[list[Configuration], int]:
-    """Who is in the better half by any clock, in their order, and how many of them because of ties."""
-    kept: dict[Configuration, None] = {}
+def _kept(trials: Trials, spared: Sequence[Configuration]) -> tuple[list[Configuration], int]:
+    """Who is spared or in the better half by any clock, in their order, and how many of them because of ties."""
+    kept: dict[Configuration, None] = dict.fromkeys(spared)
     ties = 0
     for clock in _clocks(trials):
         half = better_half(scores({each: trial[clock] for each, trial in trials.items()}))

@@ -86,23 +86,49 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
 
 def searched(scenario: Scenario, play: Play) -> dict[str, Found]:
-    """What is found of all algorithms that are tuned: of the baseline first, as the others may try its training."""
-    baseline = scenario.algorithms[0].name
-    if baseline in fixed(scenario):
-        return together(_searches(scenario, list(spaces(scenario))), play)
-    first = together(_searches(scenario, [baseline]), play)
-    others = [label for label in spaces(scenario) if label != baseline]
-    return first | together(_searches(scenario, others, first[baseline].best()), play)
+    """What is found of all algorithms that are tuned.
+
+    Of the baseline first, as the others may try its training; then of the first of each family, whose best the rest of
+    it tries.
+    """
+    found: dict[str, Found] = {}
+    for labels in sittings(scenario):
+        found |= together(_searches(scenario, labels, found), play)
+    return {label: found[label] for label in spaces(scenario)}
+
+
+def sittings(scenario: Scenario) -> list[list[str]]:
+    """The algorithms that are tuned together: those of the next sitting learn from what the sittings before found."""
+    first = _first_of_family(scenario)
+    sitting = {label: 0 if label == _baseline(scenario) else 1 if first[label] == label else 2 for label in first}
+    return [labels for n in range(3) if (labels := [label for label, number in sitting.items() if number == n])]
+
+
+def _baseline(scenario: Scenario) -> str:
+    return scenario.algorithms[0].name
+
+
+def _first_of_family(scenario: Scenario) -> dict[str, str]:
+    """By label: the first algorithm of the same kind whose grid has the same options and values."""
+    kinds = {entry.name: entry.key for entry in scenario.algorithms}
+    first: dict[object, str] = {}
+    return {
+        label: first.setdefault((kinds[label], space.dimensions), label) for label, space in spaces(scenario).items()
+    }
 
 
 def _searches(
-    scenario: Scenario, labels: Sequence[str], known: Configuration = ()
+    scenario: Scenario, labels: Sequence[str], found: Mapping[str, Found]
 ) -> dict[str, Generator[Ask, Trials, Found]]:
-    """Equal for equal scenarios."""
-    tune, steps, all_ = scenario.tune, steps_of(scenario), spaces(scenario)
+    """Equal for equal scenarios; each learns from those that were found."""
+    tune, steps, all_, first = scenario.tune, steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     assert tune
+    best = {label: each.best() for label, each in found.items()}
+    known = best.get(_baseline(scenario), ())
     rng = {label: np.random.default_rng(seed(0, "tune", label)) for label in labels}
-    return {label: search(all_[label], tune.budget, steps, rng[label], known) for label in labels}
+    return {
+        label: search(all_[label], tune.budget, steps, rng[label], known, best.get(first[label])) for label in labels
+    }
 
 
 def steps_of(scenario: Scenario) -> list[int]:

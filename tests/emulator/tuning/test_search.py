@@ -228,6 +228,62 @@ def test_who_is_good_by_another_clock_goes_on() -> None:
     assert ask.configurations == (first, last)  # the better half of three is one, by each clock
 
 
+def test_the_best_of_a_sibling_is_played_to_the_end_even_where_it_begins_badly() -> None:
+    """It is behind all others after half of the rounds, and ahead of them after all."""
+    sibling = SPACE.grid[-1]
+    steps = search(SPACE, 6, [2, 4], np.random.default_rng(1), sibling=sibling)
+    ask = next(steps)
+    assert ask.configurations[0] == sibling
+    assert len(ask.configurations) == 4  # two thirds of the budget, with or without a sibling
+    early = {each: {OWN: [Curve((1.0,), (0.1 if each == sibling else 0.5,), None, 2.0)]} for each in ask.configurations}
+    ask = steps.send(early)
+    assert ask.configurations[0] == sibling
+    assert len(ask.configurations) == 4  # the others tie
+    late = {each: {OWN: [Curve((1.0,), (0.9,), 3.0 if each == sibling else 3.5, 4.0)]} for each in ask.configurations}
+    assert sibling not in steps.send(late).configurations  # neighbours of it come next, which are new
+    unfit = Space("other", SPACE.dimensions, lambda each: each != sibling)
+    assert sibling not in next(search(unfit, 6, [2, 4], np.random.default_rng(1), sibling=sibling)).configurations
+
+
+def test_algorithms_of_one_kind_and_grid_try_the_best_of_the_first_of_them() -> None:
+    scenario = build(
+        {
+            "name": "x",
+            "fleet": [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
+            "algorithms": [
+                "fedavg",
+                {"fedcurv": {"upload": "lean"}, "name": "lean"},
+                {"fedprox": {"mu": 0.1}},
+                {"fedcurv": {}, "name": "other-grid"},
+                {"fedcurv": {}, "name": "paper"},
+            ],
+            "rounds": {"max": 1, "targets": [{"value": 0.5}]},
+            "tune": {
+                "grid": {"fedcurv.strength": [0.1, 1.0, 10.0], "other-grid.strength": [0.2, 2.0]},
+                "budget": 2,
+                "rungs": 1,
+            },
+        }
+    )
+    assert together.sittings(scenario) == [["fedavg"], ["lean", "fedprox", "other-grid"], ["paper"]]
+    asked: dict[str, list[Configuration]] = {}
+
+    def play(asks: Mapping[str, Ask]) -> dict[str, dict[Configuration, Trial]]:
+        """The best strength is 20: the sooner the closer to it."""
+        for label, ask in asks.items():
+            asked.setdefault(label, []).extend(ask.configurations)
+        return {label: {each: {OWN: [curve_of(each)]} for each in ask.configurations} for label, ask in asks.items()}
+
+    def curve_of(configuration: Configuration) -> Curve:
+        far = abs(log(float(dict(configuration).get("strength", 20.0)) / 20))
+        return Curve((1.0,), (1.0,), 1 + far, 1e3)
+
+    found = together.searched(scenario, play)
+    assert list(found) == [entry.name for entry in scenario.algorithms]
+    assert asked["paper"][0] == found["lean"].best()
+    assert set(asked["other-grid"]) <= {(("strength", 0.2),), (("strength", 2.0),), (("strength", 20.0),)}
+
+
 def test_the_baseline_is_tuned_first_and_the_others_may_try_its_training() -> None:
     scenario = build(
         {
