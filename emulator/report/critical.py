@@ -14,6 +14,10 @@ from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
+MEANINGS = {  # of parts, for captions of charts that have them
+    palette.WAITING: "Waiting is what that path does not explain (nobody online, a deadline, a device that was lost).",
+    palette.OTHER: "Other: parts that are too short to be seen by themselves.",
+}
 SEEN = 0.005  # of the longest bar: what is shorter in all bars cannot be seen, and has no colour of its own
 
 
@@ -62,6 +66,12 @@ def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Co
     )
 
 
+def meanings(found: Iterable[Part], known: Mapping[str, str]) -> list[str]:
+    """What is known of families, kinds and phases, of those that were found."""
+    there = {name for part in found for name in part}
+    return [said for name, said in known.items() if name in there]
+
+
 def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int, list[Row]]:
     """The rounds up to the target of the seeds that reached it; without a target all rounds."""
     found: dict[int, list[Row]] = {}
@@ -105,17 +115,14 @@ def figure(runs: Runs, target: Target | None) -> Figure | None:
         .properties(height=height(len(runs)))
     )
     over = f"the seeds that reached {target.name}, up to there" if target else "all seeds, whole runs"
-    caption = (
-        f"Mean over {over}: of each round, the path of the device whose reply closed it. Waiting is what that "
-        "path does not explain (nobody online, a deadline, a device that was lost)."
-    )
+    caption = f"Mean over {over}: of each round, the path of the device whose reply closed it."
     said = (f"{label} {unit.full(sum(bar.values()))}." for label, bar in zip(means, bars, strict=True) if bar)
     description = f"Seconds of the critical path, one stacked bar for each algorithm; mean over {over}. "
     shown = named(fine)
     return Figure(
         "seconds",
         "Where these seconds went" if target else "Where the seconds went",
-        caption,
+        " ".join([caption, *meanings([*fine, *names], MEANINGS)]),
         dressed(chart, "seconds", description + " ".join(said)),
         ("part", *(f"{label}, {unit.name}" for label in means)),
         [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in shown.items()],

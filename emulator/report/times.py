@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import comb, inf
 from typing import Any
 
@@ -47,7 +47,12 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     ]
     headings = ("algorithm", "median", f"each seed, {unit.name}")
     return Figure(
-        "times", f"Time to {target.name}", _caption(entries), dressed(chart, "times", description), headings, rows
+        "times",
+        f"Time to {target.name}",
+        _caption(entries, middles),
+        dressed(chart, "times", description),
+        headings,
+        rows,
     )
 
 
@@ -122,10 +127,10 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
     ).properties(height=height(len(labels)))
 
 
-def _caption(entries: Entries) -> str:
-    most = max(entry["of"] for entry in entries.values())
-    said = ["A dot for each seed; the stroke and the number: their median."]
-    if most >= FEW:
+def _caption(entries: Entries, middles: Iterable[Sequence[Any]]) -> str:
+    medians, lows = zip(*((median, low) for _, _, median, low, *_ in middles), strict=True)
+    said = ["A dot for each seed; the stroke and the number: their median." if any(medians) else "A dot for each seed."]
+    if any(lows):
         said.append("The bar is the 95 % interval of the median by order statistics (of 5 seeds their range, 94 %).")
     if any(entry["reached"] < entry["of"] for entry in entries.values()):
         said.append("A triangle stands where the run of a seed ended without getting there.")
