@@ -16,6 +16,7 @@ from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from emulator.record.given import GIVEN, kept
 from emulator.record.targets import Target
 from emulator.report import (
     accuracy,
@@ -41,6 +42,7 @@ from emulator.results.summary import summarise
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # stand at the top, side by side
 FIRST = "accuracy-time"  # comes next, before the tables
+MOST_SHOWN = 50_000  # bytes of the scenario as it was written; one has a few kB
 SECTIONS = {  # heading of a part of the page: its charts
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
     "Rounds": ("rounds", "timeline", "rates", "availability"),
@@ -135,6 +137,7 @@ def render(all_: Comparison) -> str:
         headline=_trusted(_headline(drawn)),
         hatched=palette.hatched(),
         on_dark=palette.ON_DARK,
+        written={name: dict(_written(one)) for name, one in all_.sources.items()},
         commands={name: command(one) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),
@@ -154,6 +157,15 @@ def command(results: Results) -> str:
     faster = f" --speedup {speedup:g}" if speedup != 1 else ""
     label = results.scenario.algorithms[0].name  # `run` plays one
     return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
+
+
+def _written(one: Results) -> Iterator[tuple[str, Any]]:
+    """The user's own file and changes, if there are any."""
+    given = kept(one.folder)
+    yield "changes", given.changes
+    if given.file is not None:
+        long = f"{GIVEN} has {len(given.file):,} bytes, too many for this page."
+        yield "text", long if len(given.file) > MOST_SHOWN else given.file.decode("utf-8-sig", "replace")
 
 
 def _verdicts(all_: Comparison) -> Iterator[tuple[str, list[str]]]:
