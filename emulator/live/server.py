@@ -49,14 +49,14 @@ class Live:
         self.readers: set[asyncio.Queue[Event]] = set()
         self.waiting = 0  # readers that are yet to fetch the report
         self.all_fetched = asyncio.Event()
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}/"
 
     def __enter__(self) -> Live:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
         self.thread.start()
         try:
             self._do(self._start())

@@ -35,6 +35,7 @@ SCENARIO = build(
     }
 )
 RUN = Run("fedavg", 1)
+PATIENCE = 120.0  # s, on a computer that does much else
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def live() -> Iterator[Live]:
 
 def get(live: Live, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     """`Sec_Fetch_Site` is the header Sec-Fetch-Site."""
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         with connection.getresponse() as answer:
             return answer.status, answer.read().decode()
@@ -54,7 +55,7 @@ def get(live: Live, path: str, method: str = "GET", **headers: str) -> tuple[int
 
 @contextmanager
 def events(live: Live) -> Iterator[Iterator[tuple[str, Any]]]:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
         connection.request("GET", "/events")
         with connection.getresponse() as answer:
             yield told(answer)
@@ -179,7 +180,7 @@ def test_a_link_leads_to_it_and_its_own_page_asks(live: Live) -> None:
 
 @pytest.mark.parametrize(("path", "host"), [("/", ""), ("/events", ""), ("/report.html", ""), ("/", "evil.example")])
 def test_every_answer_says_what_browsers_must_not_do_with_it(live: Live, path: str, host: str) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
         connection.request("GET", path, headers={"Host": host} if host else {})
         with connection.getresponse() as answer:
             said = answer.headers
@@ -221,7 +222,7 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
         assert playing.stderr
         found = re.search(rb"live at http://127\.0\.0\.1:(\d+)/", next(iter(playing.stderr.readline, b"")))
         assert found
-        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone
+        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone: it serves nothing
         with events(serving) as shown:
             *states, last = shown
         assert last[0] == "done"
@@ -229,4 +230,3 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
         status, text = get(serving, "/report.html")
         assert (status, text) == (200, (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
         assert playing.wait(60) == 0
-    serving.loop.close()
