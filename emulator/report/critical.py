@@ -87,8 +87,11 @@ def unit_of(runs: Runs, target: Target | None) -> units.Unit:
     return units.of_time(rows[-1]["time_s"] for seeds in runs.values() for rows in until(seeds, target).values())
 
 
-def figure(runs: Runs, target: Target | None) -> Figure | None:
-    """Up to the target, or of whole runs where it is None.  None if no round was completed."""
+def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figure | None:
+    """Up to the target, or of whole runs where it is None; `end`: that of the axis, in s.
+
+    None if no round was completed.
+    """
     means = {label: mean(until(seeds, target)) for label, seeds in runs.items()}
     fine = {part for found in means.values() for part, seconds in found.items() if seconds > 1e-9}
     if not fine:
@@ -102,12 +105,13 @@ def figure(runs: Runs, target: Target | None) -> Figure | None:
         if part in bar
     ]
     columns = {"label": "string", "part": "string"} | dict.fromkeys(("place", "time", "share"), "number")
+    axis = alt.Scale(domain=[0, end / unit.size], nice=False) if end else alt.Undefined
     chart = (
         table(columns, rows)
         .mark_bar(stroke="#888888", strokeWidth=0.4, height=alt.RelativeBandSize(band=0.6))
         .encode(
             y=alt.Y("label:N", title=None, scale=alt.Scale(domain=list(runs))),
-            x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero"),
+            x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero", scale=axis),
             color=scale(names),
             order=alt.Order("place:Q"),
             tooltip=["label:N", "part:N", _tip(unit), alt.Tooltip("share:Q", title="%", format=".1f")],

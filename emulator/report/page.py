@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,6 +43,7 @@ from emulator.results.summary import summarise
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # stand at the top, side by side
 FIRST = "accuracy-time"  # comes next, before the tables
+UNITS = re.compile(r"(\d) (s|min|h|days|%|[kMG]B)(?!\w)")  # a number and its unit stay on one line
 MOST_SHOWN = 50_000  # bytes of the scenario as it was written; one has a few kB
 SECTIONS = {  # heading of a part of the page: its charts
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
@@ -92,7 +94,7 @@ def figures(all_: Comparison) -> list[Figure]:
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
         times.figure(runs, all_.summary, target) if target else None,
-        critical.figure(runs, target),
+        critical.figure(runs, target, times.end(runs, all_.summary, target) if target else None),
         *(accuracy.figure(axis, runs, all_.summary, all_.targets) for axis in axes),
         rounds.figure(runs),
         timeline.figure(runs, all_.events),
@@ -173,7 +175,9 @@ def _verdicts(all_: Comparison) -> Iterator[tuple[str, list[str]]]:
     for name, one in all_.sources.items():
         if one.summary.get("sentence"):
             folder = Path(one.folder.resolve().name)  # the page stays the same where results are moved as they are
-            yield name, [line.strip() for line in told(one.summary, folder)]
+            first, *others = (UNITS.sub("\\1\u00a0\\2", line.strip()) for line in told(one.summary, folder))
+            metrics = tuple(target.metric for target in all_.targets)
+            yield name, [first[0].upper() + first[1:] if first.startswith(metrics) else first, *others]
 
 
 def _remarks(all_: Comparison) -> Iterator[str]:

@@ -56,6 +56,15 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     )
 
 
+def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
+    """Where the axis of this chart ends, and that of the chart beside it, in s."""
+    entries = _of(summary, target)
+    return ROOM * max(
+        _last(entry, [at["time_s"] if at else _end(runs, label, seed) for seed, at in entry["seeds"].items()])
+        for label, entry in entries.items()
+    )
+
+
 def interval(times: Sequence[float]) -> tuple[float, float] | None:
     """The interval of the median between two order statistics: of the narrowest that hold it with 95 % (of five seeds,
     whose widest one does with 94 %, that one).  None below five seeds.  A time may be infinite.
@@ -85,12 +94,22 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
     """(label, place of the text, median, low, high, text); what lies beyond all ends has no place."""
-    found = [at["time_s"] if at else inf for at in entry["seeds"].values()]
-    low, high = interval(found) or (inf, inf)
-    last, median = max([*shown, 0.0 if high == inf else high]), entry["time_s"]["median"]
+    low, high = _ends(entry)
+    last, median = _last(entry, shown), entry["time_s"]["median"]
     text = unit.full(median) if median is not None else f"{entry['reached']} of {entry['of']} seeds"
     ends = ("" if low == inf else low / unit.size, min(high, last) / unit.size)
     return (label, last / unit.size, "" if median is None else median / unit.size, *ends, text)
+
+
+def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
+    """Of the interval; infinite where there is none."""
+    return interval([at["time_s"] if at else inf for at in entry["seeds"].values()]) or (inf, inf)
+
+
+def _last(entry: Mapping[str, Any], shown: Sequence[float]) -> float:
+    """The last mark of a row, in s."""
+    high = _ends(entry)[1]
+    return max([*shown, 0.0 if high == inf else high])
 
 
 def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit: units.Unit) -> alt.LayerChart:

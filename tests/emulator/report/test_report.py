@@ -15,7 +15,7 @@ from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
 from emulator.report.markdown import markdown
-from emulator.report.page import _written, charts, command, page
+from emulator.report.page import _verdicts, _written, charts, command, page
 from emulator.report.plain import plain
 from emulator.results import tables, units
 from emulator.results.results import read
@@ -351,6 +351,16 @@ def test_the_answer_comes_first_and_what_it_rests_on_after_the_tables(whole):
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert 'id="chart-availability"' not in text
+
+
+def test_the_verdict_begins_in_upper_case_unless_it_begins_with_a_name_and_units_stay_with_numbers(make):
+    def first(sentence):
+        one = make(RUNS, sentence[:4], summary={**make(RUNS, f"of-{sentence[:4]}").summary, "sentence": sentence})
+        ((_, lines),) = _verdicts(compare([one]))
+        return lines[0]
+
+    assert first("accuracy 0.9 was reached by fedavg in 3 s.").startswith("Accuracy 0.9 was reached")
+    assert first("fedavg took 3 s, 51 % of it up, in 2 seeds") == "fedavg took 3\u00a0s, 51\u00a0% of it up, in 2 seeds"
 
 
 @pytest.mark.slow

@@ -81,6 +81,16 @@ def test_the_seconds_beside_it_are_those_up_to_the_target():
     assert critical.figure(played, None).rows[0] == ("set-up", "3.0", "2.5")  # whole runs
 
 
+def test_both_charts_have_one_axis():
+    """b's second seed, whose run ended after 40 s, is the last mark; its number has room beside it."""
+    played = runs(a=[[0.6, 0.9]], b=[[0.1, 0.9], [0.1, 0.1, 0.1, 0.1]])
+    summary = summarise(played, [HARD], dict.fromkeys(played, 0.0))
+    end = times.end(played, summary, HARD)
+    assert end == times.ROOM * 40.0
+    dots, bars = figure(played, HARD).spec(), critical.figure(played, HARD, end).spec()
+    assert dots["layer"][1]["encoding"]["x"]["scale"] == bars["encoding"]["x"]["scale"]
+
+
 def test_captions_explain_only_what_is_there():
     """Waiting is 1 s of the 11 s of a round, or none; the bar and the stroke need five seeds that get there."""
     without, waiting = runs(a=[[0.9]]), {"a": {1: [_row(0, 0.9, wait=1.0)]}}
