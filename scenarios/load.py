@@ -21,7 +21,7 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
 from scenarios.text.source import Source, Unreadable, read
 
-__all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped", "text_of"]
+__all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped"]
 
 LARGEST = 1_000_000  # bytes of a scenario file
 
@@ -39,7 +39,11 @@ def load(
     `algorithms`: the options of algorithms are checked, which imports torch.  Raises BadScenario, which lists all that
     is wrong, and where.
     """
-    return parse(text_of(path), path, changes, small, recordings, algorithms)
+    text, file = _read(path)
+    scenario = parse(text, path, changes, small, recordings, algorithms)
+    assert scenario.source
+    scenario.source.file = file
+    return scenario
 
 
 def parse(
@@ -58,7 +62,8 @@ def parse(
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
-    change(source, [*(_small(source) if small else ()), *changes])
+    source.changes = (*(_small(source) if small else ()), *changes)
+    change(source, source.changes)
     scenario = _checked(source, algorithms)
     if recordings and (faults := list(wiring.faults(scenario))):
         raise bad(source, faults)
@@ -128,12 +133,13 @@ def _in_folder(folder: str) -> dict[str, str]:
     return {str(PurePosixPath(folder, Path(f.name).stem)): f.read_text(encoding="utf-8") for f in here}
 
 
-def text_of(path: str) -> str:
-    """The text of a file, or of a scenario that comes with fedlapse.  Raises BadScenario."""
+def _read(path: str) -> tuple[str, bytes | None]:
+    """The text of a file, which is read once as it may be a pipe, and its bytes; or the text of a scenario that comes
+    with fedlapse.  Raises BadScenario."""
     name = in_one_line(path)
     try:
         if not Path(path).exists() and path in (known := shipped()):
-            return known[path]
+            return known[path], None
         with Path(path).open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
@@ -142,7 +148,7 @@ def text_of(path: str) -> str:
     if len(data) > LARGEST:
         raise BadScenario(f"{name} is larger than {LARGEST / 1e6:g} MB; a scenario has a few kB")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig"), data
     except UnicodeDecodeError:
         raise BadScenario(f"{name} is not UTF-8 text; save it with that encoding") from None
 

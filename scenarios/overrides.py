@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scenarios.schema.entries import entry_of
@@ -11,7 +12,7 @@ from scenarios.text.source import DEEPEST, Loc, Source, Unreadable, read
 LONGEST_SAID = 100  # characters of a change, as errors show it
 
 
-def change(source: Source, changes: list[str]) -> None:
+def change(source: Source, changes: Sequence[str]) -> None:
     """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
 
     Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their

@@ -62,6 +62,7 @@ def compare(
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+        from emulator.record.given import given_by
 
         with placed(scenario.source):
             place, cluster = ledger_of(ledger, no_ledger), cluster_of(executor, ray_address)
@@ -77,6 +78,7 @@ def compare(
                 cluster=cluster,
                 track=trackers_of(track),
                 live=live,
+                given=given_by(scenario.source),
             )
             code = play_scenario(scenario, settings)
     raise typer.Exit(code)

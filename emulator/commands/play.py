@@ -39,6 +39,7 @@ from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
+from emulator.record.given import Given, keep
 from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL
@@ -84,6 +85,7 @@ class Settings:
     title: str = ""  # what the runs are, for progress
     track: Sequence[Destination] = ()
     live: int | None = None  # the port of the page; 0: a free one
+    given: Given | None = None  # what the user wrote; None: what lies in `out` stays
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:
@@ -102,6 +104,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     with alone(out):
         _make_ready(out, scenario, settings.force)
         replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
+        if settings.given:
+            keep(out, settings.given)
         return _play(scenario, lab, settings, out, workers, assumed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -33,8 +33,9 @@ def report(
         typer.Option(help="File or folder to write. Default: RUN/report.html, or ./report.html for several."),
     ] = None,
     format: Annotated[
-        Format, typer.Option(help="markdown and json are printed, unless --out names a file.")
-    ] = Format.html,
+        Format | None,
+        typer.Option(help="Default: html. markdown and json are printed, unless --out names a file."),
+    ] = None,
     png: Annotated[
         bool, typer.Option("--png", help="Also write charts/NAME.svg and charts/NAME.png beside it.")
     ] = False,
@@ -50,6 +51,9 @@ def report(
     """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
     from emulator.commands.reliance import soundness_told
 
+    with told_in_one_line(ValueError):
+        if perfetto:
+            _alone({"--out": out, "--format": format, "--png": png})
     with soundness_told(outs), told_in_one_line(ValueError):
         results = [_read(folder) for folder in outs]
         if perfetto:
@@ -57,15 +61,23 @@ def report(
 
             _write(perfetto, traced(results), force, "trace")
             return
+        form = format or Format.html
         with busy("making the report"):
-            text = _made(results, format)
-        path = _path(outs, out, format)
+            text = _made(results, form)
+        path = _path(outs, out, form)
         if path is None:
             typer.echo(text, nl=False)
         else:
             _write(path, text, force)
         if png:
             _draw(results, (path or Path("report")).parent / "charts")
+
+
+def _alone(others: Mapping[str, object]) -> None:
+    """Raises ValueError if --perfetto is given with options that are about a report."""
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise ValueError(f"--perfetto OUT.json writes no report; leave out {' and '.join(given)}")
 
 
 def _read(folder: Path) -> Results:

@@ -81,6 +81,7 @@ def run(
     with told_in_one_line():
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+        from emulator.record.given import given_by
 
         place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)
         cluster = cluster_of(executor, ray_address)
@@ -97,6 +98,7 @@ def run(
             device,
             cluster,
             track=trackers_of(track),
+            given=given_by(scenario.source),
         )
         with placed(scenario.source):
             code = play_scenario(scenario, settings)

@@ -21,6 +21,18 @@ EVERY = 1.0  # s between two looks at what has changed
 READERS = 20  # at the same time
 PATIENCE = 5.0  # s that the command waits at its end for readers to fetch the report
 
+HEADERS = {  # of every answer
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "  # Vega compiles charts
+    "style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Event = tuple[str, str]  # its name and data
 
@@ -37,14 +49,14 @@ class Live:
         self.readers: set[asyncio.Queue[Event]] = set()
         self.waiting = 0  # readers that are yet to fetch the report
         self.all_fetched = asyncio.Event()
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}/"
 
     def __enter__(self) -> Live:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name="live", daemon=True)
         self.thread.start()
         try:
             self._do(self._start())
@@ -69,6 +81,7 @@ class Live:
 
     async def _start(self) -> None:
         app = web.Application(middlewares=[self._guarded], client_max_size=1)
+        app.on_response_prepare.append(_secured)
         app.router.add_get("/", self._page, allow_head=False)
         app.router.add_get("/events", self._events, allow_head=False)
         app.router.add_get("/report.html", self._report, allow_head=False)
@@ -97,11 +110,13 @@ class Live:
         """Answers what asks for this very address: a page of others could have its own name lead here."""
         if request.host not in (f"{HOST}:{self.port}", f"localhost:{self.port}"):
             raise web.HTTPForbidden(text="this page is for this computer alone")
+        if _from_elsewhere(request):
+            raise web.HTTPForbidden(text="other pages may only link to this one")
         return await handler(request)
 
     async def _page(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(page, self.watching.scenario.name)
-        return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
+        return web.Response(text=text, content_type="text/html")
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         if self.report is None:
@@ -118,7 +133,7 @@ class Live:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if len(self.readers) >= READERS:
             raise web.HTTPServiceUnavailable(text=f"{READERS} pages are open already")
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         latest: asyncio.Queue[Event] = asyncio.Queue(1)
         self.readers.add(latest)
@@ -153,3 +168,17 @@ class Live:
 
     def _state(self) -> str:
         return json.dumps(self.watching.state(), allow_nan=False)
+
+
+def _from_elsewhere(request: web.Request) -> bool:
+    """Whether the page of another origin, in this browser, asks for more than to be left for ours.
+
+    Browsers say so (Fetch Metadata); programs that do not are no pages.
+    """
+    if request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin"):
+        return False
+    return (request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Dest")) != ("navigate", "document")
+
+
+async def _secured(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)

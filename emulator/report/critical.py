@@ -14,6 +14,10 @@ from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
+MEANINGS = {  # of parts, for captions of charts that have them
+    palette.WAITING: "Waiting is what that path does not explain (nobody online, a deadline, a device that was lost).",
+    palette.OTHER: "Other: parts that are too short to be seen by themselves.",
+}
 SEEN = 0.005  # of the longest bar: what is shorter in all bars cannot be seen, and has no colour of its own
 
 
@@ -62,6 +66,12 @@ def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Co
     )
 
 
+def meanings(found: Iterable[Part], known: Mapping[str, str]) -> list[str]:
+    """What is known of families, kinds and phases, of those that were found."""
+    there = {name for part in found for name in part}
+    return [said for name, said in known.items() if name in there]
+
+
 def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int, list[Row]]:
     """The rounds up to the target of the seeds that reached it; without a target all rounds."""
     found: dict[int, list[Row]] = {}
@@ -77,8 +87,11 @@ def unit_of(runs: Runs, target: Target | None) -> units.Unit:
     return units.of_time(rows[-1]["time_s"] for seeds in runs.values() for rows in until(seeds, target).values())
 
 
-def figure(runs: Runs, target: Target | None) -> Figure | None:
-    """Up to the target, or of whole runs where it is None.  None if no round was completed."""
+def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figure | None:
+    """Up to the target, or of whole runs where it is None; `end`: that of the axis, in s.
+
+    None if no round was completed.
+    """
     means = {label: mean(until(seeds, target)) for label, seeds in runs.items()}
     fine = {part for found in means.values() for part, seconds in found.items() if seconds > 1e-9}
     if not fine:
@@ -92,12 +105,13 @@ def figure(runs: Runs, target: Target | None) -> Figure | None:
         if part in bar
     ]
     columns = {"label": "string", "part": "string"} | dict.fromkeys(("place", "time", "share"), "number")
+    axis = alt.Scale(domain=[0, end / unit.size], nice=False) if end else alt.Undefined
     chart = (
         table(columns, rows)
         .mark_bar(stroke="#888888", strokeWidth=0.4, height=alt.RelativeBandSize(band=0.6))
         .encode(
             y=alt.Y("label:N", title=None, scale=alt.Scale(domain=list(runs))),
-            x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero"),
+            x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero", scale=axis),
             color=scale(names),
             order=alt.Order("place:Q"),
             tooltip=["label:N", "part:N", _tip(unit), alt.Tooltip("share:Q", title="%", format=".1f")],
@@ -105,17 +119,14 @@ def figure(runs: Runs, target: Target | None) -> Figure | None:
         .properties(height=height(len(runs)))
     )
     over = f"the seeds that reached {target.name}, up to there" if target else "all seeds, whole runs"
-    caption = (
-        f"Mean over {over}: of each round, the path of the device whose reply closed it. Waiting is what that "
-        "path does not explain (nobody online, a deadline, a device that was lost)."
-    )
+    caption = f"Mean over {over}: of each round, the path of the device whose reply closed it."
     said = (f"{label} {unit.full(sum(bar.values()))}." for label, bar in zip(means, bars, strict=True) if bar)
     description = f"Seconds of the critical path, one stacked bar for each algorithm; mean over {over}. "
     shown = named(fine)
     return Figure(
         "seconds",
         "Where these seconds went" if target else "Where the seconds went",
-        caption,
+        " ".join([caption, *meanings([*fine, *names], MEANINGS)]),
         dressed(chart, "seconds", description + " ".join(said)),
         ("part", *(f"{label}, {unit.name}" for label in means)),
         [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in shown.items()],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from emulator.record.given import GIVEN, kept
 from emulator.record.targets import Target
 from emulator.report import (
     accuracy,
@@ -41,6 +43,8 @@ from emulator.results.summary import summarise
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # stand at the top, side by side
 FIRST = "accuracy-time"  # comes next, before the tables
+UNITS = re.compile(r"(\d) (s|min|h|days|%|[kMG]B)(?!\w)")  # a number and its unit stay on one line
+MOST_SHOWN = 50_000  # bytes of the scenario as it was written; one has a few kB
 SECTIONS = {  # heading of a part of the page: its charts
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
     "Rounds": ("rounds", "timeline", "rates", "availability"),
@@ -90,7 +94,7 @@ def figures(all_: Comparison) -> list[Figure]:
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
         times.figure(runs, all_.summary, target) if target else None,
-        critical.figure(runs, target),
+        critical.figure(runs, target, times.end(runs, all_.summary, target) if target else None),
         *(accuracy.figure(axis, runs, all_.summary, all_.targets) for axis in axes),
         rounds.figure(runs),
         timeline.figure(runs, all_.events),
@@ -135,6 +139,7 @@ def render(all_: Comparison) -> str:
         headline=_trusted(_headline(drawn)),
         hatched=palette.hatched(),
         on_dark=palette.ON_DARK,
+        written={name: dict(_written(one)) for name, one in all_.sources.items()},
         commands={name: command(one) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),
@@ -156,12 +161,23 @@ def command(results: Results) -> str:
     return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
 
 
+def _written(one: Results) -> Iterator[tuple[str, Any]]:
+    """The user's own file and changes, if there are any."""
+    given = kept(one.folder)
+    yield "changes", given.changes
+    if given.file is not None:
+        long = f"{GIVEN} has {len(given.file):,} bytes, too many for this page."
+        yield "text", long if len(given.file) > MOST_SHOWN else given.file.decode("utf-8-sig", "replace")
+
+
 def _verdicts(all_: Comparison) -> Iterator[tuple[str, list[str]]]:
     """The lines that `compare` ended with, by folder: the answer, why, and what to do next."""
     for name, one in all_.sources.items():
         if one.summary.get("sentence"):
             folder = Path(one.folder.resolve().name)  # the page stays the same where results are moved as they are
-            yield name, [line.strip() for line in told(one.summary, folder)]
+            first, *others = (UNITS.sub("\\1\u00a0\\2", line.strip()) for line in told(one.summary, folder))
+            metrics = tuple(target.metric for target in all_.targets)
+            yield name, [first[0].upper() + first[1:] if first.startswith(metrics) else first, *others]
 
 
 def _remarks(all_: Comparison) -> Iterator[str]:

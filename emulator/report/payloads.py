@@ -6,12 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import altair as alt
 
-from emulator.report.critical import Part, named, scale, seen
+from emulator.record.tally import CUT
+from emulator.report import palette
+from emulator.report.critical import Part, meanings, named, scale, seen
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
 DIRECTIONS = {"down": "download", "up": "upload"}
+MEANINGS = {
+    "frame": "Framing is what names, shapes and headers add.",
+    CUT: "Cut is what unfinished transfers carried.",
+    palette.OTHER: "Other: kinds that are too small to be seen by themselves.",
+}
 
 
 def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
@@ -58,14 +65,11 @@ def figure(runs: Runs) -> Figure | None:
         .properties(height=40 * len(means))
     )
     totals = (f"{label} {unit.full(sum(found.values()))}." for label, found in means.items())
-    caption = (
-        "Mean over seeds of whole runs, as encoded: framing is what names, shapes and headers add; cut is what "
-        "unfinished transfers carried. Upper bar: to the devices; lower bar: from them."
-    )
+    caption = "Mean over seeds of whole runs, as encoded. Upper bar: to the devices; lower bar: from them."
     return Figure(
         "bytes",
         "Bytes by kind and direction",
-        caption,
+        " ".join([caption, *meanings([*fine, *names], MEANINGS)]),
         dressed(chart, "bytes", "Bytes sent, two stacked bars for each algorithm. In all: " + " ".join(totals)),
         ("payload", *(f"{label}, {unit.name}" for label in means)),
         [(name, *(unit.show(found.get(part, 0.0)) for found in means.values())) for part, name in fine.items()],

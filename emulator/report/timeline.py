@@ -66,9 +66,10 @@ def figure(runs: Runs, events: Events) -> Figure | None:
     ]
     caption = (
         "All rounds of the run that is chosen above. Drag to move; Shift and the wheel to zoom, or choose a round; a "
-        "double click shows all again. Faded with a dashed edge: cut before its end (the device went off, or the round "
-        "was closed); vertical lines: a round is closed." + rounds.left_out(runs, shown)
+        "double click shows all again. Vertical lines: a round is closed." + rounds.left_out(runs, shown)
     )
+    if not all(bar.whole for _, _, bar in bars):
+        caption += " Faded with a dashed edge: cut before its end (the device went off, or the round was closed)."
     if any(len(asked) > len(few) for asked, few in zip(map(_asked, told), names, strict=True)):
         caption += f" Of more than {DEVICES} devices, {DEVICES} are shown."
     order = [*sorted({bar.device for _, _, bar in bars if bar.device != SERVER}, key=natural), SERVER]

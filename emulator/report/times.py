@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import comb, inf
 from typing import Any
 
@@ -47,7 +47,21 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     ]
     headings = ("algorithm", "median", f"each seed, {unit.name}")
     return Figure(
-        "times", f"Time to {target.name}", _caption(entries), dressed(chart, "times", description), headings, rows
+        "times",
+        f"Time to {target.name}",
+        _caption(entries, middles),
+        dressed(chart, "times", description),
+        headings,
+        rows,
+    )
+
+
+def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
+    """Where the axis of this chart ends, and that of the chart beside it, in s."""
+    entries = _of(summary, target)
+    return ROOM * max(
+        _last(entry, [at["time_s"] if at else _end(runs, label, seed) for seed, at in entry["seeds"].items()])
+        for label, entry in entries.items()
     )
 
 
@@ -80,12 +94,22 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
     """(label, place of the text, median, low, high, text); what lies beyond all ends has no place."""
-    found = [at["time_s"] if at else inf for at in entry["seeds"].values()]
-    low, high = interval(found) or (inf, inf)
-    last, median = max([*shown, 0.0 if high == inf else high]), entry["time_s"]["median"]
+    low, high = _ends(entry)
+    last, median = _last(entry, shown), entry["time_s"]["median"]
     text = unit.full(median) if median is not None else f"{entry['reached']} of {entry['of']} seeds"
     ends = ("" if low == inf else low / unit.size, min(high, last) / unit.size)
     return (label, last / unit.size, "" if median is None else median / unit.size, *ends, text)
+
+
+def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
+    """Of the interval; infinite where there is none."""
+    return interval([at["time_s"] if at else inf for at in entry["seeds"].values()]) or (inf, inf)
+
+
+def _last(entry: Mapping[str, Any], shown: Sequence[float]) -> float:
+    """The last mark of a row, in s."""
+    high = _ends(entry)[1]
+    return max([*shown, 0.0 if high == inf else high])
 
 
 def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit: units.Unit) -> alt.LayerChart:
@@ -122,10 +146,10 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
     ).properties(height=height(len(labels)))
 
 
-def _caption(entries: Entries) -> str:
-    most = max(entry["of"] for entry in entries.values())
-    said = ["A dot for each seed; the stroke and the number: their median."]
-    if most >= FEW:
+def _caption(entries: Entries, middles: Iterable[Sequence[Any]]) -> str:
+    medians, lows = zip(*((median, low) for _, _, median, low, *_ in middles), strict=True)
+    said = ["A dot for each seed; the stroke and the number: their median." if any(medians) else "A dot for each seed."]
+    if any(lows):
         said.append("The bar is the 95 % interval of the median by order statistics (of 5 seeds their range, 94 %).")
     if any(entry["reached"] < entry["of"] for entry in entries.values()):
         said.append("A triangle stands where the run of a seed ended without getting there.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from emulator.replay.grid import Axis, Cell, frontier
 from emulator.report import still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
-from emulator.results.units import duration
+from emulator.results.units import duration, joined
 
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
@@ -27,7 +27,6 @@ SIDE = (52, 110)  # pixels of a cell: at least, at most
 WIDE = 720  # pixels that a map of few cells takes
 WRAPPED = 64  # characters a line of a picture's caption
 TITLE = "Who is first"
-WINNER = 6  # of a row
 
 Row = tuple[Any, ...]
 COLUMNS = {
@@ -40,8 +39,9 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
     """The map over the first two axes that have several values, a panel for each value of the third."""
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     y, third, *_ = (*wide[1:], None, None)
+    colours = _colours({_winner(each) for each in cells} | {UNPLAYED}, labels)
     panels = [
-        _panel(here, (wide[0], y), labels, _over(third, number))
+        _panel(here, (wide[0], y), colours, _over(third, number))
         for number in _values(third)
         if (here := _at(cells, third, number))
     ]
@@ -64,7 +64,7 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
         axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
         names = [field.name for field in fields(Cell)]
         cells = [Cell(**{name: each[name] for name in names if name in each}) for each in said["cells"]]
-        return figure(cells, axes, said["labels"], said["target"], caption(said["labels"], said["notes"]))
+        return figure(cells, axes, said["labels"], said["target"], caption(cells, said["labels"], said["notes"]))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is not as `fedlapse map` writes it: {type(error).__name__} {error}") from None
 
@@ -126,13 +126,17 @@ def _over(axis: Axis | None, number: int) -> str:
     return f"{axis.title}: {axis.shown(axis.values[number]):g}" if axis else ""
 
 
-def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequence[str], title: str) -> Any:
+def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
+    """Of what is there: an algorithm keeps its colour, also where those before it are first nowhere."""
+    known = dict(zip(labels, of_labels(labels), strict=True)) | GREY
+    return {name: colour for name, colour in known.items() if name in there}
+
+
+def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], colours: Mapping[str, str], title: str) -> Any:
     x, y = over
     across, up = len(x.values), len(y.values) if y else 1
     rows = [*(_row(each, x, y) for each in cells), *_unplayed(cells, x, y)]
-    present = {row[WINNER] for row in rows}
-    names = [*labels, *(name for name in GREY if name in present)]
-    colours = [*of_labels(labels), *(GREY[name] for name in names[len(labels) :])]
+    names = [name for name in colours if name != UNPLAYED or len(rows) > len(cells)]
     here = table(COLUMNS, rows)
     at: Any = {
         "x": alt.X("i:Q", title=x.title, scale=alt.Scale(domain=[0, across], nice=False), axis=_axis(x)),
@@ -146,7 +150,7 @@ def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], labels: Sequen
         stroke=edges,
         x2="i2:Q",
         y2="j2:Q",
-        color=alt.Color("winner:N", scale=alt.Scale(domain=names, range=colours)),
+        color=alt.Color("winner:N", scale=alt.Scale(domain=names, range=[colours[name] for name in names])),
         opacity=alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 1.0]), legend=None),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("x", "y", "winner", "ratio", "times")],
     )
@@ -209,14 +213,22 @@ def _times(each: Cell) -> Iterator[str]:
         yield f"{label} {duration(seconds) if seconds is not None else '–'}"
 
 
-def caption(labels: Sequence[str], notes: Sequence[str]) -> str:
-    """What the picture means."""
-    said = (
-        f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own; "
-        f"line: where the winner changes; tie: the first two are less than {100 * (TIE - 1):.0f} % apart; "
-        "?: cells in which the seeds disagree."
-    )
-    return " ".join([said, *(f"{note[0].upper()}{note[1:]}." for note in notes)])
+def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) -> str:
+    """What the picture means, and who is first nowhere."""
+    there = {_winner(each) for each in cells}
+    said = [
+        f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own"
+    ]
+    if len(there) > 1:
+        said.append("line: where the winner changes")
+    if TIED in there:
+        said.append(f"{TIED}: the first two are less than {100 * (TIE - 1):.0f} % apart")
+    if any("?" in _ratio(each) for each in cells):
+        said.append("?: cells in which the seeds disagree")
+    nowhere = [label for label in labels if label not in there]
+    if nowhere:
+        notes = [f"First in no cell: {joined(nowhere)}", *notes]
+    return " ".join([f"{'; '.join(said)}.", *(f"{note[0].upper()}{note[1:]}." for note in notes)])
 
 
 def rows(cells: Sequence[Cell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from emulator.play.watcher import Status
@@ -37,8 +35,7 @@ class MLflow:
         self.told = -1  # the last round that is there
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        out = str(self.tracked.out.resolve())
-        same = sha256(json.dumps([out, self.tracked.run, params], sort_keys=True).encode()).hexdigest()
+        same = self.tracked.identity(params)
         for known in self.client.search_runs([self.experiment], f"tags.`{SAME}` = '{same}'", max_results=1):
             self.run = known.info.run_id
             self.client.update_run(self.run, status="RUNNING")
@@ -46,7 +43,7 @@ class MLflow:
             steps = [each.step for each in self.client.get_metric_history(self.run, "virtual_seconds")]
             self.told = max(steps, default=-1)
             return
-        tags = {SAME: same, "fedlapse.out": out}
+        tags = {SAME: same, "fedlapse.out": str(self.tracked.out.resolve())}
         self.run = self.client.create_run(self.experiment, run_name=self.tracked.run, tags=tags).info.run_id
         said = [Param(name, str(value)[:LONGEST]) for name, value in params.items()]
         for first in range(0, len(said), MOST):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +48,10 @@ class Tracked:
     def home(self) -> Path:
         """Where its files lie, if the tracker does not choose that itself."""
         return self.folder / self.out.name / self.run
+
+    def identity(self, params: Mapping[str, Any]) -> str:
+        """64 hex digits, the same in all sittings of this run with these settings and this folder of results."""
+        return sha256(json.dumps([str(self.out.resolve()), self.run, params], sort_keys=True).encode()).hexdigest()
 
 
 Make = Callable[[Tracked], Tracker]

@@ -11,18 +11,27 @@ from emulator.play.watcher import Status
 from emulator.trackers.tracker import Tracked
 
 PROJECT = "fedlapse"
+DIGITS = 16  # of an id
 
 
 class WeightsAndBiases:
-    """One run, in the scenario's group.  Nothing of this machine is noted, and nothing goes over the network."""
+    """One run, in the scenario's group.  Nothing of this machine is noted, and nothing goes over the network.
+
+    Offline, Weights & Biases cannot resume a run: an earlier sitting's file stays as it is, and this one is told all
+    rounds.  Both have one id, so that what is synced last takes the place of what was synced before.
+    """
 
     def __init__(self, tracked: Tracked) -> None:
+        self.tracked = tracked
+
+    def log_hyperparams(self, params: Mapping[str, Any]) -> None:
         self.run = wandb.init(
             mode="offline",
-            dir=str(tracked.folder),
+            dir=str(self.tracked.folder),
             project=PROJECT,
-            group=tracked.scenario,
-            name=tracked.run,
+            group=self.tracked.scenario,
+            name=self.tracked.run,
+            id=self.tracked.identity(params)[:DIGITS],
             reinit="create_new",  # others of this process are under way
             settings=wandb.Settings(
                 silent=True,
@@ -35,10 +44,7 @@ class WeightsAndBiases:
                 x_disable_machine_info=True,
             ),
         )
-        self.run.config.update({"out": str(tracked.out)})
-
-    def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        self.run.config.update(dict(params))
+        self.run.config.update({"out": str(self.tracked.out), **params})
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
         self.run.log(dict(metrics), step=step, commit=True)

@@ -163,6 +163,8 @@ def _hint(said: Any, key: str, given: Any) -> str:
         return "; absences are pairs, as [[30, 60]]"
     if said["type"] == "tuple_type" and isinstance(given, (int, float, str)):
         return f"; as [{given}]"
+    if given == 0 and "fleet" in said["loc"] and key.endswith("_mbit_s"):
+        return "; a device that is off is written `presence: {off: [[0, .inf]]}`"
     if _is_percentage(said, given):
         return f"; {given:g} % is {given / 100:g}"
     return ""

@@ -34,6 +34,8 @@ class Source:
     keys: dict[Loc, Mark] = field(default_factory=dict)  # of the key of a mapping's entry
     values: dict[Loc, Mark] = field(default_factory=dict)
     said: dict[Loc, str] = field(default_factory=dict)  # what the command line changed, as it was typed
+    changes: tuple[str, ...] = ()  # all of them in full, in their order
+    file: bytes | None = None  # the file as it was read; None: the scenario comes with fedlapse, or from a program
 
     def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
         """The place of the value at `loc`, or of the nearest value around it; None if the text has neither."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,8 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
             "return path && path.getAttribute('d') !== before; }",
             arg=[LINE, before],
         )
+        assert heard == []
+        assert framed(browser, serving.url) == ""
         serving.report = report
         ending = threading.Thread(target=serving.__exit__, args=(None, None, None))
         ending.start()
@@ -66,3 +69,15 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
         assert heard == []
         assert all(url.startswith((serving.url, "data:")) for url in asked)
         browser.close()
+
+
+def framed(browser: Any, url: str) -> str:
+    """What a page of another origin can see of ours in a frame: nothing, as the browser does not show it there."""
+    page = browser.new_page()
+    page.route("http://other.example/", lambda route: route.fulfill(body=f"<iframe src={url}></iframe>"))
+    page.goto("http://other.example/")
+    page.wait_for_load_state()
+    inside = page.frames[1]
+    shown = "" if inside.url != url else inside.inner_text("body")
+    page.close()
+    return str(shown)

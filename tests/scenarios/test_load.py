@@ -122,6 +122,17 @@ def test_a_bare_word_is_answered_with_the_mapping_to_write(change, told):
     assert str(error.value).endswith(told)
 
 
+@pytest.mark.parametrize("key", ["up_mbit_s", "down_mbit_s"])
+def test_a_rate_of_zero_is_answered_with_what_keeps_a_device_offline(key):
+    told = "not 0; a device that is off is written `presence: {off: [[0, .inf]]}`"
+    assert told in faults(GOOD.replace(f"{key}: 1", f"{key}: 0"))
+    assert parse(GOOD.replace("count: 4", "count: 4, presence: {off: [[0, .inf]]}"), "t.yaml").fleet[0].presence.off
+    assert "presence" not in faults(GOOD.replace(f"{key}: 1", f"{key}: -1"))
+    shared = faults(GOOD + f"topology: {{cell: {{{key}: 0}}}}")
+    assert f"topology.cell.{key}: it must be greater" in shared
+    assert "presence" not in shared
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

@@ -265,7 +265,7 @@ def _drawn(
     from emulator.report import winners
 
     goal = _called(batch, target)
-    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(batch.labels, notes))
+    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(cells, batch.labels, notes))
     said = {
         "scenario": batch.scenario.name,
         "network": batch.network,

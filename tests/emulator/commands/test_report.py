@@ -67,6 +67,14 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path):
     assert "scenario.yaml is missing" in refused.stderr
 
 
+@pytest.mark.parametrize("more", [("--out", "page"), ("--format", "html"), ("--png",)], ids=lambda more: more[0])
+def test_options_of_a_report_are_refused_beside_a_trace(out, tmp_path, more):
+    refused = report(out, "--perfetto", tmp_path / "trace.json", *more)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"fedlapse: --perfetto OUT.json writes no report; leave out {more[0]}\n"
+    assert not (tmp_path / "trace.json").exists()
+
+
 def test_a_trace_is_written_in_place_of_the_report_and_over_no_file_of_another(out, tmp_path):
     done = report(out, "--perfetto", tmp_path / "trace.json")
     assert done.stdout == f"trace: {tmp_path / 'trace.json'}\n"

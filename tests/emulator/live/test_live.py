@@ -35,6 +35,7 @@ SCENARIO = build(
     }
 )
 RUN = Run("fedavg", 1)
+PATIENCE = 120.0  # s, on a computer that does much else
 
 
 @pytest.fixture
@@ -44,16 +45,17 @@ def live() -> Iterator[Live]:
         yield serving
 
 
-def get(live: Live, path: str, method: str = "GET", host: str | None = None) -> tuple[int, str]:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
-        connection.request(method, path, headers={"Host": host} if host else {})
+def get(live: Live, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    """`Sec_Fetch_Site` is the header Sec-Fetch-Site."""
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         with connection.getresponse() as answer:
             return answer.status, answer.read().decode()
 
 
 @contextmanager
 def events(live: Live) -> Iterator[Iterator[tuple[str, Any]]]:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
         connection.request("GET", "/events")
         with connection.getresponse() as answer:
             yield told(answer)
@@ -152,12 +154,42 @@ def test_the_report_waits_for_all_readers(tmp_path: Path) -> None:
 
 
 def test_only_this_computer_and_only_reading(live: Live) -> None:
-    assert get(live, "/", host="evil.example")[0] == 403
-    assert get(live, "/", host=f"evil.example:{live.port}")[0] == 403
+    assert get(live, "/", Host="evil.example")[0] == 403
+    assert get(live, "/", Host=f"evil.example:{live.port}")[0] == 403
     assert get(live, "/", method="POST")[0] == 405
     assert get(live, "/etc/passwd")[0] == 404
     assert get(live, "/../pyproject.toml")[0] == 404
     assert [address for address, *_ in live.runner.addresses] == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize("path", ["/", "/events", "/report.html"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])  # localhost with another port is the same site
+def test_pages_of_others_can_neither_read_nor_frame_it(live: Live, path: str, site: str) -> None:
+    for mode, dest in (("cors", "empty"), ("no-cors", "script"), ("navigate", "iframe"), ("navigate", "object")):
+        asked = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": mode, "Sec_Fetch_Dest": dest}
+        assert get(live, path, **asked) == (403, "other pages may only link to this one")
+
+
+def test_a_link_leads_to_it_and_its_own_page_asks(live: Live) -> None:
+    """From a terminal on another page; and as the page itself does."""
+    assert get(live, "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate", Sec_Fetch_Dest="document")[0] == 200
+    assert get(live, "/", Sec_Fetch_Site="none", Sec_Fetch_Mode="navigate", Sec_Fetch_Dest="document")[0] == 200
+    asked = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Mode": "cors", "Sec_Fetch_Dest": "empty"}
+    assert get(live, "/report.html", **asked)[0] == 404  # not yet there
+
+
+@pytest.mark.parametrize(("path", "host"), [("/", ""), ("/events", ""), ("/report.html", ""), ("/", "evil.example")])
+def test_every_answer_says_what_browsers_must_not_do_with_it(live: Live, path: str, host: str) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
+        connection.request("GET", path, headers={"Host": host} if host else {})
+        with connection.getresponse() as answer:
+            said = answer.headers
+    assert said.get_all("X-Content-Type-Options") == ["nosniff"]
+    assert said.get_all("X-Frame-Options") == ["DENY"]
+    (policy,) = said.get_all("Content-Security-Policy")
+    rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
+    assert (rules["default-src"], rules["frame-ancestors"], rules["connect-src"]) == ("'none'", "'none'", "'self'")
+    assert "http" not in policy
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up(live: Live) -> None:
@@ -190,7 +222,7 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
         assert playing.stderr
         found = re.search(rb"live at http://127\.0\.0\.1:(\d+)/", next(iter(playing.stderr.readline, b"")))
         assert found
-        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone
+        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone: it serves nothing
         with events(serving) as shown:
             *states, last = shown
         assert last[0] == "done"
@@ -198,4 +230,3 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
         status, text = get(serving, "/report.html")
         assert (status, text) == (200, (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
         assert playing.wait(60) == 0
-    serving.loop.close()

@@ -10,6 +10,7 @@ from emulator.replay.findings import Finding, Note, Times
 from emulator.replay.grid import Axis, Cell, cell, conditions, frontier
 from emulator.report import page as report
 from emulator.report import winners
+from emulator.report.palette import of_labels
 
 
 def found(**seeds):
@@ -122,12 +123,33 @@ def shown(figure):
     return [tuple(texts[name][int(row[name])] for name in ("winner", "ratio")) for row in rows]
 
 
+def legend(chart):
+    return chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"]
+
+
+def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_others():
+    """Of w, x, y and z, x and y are first in a cell each; colours are those of the report, where w is the first."""
+    axes, labels = [Axis("uplink", (125e3, 1.25e6))], ["w", "x", "y", "z"]
+    cells = [Cell({"uplink": i}, winner, "w", 1.4, True, {}, True) for i, winner in enumerate("xy")]
+    figure = winners.figure(cells, axes, labels, "t", winners.caption(cells, labels, ["as recorded"]))
+    assert legend(figure.chart) == ["x", "y"]
+    assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"] == of_labels(labels)[1:3]
+    assert figure.caption.endswith("line: where the winner changes. First in no cell: w and z. As recorded.")
+    one = winners.caption(cells[:1], labels[:2], [])
+    assert one.endswith("the next one's time over its own. First in no cell: w.")
+
+
+def test_seeds_that_disagree_are_explained_where_some_do():
+    cells = [at(0, 0, "x"), Cell({"uplink": 1}, "x", "y", 1.4, False, {}, True)]
+    assert ["seeds disagree" in winners.caption(each, ["x"], []) for each in (cells[:1], cells)] == [False, True]
+
+
 def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
     axes = [Axis("uplink", (125e3, 1.25e6))]
     cells = [Cell({"uplink": i}, "x", "y", ratio, True, {}, True) for i, ratio in enumerate((1.0007, 1.4))]
-    figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(["x", "y"], []))
+    figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(cells, ["x", "y"], []))
     assert shown(figure) == [("tie", "tie"), ("x", "1.40")]
-    assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["x", "y", "tie"]
+    assert legend(figure.chart) == ["x", "tie"]
     assert "tie: the first two are less than 1 % apart" in figure.caption
 
 

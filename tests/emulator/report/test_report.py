@@ -9,12 +9,13 @@ from html.parser import HTMLParser
 import pytest
 
 from emulator.record.events import events_of
+from emulator.record.given import Given, keep
 from emulator.report import accuracy, critical, fates, leverage, payloads, rounds, scenes, split, timeline
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
 from emulator.report.markdown import markdown
-from emulator.report.page import charts, command, page
+from emulator.report.page import _verdicts, _written, charts, command, page
 from emulator.report.plain import plain
 from emulator.results import tables, units
 from emulator.results.results import read
@@ -352,6 +353,16 @@ def test_the_answer_comes_first_and_what_it_rests_on_after_the_tables(whole):
     assert 'id="chart-availability"' not in text
 
 
+def test_the_verdict_begins_in_upper_case_unless_it_begins_with_a_name_and_units_stay_with_numbers(make):
+    def first(sentence):
+        one = make(RUNS, sentence[:4], summary={**make(RUNS, f"of-{sentence[:4]}").summary, "sentence": sentence})
+        ((_, lines),) = _verdicts(compare([one]))
+        return lines[0]
+
+    assert first("accuracy 0.9 was reached by fedavg in 3 s.").startswith("Accuracy 0.9 was reached")
+    assert first("fedavg took 3 s, 51 % of it up, in 2 seeds") == "fedavg took 3\u00a0s, 51\u00a0% of it up, in 2 seeds"
+
+
 @pytest.mark.slow
 def test_every_chart_is_valid_vega_lite(whole):
     """A page is made without looking."""
@@ -396,12 +407,25 @@ def test_nothing_that_a_file_says_becomes_markup(make):
         RUNS, "hostile", host={"versions": {HOSTILE: HOSTILE}}, divided=divided, summary={**clean.summary, **told}
     )
     (results.folder / "scenario.yaml").write_text(results.text + f"# {HOSTILE}\n")
+    keep(results.folder, Given(f"# mine: {HOSTILE}\n".encode(), [f"name=mine  # {HOSTILE}"]))
     text = page([read(results.folder)])
+    assert "The scenario as it was written</summary>" in text
+    assert 'aria-label="given.yaml of trial"># mine: ' in text
+    assert "<code>name=mine  # " in text
     assert "<script>alert" not in text
     tags = Open(body(text)).tags
     assert "img" not in tags
     assert "alert(1)" in text  # it is shown, as text
     assert "<img" not in markdown([read(results.folder)])
+
+
+def test_a_file_that_is_long_is_not_in_the_page(make):
+    results = make(RUNS)
+    assert "text" not in dict(_written(results))  # nobody has written one
+    keep(results.folder, Given(b"#" * 50_000))
+    assert dict(_written(results)) == {"changes": [], "text": "#" * 50_000}
+    keep(results.folder, Given(b"#" * 50_001))
+    assert dict(_written(results))["text"] == "given.yaml has 50,001 bytes, too many for this page."
 
 
 @pytest.mark.slow

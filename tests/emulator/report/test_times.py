@@ -6,7 +6,7 @@ from math import comb, inf
 import pytest
 
 from emulator.record.targets import Target
-from emulator.report import critical, times
+from emulator.report import critical, payloads, times
 from emulator.results.summary import summarise
 
 EASY, HARD, NEVER = Target("accuracy", 0.5), Target("accuracy", 0.8), Target("accuracy", 0.99)
@@ -43,8 +43,8 @@ def runs(**accuracies):
     }
 
 
-def _row(number, accuracy):
-    path = {"device": "d", "setup_s": 1.0, "wait_s": 0.0, "server_s": {}}
+def _row(number, accuracy, wait=0.0):
+    path = {"device": "d", "setup_s": 1.0, "wait_s": wait, "server_s": {}}
     parts = {"down_s": {"weights": 2.0}, "compute_s": {"train": 3.0}, "up_s": {"weights": 4.0}}
     metrics = dict.fromkeys(("accuracy", "initial", "personalised", "validation"), accuracy)
     counts = {"asked": 1, "counted": 1, "late": 0, "lost": 0, "refused": 0, "wasted_bytes": 0}
@@ -79,3 +79,30 @@ def test_the_seconds_beside_it_are_those_up_to_the_target():
     assert sum(known.values()) == 30.0
     assert critical.figure(played, HARD).rows[0] == ("set-up", "2.0", "3.0")
     assert critical.figure(played, None).rows[0] == ("set-up", "3.0", "2.5")  # whole runs
+
+
+def test_both_charts_have_one_axis():
+    """b's second seed, whose run ended after 40 s, is the last mark; its number has room beside it."""
+    played = runs(a=[[0.6, 0.9]], b=[[0.1, 0.9], [0.1, 0.1, 0.1, 0.1]])
+    summary = summarise(played, [HARD], dict.fromkeys(played, 0.0))
+    end = times.end(played, summary, HARD)
+    assert end == times.ROOM * 40.0
+    dots, bars = figure(played, HARD).spec(), critical.figure(played, HARD, end).spec()
+    assert dots["layer"][1]["encoding"]["x"]["scale"] == bars["encoding"]["x"]["scale"]
+
+
+def test_captions_explain_only_what_is_there():
+    """Waiting is 1 s of the 11 s of a round, or none; the bar and the stroke need five seeds that get there."""
+    without, waiting = runs(a=[[0.9]]), {"a": {1: [_row(0, 0.9, wait=1.0)]}}
+    assert "Waiting" not in critical.figure(without, HARD).caption
+    assert "Waiting is what that path does not explain" in critical.figure(waiting, HARD).caption
+    alone, few, many = ([[0.9]] + [[0.1]] * 4, [[0.9]] * 4, [[0.9]] * 5)
+    assert "stroke" not in figure(runs(a=alone), HARD).caption
+    assert ["bar is" in figure(runs(a=seeds), HARD).caption for seeds in (few, many)] == [False, True]
+    assert "stroke" in figure(runs(a=few), HARD).caption
+
+
+def test_the_bytes_say_what_cut_is_where_something_was():
+    whole, cut = runs(a=[[0.9]]), runs(a=[[0.9]])
+    cut["a"][1][0]["bytes"] = {"down": {"weights": 8}, "up": {"cut": 3}}
+    assert ["Cut is" in payloads.figure(each).caption for each in (whole, cut)] == [False, True]

@@ -143,18 +143,12 @@ def records(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb", reason="NO WANDB: --track wandb is not tested")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert tracked(f"wandb:{tmp_path / 't'}", tmp_path / "out") == []
-    import wandb
+def uploaded(folder: Path) -> tuple[str, dict[int, dict[str, float]]]:
+    """The id of the one offline run in a folder, and what was logged, by step, as `wandb sync` would upload it."""
     from wandb.proto import wandb_internal_pb2
 
-    wandb.teardown()  # its process writes the rest
-    (file,) = (tmp_path / "t").glob("wandb/offline-run-*/run-*.wandb")
-    found = {}
+    (file,) = folder.glob("wandb/offline-run-*/run-*.wandb")
+    found, name = {}, ""
     for data in records(file.read_bytes()):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
@@ -164,7 +158,27 @@ def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             found[step] = {name: float(value) for name, value in values.items() if not name.startswith("_")}
         if record.HasField("run"):
             assert (record.run.display_name, record.run.run_group) == ("prox-s7", "tracked")
+            name = record.run.run_id
+    return name, found
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_weights_and_biases_offline_and_a_second_sitting_has_the_same_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders differ, as those of wandb are called after the second in which they are begun."""
+    pytest.importorskip("wandb", reason="NO WANDB: --track wandb is not tested")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tracked(f"wandb:{tmp_path / 'first'}", tmp_path / "out", "interrupted") == []
+    assert tracked(f"wandb:{tmp_path / 'second'}", tmp_path / "out") == []
+    assert tracked(f"wandb:{tmp_path / 'other'}", tmp_path / "elsewhere") == []
+    import wandb
+
+    wandb.teardown()  # its process writes the rest
+    (one, _), (same, found), (other, _) = (uploaded(tmp_path / name) for name in ("first", "second", "other"))
     assert found == {step: pytest.approx(of) for step, of in EXPECTED.items()}
+    assert one == same != other
 
 
 class Broken:
