@@ -21,6 +21,10 @@ SOURCES = "\n".join(
 )
 
 
+def sources():
+    return [*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")]
+
+
 def text(page):
     return (DOCS / page).read_text(encoding="utf-8")
 
@@ -38,7 +42,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_page_is_built_and_stands_in_the_sidebar(site):
-    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")} - {"index"}
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in sources()} - {"index"}
     sidebar = re.search(r'<div class="sidebar-tree">.*?</div>', (site / "index.html").read_text(), re.DOTALL)[0]
     assert set(re.findall(r'href="([\w/-]+)\.html"', sidebar)) == pages
 
