@@ -33,7 +33,7 @@ class Figure:
     rows: Sequence[Sequence[str]] = ()
 
     def alone(self) -> Chart | None:
-        """The chart as it stands by itself, in a notebook say: on white, with its title, as wide as a column of text."""
+        """The chart by itself, as in a notebook: on white, with its title, as wide as a column of text."""
         if self.chart is None:
             return None
         title = alt.TitleParams(self.title, anchor="start")

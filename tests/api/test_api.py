@@ -203,7 +203,10 @@ def test_what_is_wrong_is_told_as_on_the_command_line(
 
 
 def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
-    assert found.plot("accuracy-time").to_dict()["name"] == "accuracy-time"
+    spec = found.plot("accuracy-time").to_dict()
+    assert spec["name"] == "accuracy-time"
+    assert spec["title"]["text"]
+    assert isinstance(spec["width"], int)  # and not that of the report's column
 
 
 def test_tables_as_files(found: fedlapse.Loaded, tmp_path: Path) -> None:
