@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 project = "fedlapse"
 author = "the authors of fedlapse"
 release = version = metadata.version("fedlapse")
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["example"]
 highlight_language = "text"
 nitpicky = True
@@ -20,6 +20,12 @@ smartquotes = False  # --train is an option
 
 myst_heading_anchors = 4
 copybutton_prompt_text = "$ "
+
+nb_execution_mode = "force"  # pages of notebooks show what comes out today
+nb_execution_in_temp = True
+nb_execution_timeout = 600  # s that a cell may take
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # progress
 
 html_theme = "furo"
 html_title = "fedlapse"
@@ -32,7 +38,7 @@ html_show_sphinx = False
 DOCS = Path(__file__).parent
 COMMANDS = "<!-- The site has the help of every command here. -->"
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")  # [Links](links.md)
+NAMED = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.(?:md|ipynb)\)")  # [Links](links.md)
 FILE = re.compile(r"\[[\w./-]+\.md\](\(([\w./-]+)\.md(?:#[\w-]+)?\))")  # [links.md](links.md#recordings)
 NAMES = {page: " ".join(name.split()) for name, page in NAMED.findall((DOCS / "index.md").read_text(encoding="utf-8"))}
 

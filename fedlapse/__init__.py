@@ -11,6 +11,6 @@ Nothing heavy is imported before it is needed.
 
 from fedlapse.calls import check, compare, replay
 from fedlapse.errors import Error
-from fedlapse.loaded import Loaded, load
+from fedlapse.loaded import Framed, Loaded, load
 
-__all__ = ["Error", "Loaded", "check", "compare", "load", "replay"]
+__all__ = ["Error", "Framed", "Loaded", "check", "compare", "load", "replay"]

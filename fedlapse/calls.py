@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,29 +12,44 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from fedlapse.errors import Error
-from fedlapse.loaded import Loaded, load
+from fedlapse.loaded import Backend, Framed, Loaded, installed, load
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
     Given: TypeAlias = str | Path | Mapping[str, Any] | Scenario
 
+GOES_ON = re.compile(r"\d{4}-\d\d-\d\dT|fedlapse: live at")  # a line after which it is still playing
+EXCERPT = re.compile(r"\n +\d* \| .*")  # of a scenario's text, with a caret
 UNMET = 3  # exit code: an expectation of the scenario did not come out, but the results are there
 
 
-def compare(scenario: Given, *changes: str, out: str | Path | None = None, **options: Any) -> Loaded:
-    """Plays a scenario as `fedlapse compare` does, and returns the results; progress goes to stderr.
+@overload
+def compare(
+    scenario: Given, *changes: str, out: str | Path | None = None, frames: None = None, **options: Any
+) -> Loaded: ...
+@overload
+def compare(
+    scenario: Given, *changes: str, out: str | Path | None = None, frames: Backend, **options: Any
+) -> Framed: ...
+def compare(
+    scenario: Given, *changes: str, out: str | Path | None = None, frames: Backend | None = None, **options: Any
+) -> Loaded | Framed:
+    """Plays a scenario as `fedlapse compare` does, and loads the results; progress goes to stderr.
 
     `scenario` is a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes` are PATH=VALUE;
-    `options` are those of the command, as `workers=2, force=True, track=["csv:logs"]`.  Raises Error.
+    `frames` is as in `load`; `options` are those of the command, as `workers=2, force=True, track=["csv:logs"]`.
+    Raises Error.
     """
+    if frames is not None:
+        installed(frames)  # before hours of training
     with _file(scenario) as path:
         place = {} if out is None else {"out": str(out)}
         said = _call("compare", path, *changes, format="json", **place, **options)
-    return load(said["out"])
+    return load(said["out"], frames)
 
 
 def check(scenario: Given, *changes: str, **options: Any) -> dict[str, Any]:
@@ -41,17 +58,21 @@ def check(scenario: Given, *changes: str, **options: Any) -> dict[str, Any]:
         return _call("check", path, *changes, format="json", **options)
 
 
-def replay(run: str | Path, **options: Any) -> dict[str, Any]:
-    """What finished runs would have cost on other links: that of `fedlapse replay --format json`.
+def replay(run: str | Path, *, fleet: Given | None = None, **options: Any) -> dict[str, Any]:
+    """What finished runs would have cost on other links or devices: that of `fedlapse replay --format json`.
 
-    Such as `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  Raises Error.
+    Such as `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  `fleet` is a scenario, given
+    as in `compare`, whose devices, links and server are taken.  Raises Error.
     """
-    return _call("replay", str(run), format="json", **options)
+    if fleet is None:
+        return _call("replay", str(run), format="json", **options)
+    with _file(fleet) as path:
+        return _call("replay", str(run), fleet=path, format="json", **options)
 
 
 @contextmanager
 def _file(scenario: Given) -> Iterator[str]:
-    """Where the scenario stands as a file."""
+    """Where the scenario stands as a file.  An error in a scenario without one names no place in a text."""
     if isinstance(scenario, str | Path):
         yield str(scenario)
         return
@@ -64,35 +85,45 @@ def _file(scenario: Given) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.yaml"
         path.write_text(text, encoding="utf-8")
-        yield str(path)
+        try:
+            yield str(path)
+        except Error as error:
+            said = re.sub(rf"{re.escape(str(path))}(:\d+:\d+)?", "scenario", EXCERPT.sub("", str(error)))
+            raise Error(said) from None
 
 
 def _call(command: str, *words: str, **options: Any) -> dict[str, Any]:
     """What the command prints.  Raises Error with what it says if it fails, KeyboardInterrupt if it is interrupted."""
-    line = [sys.executable, "-m", "emulator", command, *words, *_options(options)]
+    line = [sys.executable, "-P", "-m", "emulator", command, *words, *_options(options)]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
+    last: list[str] = []
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:  # a pipe would be full before anybody read it
-        with subprocess.Popen(line, stdout=printed, stderr=subprocess.PIPE, text=True) as playing:  # noqa: S603
+        with subprocess.Popen(line, stdout=printed, stderr=subprocess.PIPE, text=True, env=here) as playing:  # noqa: S603
             try:
-                said = list(_shown(playing))
+                _show(playing, last)
             except KeyboardInterrupt:
                 playing.send_signal(signal.SIGINT)
-                list(_shown(playing))
+                _show(playing, last)
+                sys.stderr.writelines(last)
                 raise
         printed.seek(0)
         answer = printed.read()
     if playing.returncode not in (0, UNMET):
-        faults = [each.removeprefix("fedlapse: ") for each in said if each.startswith(("fedlapse: ", " "))]
-        raise Error("\n".join(faults) or f"{command} ended with exit code {playing.returncode}")
+        why = "".join(each.removeprefix("fedlapse: ") for each in last).rstrip()
+        raise Error(why or f"{command} ended with exit code {playing.returncode}")
+    sys.stderr.writelines(last)
     found: dict[str, Any] = json.loads(answer)
     return found
 
 
-def _shown(playing: subprocess.Popen[str]) -> Iterator[str]:
-    """The lines on stderr, which are shown as they come."""
+def _show(playing: subprocess.Popen[str], last: list[str]) -> None:
+    """Shows the lines on stderr as they come, but for the last words, which may be why the command fails."""
     assert playing.stderr
     for line in playing.stderr:
-        sys.stderr.write(line)
-        yield line.rstrip("\n")
+        last.append(line)
+        if GOES_ON.match(line) or not last[0].startswith("fedlapse: "):
+            sys.stderr.writelines(last)
+            last.clear()
 
 
 def _options(options: Mapping[str, Any]) -> Iterator[str]:

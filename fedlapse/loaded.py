@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from fedlapse.errors import Error
 
@@ -18,18 +19,42 @@ Table = Literal["rounds", "events", "transfers", "devices"]
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 
-def load(out: str | Path) -> Loaded:
-    """The results in a folder that `compare` or `run` wrote.  Raises Error if it holds none, or is damaged."""
+@overload
+def load(out: str | Path) -> Loaded: ...
+@overload
+def load(out: str | Path, frames: Backend) -> Framed: ...
+@overload
+def load(out: str | Path, frames: Backend | None) -> Loaded | Framed: ...
+def load(out: str | Path, frames: Backend | None = None) -> Loaded | Framed:
+    """The results in a folder that `compare` or `run` wrote, its tables as lists of records, or as frames.
+
+    Raises Error if the folder holds none or is damaged, and if the library of `frames` is not installed.
+    """
     from emulator.results.results import read
     from emulator.results.soundness import missing, soundness
 
+    library = frames and installed(frames)
     try:
         found, sound = read(Path(out)), soundness(Path(out))
     except (ValueError, OSError) as error:
         raise Error(str(error)) from None
     if sound.damaged:
         raise Error(f"{out}: {'; '.join(sound.notes)}")
-    return Loaded(found, (*sound.notes, *missing(found)))
+    notes = (*sound.notes, *missing(found))
+    return Framed(found, notes, library) if library else Loaded(found, notes)
+
+
+def installed(backend: Backend) -> Backend:
+    """The library.  Raises Error if there is no such one, or if it is not installed."""
+    if backend not in get_args(Backend):
+        raise Error(f"there is no library {backend!r}; there are {', '.join(get_args(Backend))}")
+    for name in ("narwhals", backend):
+        try:
+            import_module(name)
+        except ImportError:
+            more = " pyarrow" if backend == "pyarrow" else ""
+            raise Error(f"{name} is not installed; pip install 'fedlapse[frames]'{more}") from None
+    return backend
 
 
 @dataclass(frozen=True)
@@ -38,36 +63,37 @@ class Loaded:
 
     results: Results
     notes: Sequence[str]  # why they cannot be relied on as they are, such as runs that were stopped; mostly none
+    backend: Backend = "pandas"  # of frames
 
-    @cached_property
+    @property
     def rounds(self) -> list[records.Round]:
-        from emulator.results import records
+        return self._records("rounds")
 
-        return list(records.rounds(self.results))
-
-    @cached_property
+    @property
     def events(self) -> list[records.Happened]:
-        from emulator.results import records
+        return self._records("events")
 
-        return self._readable(records.events)
-
-    @cached_property
+    @property
     def transfers(self) -> list[records.Transfer]:
-        from emulator.results import records
+        return self._records("transfers")
 
-        return self._readable(records.transfers)
+    @property
+    def devices(self) -> list[records.Device]:
+        return self._records("devices")
+
+    def _records(self, table: Table) -> list[Any]:
+        from emulator.results.records import READERS
+
+        if table not in self._read:
+            try:
+                self._read[table] = list(READERS[table](self.results))
+            except (ValueError, LookupError, TypeError) as error:
+                raise Error(f"{self.results.folder}: its timeline cannot be read: {error}") from None
+        return self._read[table]
 
     @cached_property
-    def devices(self) -> list[records.Device]:
-        from emulator.results import records
-
-        return list(records.devices(self.results))
-
-    def _readable(self, of: Any) -> list[Any]:
-        try:
-            return list(of(self.results))
-        except (ValueError, LookupError, TypeError) as error:
-            raise Error(f"{self.results.folder}: its timeline cannot be read: {error}") from None
+    def _read(self) -> dict[Table, list[Any]]:
+        return {}
 
     @property
     def verdict(self) -> str:
@@ -84,19 +110,16 @@ class Loaded:
         """As summary.json has it: time, rounds and bytes to each target, by algorithm."""
         return dict(self.results.summary)
 
-    def frame(self, table: Table, backend: Backend = "pandas") -> Any:
+    def frame(self, table: Table, backend: Backend | None = None) -> Any:
         """One of the lists as a frame of this library.  Raises Error for others, or if it is not installed."""
         from emulator.results.records import TABLES, columns
 
-        for what, given, known in (("table", table, TABLES), ("library", backend, get_args(Backend))):
-            if given not in known:
-                raise Error(f"there is no {what} {given!r}; there are {', '.join(known)}")
-        try:
-            import narwhals
+        if table not in TABLES:
+            raise Error(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+        library = installed(backend or self.backend)
+        import narwhals
 
-            return narwhals.from_dict(columns(getattr(self, table), table), backend=backend).to_native()
-        except ImportError as error:
-            raise Error(f"{error.name or backend} is not installed; pip install 'fedlapse[frames]' {backend}") from None
+        return narwhals.from_dict(columns(self._records(table), table), backend=library).to_native()
 
     def plot(self, name: str = "accuracy-time") -> Any:
         """A chart of the report by its name, an Altair chart, which notebooks show.  Raises Error for no such chart."""
@@ -106,3 +129,23 @@ class Loaded:
         if name not in known:
             raise Error(f"there is no chart {name!r}; there are {', '.join(known)}")
         return known[name]
+
+
+class Framed(Loaded):
+    """The same with frames of one library in place of the lists."""
+
+    @cached_property
+    def rounds(self) -> Any:
+        return self.frame("rounds")
+
+    @cached_property
+    def events(self) -> Any:
+        return self.frame("events")
+
+    @cached_property
+    def transfers(self) -> Any:
+        return self.frame("transfers")
+
+    @cached_property
+    def devices(self) -> Any:
+        return self.frame("devices")

@@ -33,12 +33,7 @@ def export(
         if folder.resolve().is_relative_to(run.resolve()):
             raise ValueError(f"--out {folder} lies in {run}, which holds the record alone; give a folder beside it")
         folder.mkdir(parents=True, exist_ok=True)
-        for table, of in (
-            ("rounds", records.rounds),
-            ("events", records.events),
-            ("transfers", records.transfers),
-            ("devices", records.devices),
-        ):
+        for table, of in records.READERS.items():
             _write(folder / f"{table}.{format}", table, list(of(found)), format)
         typer.echo(f"tables: {folder}")
 

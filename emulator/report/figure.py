@@ -14,6 +14,7 @@ import altair as alt
 
 Chart = alt.Chart | alt.LayerChart
 Row = Sequence[Any]
+COLUMN = 640  # px
 TICKS = "ceil(width / 70)"  # on an axis along the width
 
 
@@ -30,6 +31,15 @@ class Figure:
     chart: Chart | None = None
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
+
+    def alone(self) -> Chart | None:
+        """The chart by itself, as in a notebook: on white, with its title, as wide as a column of text."""
+        if self.chart is None:
+            return None
+        title = alt.TitleParams(self.title, anchor="start")
+        width = COLUMN if self.chart.width == "container" else self.chart.width
+        made: Chart = self.chart.properties(title=title, background="white", width=width)
+        return made
 
     def spec(self, validate: bool = True) -> dict[str, Any]:
         """The chart in Vega-Lite; {} where there is nothing to draw."""

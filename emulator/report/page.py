@@ -65,8 +65,8 @@ def page(results: Sequence[Results]) -> str:
 
 
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
-    """The same charts by name, as wide as what holds them."""
-    return {figure.name: figure.chart for figure in figures(compare(results)) if figure.chart}
+    """The same charts by name, each to stand alone."""
+    return {figure.name: chart for figure in figures(compare(results)) if (chart := figure.alone())}
 
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:

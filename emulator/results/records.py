@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import IO, Any
 
 from emulator.record.events import Event, TransferCut, TransferEnded, TransferStarted
+from emulator.results.doings import Doings, doings
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
 from scenarios.build.roster import Roster
@@ -77,11 +78,21 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Device:
-    """A device of the fleet."""
+    """What a device of the fleet did in a run: sums over the rounds that are over, zeros if it was never asked."""
 
+    label: str
+    seed: int
     name: str
     group: str
     profile: str
+    asked: int  # rounds
+    counted: int  # rounds
+    bytes_down: int  # those of transfers that were cut, too
+    bytes_up: int
+    compute_s: float
+    transfer_s: float  # both ways, with latency and set-up
+    wait_s: float | None  # the rest of the rounds for which it was asked, also offline; None: not recorded
+    joules: float | None  # in these rounds; None: not known
 
 
 METRICS = ("accuracy", "validation", "loss", "initial", "personalised")
@@ -156,9 +167,21 @@ def _transfer(
 
 def devices(results: Results) -> Iterator[Device]:
     fleet = Roster(tuple((group.name or group.profile, group.count) for group in results.scenario.fleet))
-    for name in fleet:
-        group = results.scenario.fleet[fleet.place(name)[0]]
-        yield Device(name, group.name or group.profile, group.profile)
+    for label, seed, timeline in _timelines(results):
+        did = doings(results.runs[label][seed], timeline)
+        for name in fleet:
+            group = results.scenario.fleet[fleet.place(name)[0]]
+            yield Device(
+                label, seed, name, group.name or group.profile, group.profile, *astuple(did.get(name, Doings()))
+            )
+
+
+READERS: Mapping[str, Callable[[Results], Iterator[Any]]] = {
+    "rounds": rounds,
+    "events": events,
+    "transfers": transfers,
+    "devices": devices,
+}
 
 
 def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_there_is_a_record_for_each_line(found: fedlapse.Loaded) -> None:
     assert len(found.events) == len(lines(found, "events.jsonl"))
     assert {(each.label, each.seed) for each in found.rounds} == {(a, s) for a in ("fedavg", "fedprox") for s in (1, 2)}
     assert {each.round for each in found.rounds} == {1, 2}
-    assert [each.name for each in found.devices] == ["pi-4-0", "pi-4-1", "pi-4-2"]
+    assert [each.name for each in found.devices] == ["pi-4-0", "pi-4-1", "pi-4-2"] * 4
     assert found.notes == ()
 
 
@@ -97,6 +97,47 @@ def test_frames_have_the_same_numbers_and_concatenate(found: fedlapse.Loaded) ->
     assert found.frame("transfers", "polars").columns[:3] == ["label", "seed", "round"]
 
 
+def test_load_gives_frames_of_the_library_that_is_asked_for(found: fedlapse.Loaded) -> None:
+    polars = pytest.importorskip("polars", reason="NO POLARS: frames are not tested")
+    pandas = pytest.importorskip("pandas", reason="NO PANDAS: frames are not tested")
+    of = found.results.folder
+    for table in TABLES:
+        assert isinstance(getattr(fedlapse.load(of, frames="pandas"), table), pandas.DataFrame)
+        assert isinstance(getattr(fedlapse.load(of, frames="polars"), table), polars.DataFrame)
+    framed = fedlapse.load(of, frames="polars")
+    assert framed.rounds.rows() == [astuple(each) for each in found.rounds]
+    assert framed.frame("rounds").equals(framed.rounds)
+    assert isinstance(framed.frame("rounds", "pandas"), pandas.DataFrame)
+    assert framed.verdict == found.verdict
+
+
+def test_a_library_that_is_not_there_is_one_line(found: fedlapse.Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    for missing in ("polars", "narwhals"):
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(fedlapse.Error, match=rf"^{missing} is not installed; pip install 'fedlapse\[frames\]'$"):
+            fedlapse.load(found.results.folder, frames="polars")
+    with pytest.raises(fedlapse.Error, match="narwhals is not installed"):
+        fedlapse.compare("no-such-scenario", frames="polars")  # told before anything is played
+
+
+def test_devices_add_up_to_the_rounds(found: fedlapse.Loaded) -> None:
+    """Seconds of rounds.jsonl, which are counted apart from the timeline, and what summary.json has of whole runs."""
+    for label, seed in {(each.label, each.seed) for each in found.rounds}:
+        mine = [each for each in found.devices if (each.label, each.seed) == (label, seed)]
+        rounds = [each for each in found.rounds if (each.label, each.seed) == (label, seed)]
+        for name in ("asked", "counted", "bytes_down", "bytes_up"):
+            assert sum(getattr(each, name) for each in mine) == sum(getattr(each, name) for each in rounds)
+        text = (found.results.folder / f"{label}-s{seed}" / "rounds.jsonl").read_text()
+        rows = [json.loads(line) for line in text.splitlines()]
+        busy = sum(row["seconds"]["useful"] + row["seconds"]["wasted"] for row in rows)
+        assert sum(each.compute_s + each.transfer_s for each in mine) == pytest.approx(busy)
+        assert sum(each.wait_s or 0 for each in mine) == pytest.approx(sum(row["seconds"]["idle"] for row in rows))
+    for label, said in found.summary["labels"].items():
+        for name, joules in said["joules_of_devices"].items():
+            each = [device.joules for device in found.devices if (device.label, device.name) == (label, name)]
+            assert sum(value or 0 for value in each) / 2 == pytest.approx(joules)
+
+
 def test_a_mapping_and_a_file_are_played_alike(found: fedlapse.Loaded, tmp_path: Path) -> None:
     path = tmp_path / "tiny.yaml"
     path.write_text(json.dumps(TINY))
@@ -108,12 +149,49 @@ def test_changes_options_check_and_replay(found: fedlapse.Loaded, tmp_path: Path
     plan = fedlapse.check(build(TINY), "rounds.max=1", workers=0)
     assert plan["groups"]
     said = fedlapse.replay(found.results.folder, down=["1Mbit/s", "8Mbit/s"], symmetric=True, out=tmp_path / "replay")
-    assert len(said["settings"] if "settings" in said else said["findings"]) == 3
+    assert len(said["settings"]) == 3
 
 
-def test_what_is_wrong_is_told_as_on_the_command_line(found: fedlapse.Loaded, tmp_path: Path) -> None:
-    with pytest.raises(fedlapse.Error, match=r"training\.lr: it must be greater than 0, not -1"):
-        fedlapse.compare({**TINY, "training": {"lr": -1}})
+def test_a_fleet_to_replay_on_may_be_a_mapping(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    """Links of 2 Mbit/s take the same seconds whether a fleet has them or they are named as rates."""
+    slow = {"up_mbit_s": 2, "down_mbit_s": 2, "latency_ms": 10}
+    fleet = {**TINY, "fleet": [{**TINY["fleet"][0], "link": slow}]}
+    on_fleet, on_rates = (
+        fedlapse.replay(found.results.folder, **on, algorithm="fedavg", out=tmp_path / str(number))["settings"]
+        for number, on in enumerate([{"fleet": fleet}, {"down": "2Mbit/s", "symmetric": True}])
+    )
+    assert on_fleet[0]["times_s"] == on_rates[0]["times_s"] != on_fleet[1]["times_s"]
+    assert on_fleet[1]["times_s"] == on_rates[1]["times_s"]
+    with pytest.raises(fedlapse.Error, match=r"^scenario: fleet\.0\.count: it must be greater than 0, not 0$"):
+        fedlapse.replay(found.results.folder, fleet={**fleet, "fleet": [{**fleet["fleet"][0], "count": 0}]})
+
+
+def test_an_algorithm_is_found_where_this_program_finds_its_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "own.py").write_text("from algorithms.fedavg import FedAvg\n\n\nclass Own(FedAvg):\n    pass\n")
+    monkeypatch.syspath_prepend(str(folder))
+    (tmp_path / "network.py").write_text("raise SystemExit('a file of the folder in which it is called')")
+    monkeypatch.chdir(tmp_path)
+    assert (
+        "own" in fedlapse.check({**TINY, "algorithms": ["fedavg", {"own:Own": {}, "name": "own"}]}, workers=0)["plans"]
+    )
+
+
+def test_what_is_wrong_is_told_as_on_the_command_line(
+    found: fedlapse.Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(fedlapse.Error) as told:
+        fedlapse.compare({**TINY, "training": {"lr": -1, "batc": 3}})
+    assert str(told.value).splitlines() == [
+        "scenario: training.lr: it must be greater than 0, not -1",
+        "scenario: training.batc: unknown key 'batc'; did you mean batch?",
+    ]
+    with pytest.raises(fedlapse.Error, match=r"^cannot read tiny\.yaml: No such file or directory; [^\n]*$"):
+        fedlapse.compare("tiny.yaml")
+    assert capsys.readouterr().err == ""  # it is told once
     with pytest.raises(fedlapse.Error, match="holds no results"):
         fedlapse.load(tmp_path)
     with pytest.raises(fedlapse.Error, match="there is no chart 'pie'; there are "):
@@ -125,7 +203,10 @@ def test_what_is_wrong_is_told_as_on_the_command_line(found: fedlapse.Loaded, tm
 
 
 def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
-    assert found.plot("accuracy-time").to_dict()["name"] == "accuracy-time"
+    spec = found.plot("accuracy-time").to_dict()
+    assert spec["name"] == "accuracy-time"
+    assert spec["title"]["text"]
+    assert isinstance(spec["width"], int)  # and not that of the report's column
 
 
 def test_tables_as_files(found: fedlapse.Loaded, tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ def test_the_break_even_lines_of_the_tutorial_are_those_of_check(fedlapse, tmp_p
 
 def test_every_page_of_the_docs_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    found = [page for ending in ("md", "ipynb") for page in (ROOT / "docs").rglob(f"*.{ending}")]
+    pages = {str(page.relative_to(ROOT / "docs")) for page in found} - {"index.md"}
     assert pages - set(re.findall(r"\]\(([^)#]+)", index)) == set()
 
 

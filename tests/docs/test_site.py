@@ -1,5 +1,8 @@
 """The documentation site, and the pages that only make sense as long as the program says the same."""
 
+import ast
+import html
+import json
 import re
 import subprocess
 import sys
@@ -21,6 +24,10 @@ SOURCES = "\n".join(
 )
 
 
+def sources():
+    return [*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")]
+
+
 def text(page):
     return (DOCS / page).read_text(encoding="utf-8")
 
@@ -31,14 +38,14 @@ def site(tmp_path_factory):
     pytest.importorskip("furo", reason="the extra `docs` is not installed")
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", str(DOCS), str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return out
 
 
 @pytest.mark.slow
 def test_every_page_is_built_and_stands_in_the_sidebar(site):
-    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")} - {"index"}
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in sources()} - {"index"}
     sidebar = re.search(r'<div class="sidebar-tree">.*?</div>', (site / "index.html").read_text(), re.DOTALL)[0]
     assert set(re.findall(r'href="([\w/-]+)\.html"', sidebar)) == pages
 
@@ -54,7 +61,35 @@ def test_the_page_of_commands_has_the_help_of_each(site):
 @pytest.mark.slow
 def test_the_site_needs_no_network(site):
     for page in site.rglob("*.html"):
-        assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page.read_text(encoding="utf-8")) == []
+        said = page.read_text(encoding="utf-8")
+        assert re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', said) == []
+        assert "https://cdn." not in said  # which a script would fetch
+
+
+@pytest.mark.slow
+def test_the_notebook_was_run_and_what_came_out_is_what_it_says(site):
+    """FedAvg is first in every setting, and its lead is the larger, the slower the links."""
+    page = (site / "notebook.html").read_text(encoding="utf-8")
+    assert "accuracy 0.7 was reached by fedavg in " in page
+    assert page.count("<table") == 2
+    (picture,) = re.findall(r'<img[^>]+src="(_images/\w+\.svg)"', page)
+    assert "fedcurv" in (site / picture).read_text(encoding="utf-8")
+    told = html.unescape(re.sub("<[^>]+>", "", page))
+    settings = re.findall(r"^(as recorded|\d+Mbit/s) (\{.*\})$", told, re.MULTILINE)
+    leads = {name: lead(**ast.literal_eval(times)) for name, times in settings}
+    assert leads["2Mbit/s"] > leads["10Mbit/s"] > leads["as recorded"] > 0
+
+
+def lead(fedavg, fedcurv):
+    """Seconds between the slowest of one and the fastest of the other."""
+    return min(fedcurv) - max(fedavg)
+
+
+def test_the_notebook_is_committed_without_what_came_out():
+    cells = json.loads(text("notebook.ipynb"))["cells"]
+    ran = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert len(ran) > 5
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in ran)
 
 
 @pytest.mark.parametrize(
