@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import busy
-from emulator.commands.options import Format, FormatOption, scenario_of
+from emulator.commands.options import QUICKSTART, Format, FormatOption, scenario_of
 
 NameOrScenario = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME | SCENARIO] [PATH=VALUE]...",
+        metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
         help="An algorithm that is shown alone, or a scenario; then single values to change.",
         show_default=False,
     ),
@@ -30,17 +31,26 @@ if TYPE_CHECKING:
 def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
     """Lists algorithms with their options, and what a round of each costs beside FedAvg.
 
-    With a scenario: its algorithms, on its model and fleet. With the name of an algorithm: that one. Without either:
-    all algorithms with their default options, on the quickstart's model and fleet.
+    With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
+    your own: that one. Without either: all algorithms with their default options, on the quickstart's model and fleet.
     """
     from scenarios.build import plugins
 
     with told_in_one_line():
-        name = what[0] if what and what[0] in plugins.kinds() else ""
-        own = bool(what) and not name and "=" not in "".join((what or [])[:1])
-        scenario = scenario_of((what or [])[1:] if name else what)
+        words = _words(what or [])
+        name = words[0] if words and words[0] in plugins.kinds() else ""
+        own = bool(words) and not name and "=" not in words[0]
+        scenario = scenario_of(words[1:] if name else words)
         code = list_algorithms(scenario, format, own=own, only=name)
     raise typer.Exit(code)
+
+
+def _words(what: list[str]) -> list[str]:
+    """With the quickstart that has one algorithm of the user's own, where that is named."""
+    first = what[0] if what else ""
+    if ":" not in first or "=" in first or Path(first).exists():
+        return what
+    return [QUICKSTART, f'algorithms=["{first}"]', *what[1:]]
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:

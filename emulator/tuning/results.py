@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from emulator.record.targets import Target
-from emulator.results.units import counted, duration
+from emulator.results.units import counted, duration, joined
 from emulator.tuning.scores import Score
 from emulator.tuning.search import OWN, ROUNDS, Found, Rung
 from emulator.tuning.space import Configuration, applied, words
@@ -119,10 +119,9 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
         if len(found.tried) < scenario.tune.budget:
             said.append(f"{label}: {len(found.tried)} of {scenario.tune.budget} configurations: there are no others")
         for option in found.edges:
-            value = dict(found.best())[option]
-            said.append(
-                f"{label}: the best {option}, {value:g}, is at the edge of what was tried; a wider grid may be better"
-            )
+            value, more = dict(found.best())[option], found.space.further(option, found.tried)
+            advice = f"a larger budget tries {joined(more)} of the grid too" if more else "a wider grid may be better"
+            said.append(f"{label}: the best {option}, {value:g}, is at the edge of what was tried; {advice}")
         if ties := sum(rung.ties for rung in found.rungs):
             tied = "1 configuration went on, as it ties" if ties == 1 else f"{ties} configurations went on, as they tie"
             said.append(f"{label}: {tied} with the last of a better half")

@@ -129,6 +129,12 @@ class Space:
                 found.append(name)
         return found
 
+    def further(self, option: str, tried: Collection[Configuration]) -> list[str]:
+        """The grid's values of an option, in words, that are larger or smaller than all that were tried."""
+        (values,) = (each.values for each in self.dimensions if each.option == option)
+        seen = self.values(option, tried)
+        return [_shown(value) for value in values if not min(seen) <= value <= max(seen)]
+
     def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
         """Those of one option that were tried, each once."""
         return list(dict.fromkeys(dict(each)[option] for each in tried))

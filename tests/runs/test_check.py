@@ -123,6 +123,8 @@ def test_algorithms_tells_those_of_a_scenario_with_their_options(told, tmp_path)
     assert known[1]["says"] == "Sends its weights twice."
     assert (known[1]["cost"]["down"], known[1]["cost"]["up"]) == (1, pytest.approx(2, rel=0.01))
     assert "two size=2.0" in told("algorithms", "mine.yaml")
+    alone = json.loads(told("algorithms", "own:Twice", "--format", "json"))
+    assert [one["key"] for one in alone] == ["fedavg", "own:Twice"]
 
 
 @pytest.mark.parametrize("command", ["devices", "scenarios"])

@@ -139,6 +139,14 @@ def test_a_best_value_at_the_edge_is_told(best: float, edge: bool) -> None:
     assert (line in results.remarks(scenario(), {"fedavg": made})) == edge
 
 
+def test_values_of_the_grid_beyond_the_edge_are_named_for_a_larger_budget() -> None:
+    made = found({of(value): both(30 - value, 100) for value in (0.01, 0.1)})  # 1 is in the grid, too
+    line = (
+        "fedavg: the best training.lr, 0.1, is at the edge of what was tried; a larger budget tries 1 of the grid too"
+    )
+    assert line in results.remarks(scenario(), {"fedavg": made})
+
+
 def test_ties_that_went_on_are_told() -> None:
     made = found({of(value): both(30, 100) for value in (0.01, 0.1, 1.0)})
     made.rungs = [Rung("coarse", 2, {}, (), 1)]
