@@ -28,6 +28,11 @@ class Values:
         return sum(each.time is not None and each.time <= self.tau for each in self.times.values())
 
     @property
+    def later(self) -> int:
+        """Seeds that got there after the horizon."""
+        return sum(each.time is not None and each.time > self.tau for each in self.times.values())
+
+    @property
     def mean(self) -> float:
         """Restricted mean time, s."""
         return mean(self.times, self.bound)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite, log
+from math import ceil, inf, isfinite, log
 
 from emulator.record.targets import Target
 from emulator.results import unreached
@@ -67,8 +67,16 @@ def _first(target: Target, found: Sequence[Values], show: Show) -> str:
     contrasts = {each.label: against(each, best) for each in others}
     differ = differing(contrasts)
     said = [_beside(each, contrasts[each.label], each.label in differ, len(others), show) for each in others]
-    up_to = f" Times count up to {duration(best.tau)}, as far as all runs are known." if isfinite(best.tau) else ""
-    return f"{best.label} reached {target.name} first: {_told(best, show)}; {', '.join(said)}{_mean_of(found)}.{up_to}"
+    first = f"{best.label} reached {target.name} first: {_told(best, show)}; {', '.join(said)}{_mean_of(found)}."
+    return " ".join([first, *_up_to(found)])
+
+
+def _up_to(found: Sequence[Values]) -> Iterator[str]:
+    """How far times are known of all, and who got there later."""
+    if isfinite(found[0].tau):
+        late = [f"{each.label} with {each.later} of {counted(len(each.times), 'seed')}" for each in found if each.later]
+        more = f"; {joined(late)} got there later, which ratios leave out" if late else ""
+        yield f"Times count up to {duration(found[0].tau)}, as far as all runs are known{more}."
 
 
 def _beside(each: Values, ratio: Contrast | None, differs: bool, comparisons: int, show: Show) -> str:
@@ -157,6 +165,15 @@ def _hints(found: Sequence[Values], seen: Seen) -> Iterator[str]:
     best, others = found[0], found[1:]
     if others and min(len(each.times) for each in found) < FEW:
         yield "More seeds give intervals: `fedlapse compare SCENARIO seeds=[1,2,3,4,5]` trains only the new ones."
+    if any(each.later for each in found):
+        yield f"More rounds let times count for longer: `fedlapse compare SCENARIO rounds.max={_more(found, seen)}`."
     if others:  # most depends on links where rounds differ most
         other = max(others, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
         yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
+
+
+def _more(found: Sequence[Values], seen: Seen) -> int:
+    """Rounds of all runs after which the latest time that is known lies within the horizon, about."""
+    latest = max(time for each in found for time in _times(each))
+    rounds = max(len(run.stamps) for of in seen.values() for run in of.values())
+    return ceil(rounds * latest / found[0].tau)

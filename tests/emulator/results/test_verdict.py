@@ -73,6 +73,22 @@ def test_k_of_n_is_said_with_how_long_the_others_were_played() -> None:
     assert five.endswith("Times count up to 50.0 s, as far as all runs are known.")
 
 
+def test_who_got_there_after_the_horizon_is_named_and_more_rounds_are_advised() -> None:
+    """One seed of a is known up to 50 s, so b's 100 s count as 50 s: mean 42 s beside 50 s, not 100 s.
+
+    Runs have 2 rounds at most: to see 100 s of all, they need twice as many.
+    """
+    found = said(a=[*[until(40)] * 4, never(50)], b=[until(100)] * 5)
+    assert "a reached accuracy 0.85 first: 4 of 5 seeds within 50.0 s; 1.19x [" in found.sentence
+    assert found.sentence.endswith(
+        "Times count up to 50.0 s, as far as all runs are known; b with 5 of 5 seeds got there later, which ratios "
+        "leave out."
+    )
+    assert "More rounds let times count for longer: `fedlapse compare SCENARIO rounds.max=4`." in found.hints
+    assert " rounds of a within 50.0 s, each " in found.why[1]
+    assert " each within 50.0 s; " in found.why[0]
+
+
 def test_the_hardest_target_that_somebody_reached_is_spoken_of() -> None:
     targets = (Target("accuracy", 0.9), Target("accuracy", 0.99), Target("accuracy", 0.1), TARGET)
     assert sentence(targets, a=[until(10)]) == "accuracy 0.9 was reached by a in 10.0 s."
