@@ -112,7 +112,9 @@ class Data(Part):
     split: Split = says(
         "How the training set is divided among the devices.", {"kind": "dirichlet", "alpha": 0.5}, default=Split()
     )
-    proxy: Proxy = says("Examples that the server itself has.", {"fraction": 0.05}, default=Proxy())
+    proxy: Proxy = says(
+        "Examples that the server itself has, also where this is left out.", {"fraction": 0.05}, default=Proxy()
+    )
     validation: BelowOne = says(
         "Share of each device's examples that is held out for decisions such as stopping.", 0.1, default=0.1
     )
