@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
             arg=[LINE, before],
         )
         assert heard == []
-        assert framed(browser, serving.url) == ""
+        assert framed(browser, serving.url) == "net::ERR_BLOCKED_BY_RESPONSE"
         serving.report = report
         ending = threading.Thread(target=serving.__exit__, args=(None, None, None))
         ending.start()
@@ -71,13 +72,27 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
         browser.close()
 
 
+class Other(BaseHTTPRequestHandler):
+    """A page of another origin on this computer, with the page that its address names in a frame."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(f"<link rel=icon href=data:,><iframe src={self.path[1:]}></iframe>".encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
 def framed(browser: Any, url: str) -> str:
-    """What a page of another origin can see of ours in a frame: nothing, as the browser does not show it there."""
-    page = browser.new_page()
-    page.route("http://other.example/", lambda route: route.fulfill(body=f"<iframe src={url}></iframe>"))
-    page.goto("http://other.example/")
-    page.wait_for_load_state()
-    inside = page.frames[1]
-    shown = "" if inside.url != url else inside.inner_text("body")
-    page.close()
-    return str(shown)
+    """Why the browser does not show this page in a frame of another."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever).start()
+        page = browser.new_page()
+        with page.expect_event("requestfailed") as failed:
+            page.goto(f"http://localhost:{other.server_port}/{url}")
+        page.close()
+        other.shutdown()
+    assert failed.value.url == url
+    return str(failed.value.failure)
