@@ -162,7 +162,9 @@ def test_a_fleet_to_replay_on_may_be_a_mapping(found: fedlapse.Loaded, tmp_path:
     )
     assert on_fleet[0]["times_s"] == on_rates[0]["times_s"] != on_fleet[1]["times_s"]
     assert on_fleet[1]["times_s"] == on_rates[1]["times_s"]
-    with pytest.raises(fedlapse.Error, match=r"^scenario: fleet\.0\.count: it must be greater than or equal to 1, not 0$"):
+    with pytest.raises(
+        fedlapse.Error, match=r"^scenario: fleet\.0\.count: it must be greater than or equal to 1, not 0$"
+    ):
         fedlapse.replay(found.results.folder, fleet={**fleet, "fleet": [{**fleet["fleet"][0], "count": 0}]})
 
 
