@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
     ("size", "missing", "rounds"),
     [
         ("16k", {"host.json", "summary.json", "report.html"}, (0, 0)),  # scenario, split and a run.json fit
-        ("72k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
+        ("80k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
         ("400k", {"fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),  # a model takes 212,608 bytes
         ("500k", {"report.html"}, (3, 3)),
     ],
