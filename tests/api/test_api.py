@@ -29,6 +29,16 @@ TINY: dict[str, Any] = {
     "training": {"epochs": 1, "batch": 20, "lr": 0.3},
     "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}],
 }
+OWN = """
+from dataclasses import dataclass
+
+from algorithms.fedavg import FedAvg
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    pass
+"""
 ALONE = {"workers": 0, "no_ledger": True}
 
 
@@ -173,12 +183,12 @@ def test_an_algorithm_is_found_where_this_program_finds_its_modules(
 ) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "own.py").write_text("from algorithms.fedavg import FedAvg\n\n\nclass Own(FedAvg):\n    pass\n")
+    (folder / "own.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(folder))
     (tmp_path / "network.py").write_text("raise SystemExit('a file of the folder in which it is called')")
     monkeypatch.chdir(tmp_path)
     assert (
-        "own" in fedlapse.check({**TINY, "algorithms": ["fedavg", {"own:Own": {}, "name": "own"}]}, workers=0)["plans"]
+        "own" in fedlapse.check({**TINY, "algorithms": ["fedavg", {"own:Own": {}, "name": "own"}]}, workers=0)["prices"]
     )
 
 
