@@ -84,15 +84,17 @@ def results(out: Path, changes: Mapping[str, Any]) -> Path:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """SHA-256 of each file of OUT by its name, but for what belongs to the moment: host.json, and its line in the
-    seal."""
-    found = {}
+    """SHA-256 of each file of OUT by its name, but for what belongs to the moment, and its lines in the seal.
+
+    Those are host.json, and the scenario as it was written, which a program does not have.
+    """
+    found, moment = {}, ("host.json", "given.yaml", "changes.json")
     for path in sorted(out.rglob("*")):
-        if path.is_file() and path.name != "host.json":
+        if path.is_file() and path.name not in moment:
             data = path.read_bytes()
             if path == out / "seal.json":
                 seal = json.loads(data)
-                del seal["files"]["host.json"]
+                seal["files"] = {name: line for name, line in seal["files"].items() if name not in moment}
                 data = json.dumps(seal, sort_keys=True).encode()
             found[str(path.relative_to(out))] = hashlib.sha256(data).hexdigest()
     return found

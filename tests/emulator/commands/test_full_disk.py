@@ -74,7 +74,7 @@ def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(fedlapse, disk, si
 
 @pytest.mark.slow
 def test_a_run_that_was_cut_short_by_a_full_disk_says_so(fedlapse, disk):
-    out = disk("size=276k") / "out"  # the first model fits, the second record does not
+    out = disk("size=284k") / "out"  # the first model fits, the second record does not
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out)
     assert done.returncode == 1
     assert "Some runs ended early (fedcurv). " in done.stdout
