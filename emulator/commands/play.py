@@ -103,9 +103,9 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     _keep_apart(out, settings.track)
     with alone(out):
         _make_ready(out, scenario, settings.force)
-        replace_file(out / "scenario.yaml", dump(scenario))  # first: `resume` needs nothing else
         if settings.given:
             keep(out, settings.given)
+        replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` can go on
         return _play(scenario, lab, settings, out, workers, assumed)
 
 
