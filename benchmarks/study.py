@@ -100,7 +100,9 @@ it was 0.016 behind, and so takes more rounds: its row says what it costs with a
 best strengths of FedProx, FedCL and FedCurv are the least of their grids, where the penalty does next to nothing:
 most of their runs take as many rounds as FedAvg's, and the ratios are what the messages cost. A difference of less
 than 1 % can be decided here, as all seeds agree on it. Importance from agents and FedCL's `catch_up` were left out
-for time. Open: a second skew (10 devices with two labels each), and CIFAR-10.
+for time. The protocol that comes with fedlapse has both now, and a second seed of the search, in which algorithms of
+one kind try each other's best settings; it is yet to be played. Open: a second skew (10 devices with two labels
+each), and CIFAR-10.
 """,
 }
 OWN = """\

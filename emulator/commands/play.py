@@ -155,8 +155,6 @@ def _watched(
 ) -> Sitting:
     """Plays all runs while trackers and the page look on."""
     watchers: list[Watcher] = [live.watching] if live else []
-    if not settings.track:
-        return play_runs(scenario, lab, settings, out, workers, watchers)
     with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
         return play_runs(scenario, lab, settings, out, workers, [*watchers, tracking])
 

@@ -22,9 +22,8 @@ def reasons(found: Sequence[Values], seen: Seen) -> Iterator[str]:
     """A line for each algorithm, the first one beside which the others are set."""
     paces = {each.label: _pace(each, seen) for each in found}
     best = found[0]
-    within = f" within {duration(best.tau)}" if _cut(best) else ""
-    each_ = f"{_rounds(best, seen):.3g} rounds of {_seconds(best, seen)} each{within}"
-    yield f"{best.label}: {each_}{_largest(paces[best.label])}."
+    played = f"{_rounds(best, seen):.3g} rounds of {_seconds(best, seen)} each{_within(best)}"
+    yield f"{best.label}: {played}{_largest(paces[best.label])}."
     for each in found[1:]:
         yield f"{each.label}: {_ratios(each, best, seen)}{_parts(paces[each.label], paces[best.label])}."
 
@@ -57,13 +56,13 @@ def _ratios(each: Values, best: Values, seen: Seen) -> str:
     else:
         more = f"{figure(_rounds(each, seen) / _rounds(best, seen))}x"
         longer = f"{figure(length(each, seen) / length(best, seen))}x"
-    within = f" within {duration(each.tau)}" if _cut(each) else ""
-    return f"{more} the rounds of {best.label}{within}, each {longer} as long ({_seconds(each, seen)})"
+    return f"{more} the rounds of {best.label}{_within(each)}, each {longer} as long ({_seconds(each, seen)})"
 
 
-def _cut(each: Values) -> bool:
-    """Whether the horizon ends before some seed got there, so that its rounds are counted up to there alone."""
-    return isfinite(each.tau) and each.reached < len(each.times)
+def _within(each: Values) -> str:
+    """The horizon, if it comes before some seed got there: rounds are counted up to there alone."""
+    cut = isfinite(each.tau) and each.reached < len(each.times)
+    return f" within {duration(each.tau)}" if cut else ""
 
 
 def times(ratio: Interval) -> str:

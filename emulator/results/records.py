@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import IO, Any
 
 from emulator.record.events import Event, TransferCut, TransferEnded, TransferStarted
-from emulator.results.doings import Doings, doings
+from emulator.results.activity import Activity, activities
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
 from scenarios.build.roster import Roster
@@ -168,11 +168,11 @@ def _transfer(
 def devices(results: Results) -> Iterator[Device]:
     fleet = Roster(tuple((group.name or group.profile, group.count) for group in results.scenario.fleet))
     for label, seed, timeline in _timelines(results):
-        did = doings(results.runs[label][seed], timeline)
+        did = activities(results.runs[label][seed], timeline)
         for name in fleet:
             group = results.scenario.fleet[fleet.place(name)[0]]
             yield Device(
-                label, seed, name, group.name or group.profile, group.profile, *astuple(did.get(name, Doings()))
+                label, seed, name, group.name or group.profile, group.profile, *astuple(did.get(name, Activity()))
             )
 
 

@@ -42,16 +42,21 @@ class Tracking:
 
     def begin(self, run: Run) -> None:
         self.meters[run] = Meter()
-        self.thread.submit(self._each, run, partial(self._begin, hyperparams(self.scenario, run)))
+        self._soon(run, partial(self._begin, hyperparams(self.scenario, run)))
 
     def tell(self, run: Run, row: Row) -> None:
         metrics, step = self.meters[run].metrics(row), row["round"]
         if metrics:
-            self.thread.submit(self._each, run, lambda of, run: self.trackers[of, run].log_metrics(metrics, step))
+            self._soon(run, lambda of, run: self.trackers[of, run].log_metrics(metrics, step))
 
     def end(self, run: Run, status: Status) -> None:
         del self.meters[run]
-        self.thread.submit(self._each, run, lambda of, run: self.trackers.pop((of, run)).finalize(status))
+        self._soon(run, lambda of, run: self.trackers.pop((of, run)).finalize(status))
+
+    def _soon(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
+        """Tells all destinations, in their thread."""
+        if self.destinations:  # else there is nobody to tell, and no thread is started
+            self.thread.submit(self._each, run, tell)
 
     def _begin(self, params: dict[str, object], of: Destination, run: Run) -> None:
         self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name))

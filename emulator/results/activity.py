@@ -11,7 +11,7 @@ from emulator.record import events
 
 
 @dataclass
-class Doings:
+class Activity:
     """Of one device; the seconds are virtual."""
 
     asked: int = 0  # rounds
@@ -38,10 +38,10 @@ class Doings:
         self.bytes_up += nbytes if start.way == "up" else 0
 
 
-def doings(rows: Sequence[Mapping[str, Any]], timeline: Iterable[events.Event]) -> Mapping[str, Doings]:
+def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[events.Event]) -> Mapping[str, Activity]:
     """By name, of the devices that were asked.  A round without a row is not over, and does not count."""
     over = {row["round"]: row for row in rows}
-    found: dict[str, Doings] = defaultdict(Doings)
+    found: dict[str, Activity] = defaultdict(Activity)
     started: dict[tuple[str, str], Any] = {}  # by device, and down, up or compute
     for event in timeline:
         if event.round not in over:

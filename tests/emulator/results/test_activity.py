@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.record.events import events_of
-from emulator.results.doings import Doings, doings
+from emulator.results.activity import Activity, activities
 
 
 def asked(t, round, *names):
@@ -48,9 +48,13 @@ ROWS = [row(0, {"a": [4.0, 0.0, 0.0], "b": [0.0, 4.0, 0.0]}, {"a": 8.0, "b": 6.0
 
 
 def test_one_counts_and_one_is_late():
-    told = doings(ROWS, events_of(WHOLE))
-    assert told["a"] == Doings(1, 1, bytes_down=100, bytes_up=60, compute_s=2.0, transfer_s=2.0, wait_s=0.0, joules=8.0)
-    assert told["b"] == Doings(1, 0, bytes_down=100, bytes_up=0, compute_s=1.5, transfer_s=2.5, wait_s=0.0, joules=6.0)
+    told = activities(ROWS, events_of(WHOLE))
+    assert told["a"] == Activity(
+        1, 1, bytes_down=100, bytes_up=60, compute_s=2.0, transfer_s=2.0, wait_s=0.0, joules=8.0
+    )
+    assert told["b"] == Activity(
+        1, 0, bytes_down=100, bytes_up=0, compute_s=1.5, transfer_s=2.5, wait_s=0.0, joules=6.0
+    )
     assert "c" not in told
 
 
@@ -68,16 +72,18 @@ def test_what_was_cut_counts_as_far_as_it_came_and_so_does_what_goes_on():
         line(9.0, "compute.cut", "a", seconds=1.0, why="closed"),
         closed(9.0, 0, reason="deadline"),
     ]
-    told = doings([row(0, {"a": [0.0, 6.0, 3.0]}, {"a": None})], events_of(timeline))
-    assert told["a"] == Doings(1, 0, bytes_down=100, bytes_up=0, compute_s=1.0, transfer_s=5.0, wait_s=3.0, joules=None)
+    told = activities([row(0, {"a": [0.0, 6.0, 3.0]}, {"a": None})], events_of(timeline))
+    assert told["a"] == Activity(
+        1, 0, bytes_down=100, bytes_up=0, compute_s=1.0, transfer_s=5.0, wait_s=3.0, joules=None
+    )
 
 
 def test_rounds_are_added_up_and_one_that_is_not_over_does_not_count():
     again = [{**event, "t": event["t"] + 10.0, "round": 1} for event in WHOLE]
     rows = [*ROWS, row(1, {"a": [4.0, 0.0, 0.5], "b": [0.0, 4.0, 0.25]}, {"a": 1.0, "b": 2.0})]
-    once, twice = doings(ROWS, events_of([*WHOLE, *again])), doings(rows, events_of([*WHOLE, *again]))
-    assert once["a"] == doings(ROWS, events_of(WHOLE))["a"]
-    assert twice["a"] == Doings(
+    once, twice = activities(ROWS, events_of([*WHOLE, *again])), activities(rows, events_of([*WHOLE, *again]))
+    assert once["a"] == activities(ROWS, events_of(WHOLE))["a"]
+    assert twice["a"] == Activity(
         2, 2, bytes_down=200, bytes_up=120, compute_s=4.0, transfer_s=4.0, wait_s=0.5, joules=9.0
     )
     assert twice["b"].wait_s == 0.25
@@ -86,5 +92,5 @@ def test_rounds_are_added_up_and_one_that_is_not_over_does_not_count():
 
 @pytest.mark.parametrize("old", [{"round": 0}, {"round": 0, "seconds": {}, "joules": {}}])
 def test_what_a_record_does_not_tell_is_not_known(old):
-    told = doings([old], events_of(WHOLE))["a"]
+    told = activities([old], events_of(WHOLE))["a"]
     assert (told.wait_s, told.joules, told.transfer_s) == (None, None, 2.0)
