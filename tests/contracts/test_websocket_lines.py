@@ -56,6 +56,11 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+async def connected(way: Way) -> None:
+    while not way.reception.server.connections:
+        await asyncio.sleep(0)
+
+
 # --- one connection ---------------------------------------------------------------------------------------------
 
 
@@ -63,6 +68,7 @@ def test_a_device_has_one_connection_all_the_time_also_while_it_uploads(play: St
     async def main(way: Way) -> tuple[list[int], int]:
         counts: list[int] = []
         way.device_works()
+        await asyncio.wait_for(connected(way), PROMPT)  # a server that sends before has its bytes wait for the device
         for round in range(3):
             for event in ("down.start", "compute.start", "up.start", "up.end"):
                 way.then(event, SOON, lambda: counts.append(len(way.reception.server.connections)))
