@@ -60,6 +60,8 @@ def _expected(scenario: Scenario) -> Iterator[Fault]:
 def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:
     if not scenario.evaluate.every:
         return "evaluate.every is 0; it must be 1 or more"
+    if metric != "validation" and not scenario.evaluate.test:
+        return "evaluate.test is false; it must be true, or the metric validation"
     if metric == "validation" and not scenario.data.validation:
         return "data.validation is 0; it must be above 0"
     if metric == "personalised" and scenario.evaluate.personalise_every == "never":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,8 @@ def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) 
     with told_in_one_line():
         words = _words(what or [])
         name = words[0] if words and words[0] in plugins.kinds() else ""
+        if words and not name:
+            _refuse_misspelt(words[0], plugins.kinds())
         own = bool(words) and not name and "=" not in words[0]
         scenario = scenario_of(words[1:] if name else words)
         code = list_algorithms(scenario, format, own=own, only=name)
@@ -51,6 +54,15 @@ def _words(what: list[str]) -> list[str]:
     if ":" not in first or "=" in first or Path(first).exists():
         return what
     return [QUICKSTART, f'algorithms=["{first}"]', *what[1:]]
+
+
+def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
+    """Raises BadScenario for what is no file, and nearly the name of an algorithm."""
+    from scenarios.load import BadScenario, shipped
+
+    near = get_close_matches(word, kinds, n=1)
+    if near and not Path(word).exists() and word not in shipped():
+        raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:

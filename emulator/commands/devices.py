@@ -74,10 +74,15 @@ def devices(
 
 
 def alone(name: str) -> Table | None:
-    """The profile of this name that comes with fedlapse, if there is one."""
+    """The profile of this name that comes with fedlapse; None for a file.  Raises BadScenario for neither."""
     from devices.profiles import shipped
+    from scenarios.text.faults import BadScenario, did_you_mean
 
-    return {name: known[name]} if name in (known := shipped()) else None
+    if name in (known := shipped()):
+        return {name: known[name]}
+    if not Path(name).suffix and not Path(name).exists():
+        raise BadScenario(f"there is no profile or file {name!r}; {did_you_mean(name, known, 'a file, or one of')}")
+    return None
 
 
 def _one(known: Table) -> str:

@@ -61,7 +61,8 @@ def _evaluation(scenario: Scenario, lab: Lab, label: str) -> float:
         return 0.0
     assert lab.dataset
     costs, split = Costs(lab, label, seed), lab.splits[seed]
-    examples = len(lab.dataset.y_test) + sum(len(split.validation[name][0]) for name in sample(split.validation))
+    tested = len(lab.dataset.y_test) if scenario.evaluate.test else 0
+    examples = tested + sum(len(split.validation[name][0]) for name in sample(split.validation))
     once = costs.meter.flops(Phase("evaluate", "forward", examples, FORWARD))
     kinds = lab.algorithms[label].downloads
     everyone = sum(costs.device(name, 0, kinds, ()).total_flops for name in sample(split.train))

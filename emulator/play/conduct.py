@@ -22,7 +22,7 @@ class Conduct:
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
         rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
-        often = None if evaluate.personalise_every == "never" else evaluate.personalise_every
+        often = evaluate.personalise_every
         return cls(
             RoundRules(
                 max=rounds.max,
@@ -35,7 +35,7 @@ class Conduct:
                 computing=rounds.when_off,
                 transfers=rounds.transfers,
             ),
-            Schedule(evaluate.every, often),
+            Schedule(evaluate.every, None if often == "never" or not evaluate.test else often, evaluate.test),
             Target(stop.metric, stop.value, stop.hold) if stop else None,
             rounds.until_s,
         )

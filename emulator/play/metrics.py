@@ -50,11 +50,12 @@ class Schedule:
     """In which rounds models are evaluated.
 
     `every`: after every n-th round; 0 is never.  `personalise_every`: the same for `personalised`; 0 is after the last
-    round only, None is never.
+    round only, None is never.  `test`: whether the test set is looked at, or validation examples alone.
     """
 
     every: int = 1
     personalise_every: int | None = 0
+    test: bool = True
 
 
 class Metrics:
@@ -70,12 +71,14 @@ class Metrics:
 
     async def start(self, state: State) -> None:
         """Evaluates the initial model, which round 0 sends down."""
-        if self.schedule.every == 1:
+        if self.schedule.every == 1 and self.schedule.test:
             await self._test(state)
 
     async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Learnt]) -> tuple[Values, Values]:
         """The metrics of a round without `personalised`, and further numbers for texts and for drifting data."""
         cycle = self.lab.cycle(self.run.label, round)
+        if not self.schedule.test:
+            return dict.fromkeys(NAMES) | {"validation": await self._validation(state, cycle)}, {}
         initial = self._on_shards(await self._test(broadcast), cycle)
         scores = await self._test(state)
         now = self._of_cycle(scores, cycle)

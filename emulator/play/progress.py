@@ -82,16 +82,21 @@ class Pace:
     real: float  # when that row came
     targets: list[Target]  # not reached yet, the easiest first
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
-    best: float = 0.0  # accuracy
+    best: float = 0.0  # of that which is shown
+
+    @property
+    def shown(self) -> str:
+        """The metric that is shown: accuracy, or validation where no test set is looked at."""
+        return "validation" if "validation" in self.seen and "accuracy" not in self.seen else "accuracy"
 
     def take(self, row: Row, real: float) -> None:
         """Nothing is changed in place: the display reads along in a thread of its own."""
         self.row, self.real = row, real
-        self.best = max(self.best, row["accuracy"] or 0.0)
         room = max([POINTS, *(target.hold for target in self.targets)])
-        for metric in {"accuracy", *(target.metric for target in self.targets)}:
-            if row[metric] is not None:
+        for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
+            if row.get(metric) is not None:
                 self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-room:]}
+        self.best = max(self.best, row.get(self.shown) or 0.0)
         self.targets = [target for target in self.targets if not self._holds(target)]
 
     def _holds(self, target: Target) -> bool:
@@ -110,7 +115,7 @@ class Pace:
 
     def curve(self, bars: bool) -> str:
         """`acc 0.71 (best 0.73) ▁▃▆█`"""
-        values = [value for _, value in self.seen.get("accuracy", ())]
+        values = [value for _, value in self.seen.get(self.shown, ())]
         if not values:
             return ""
         best = f" (best {self.best:.2f})" if round(self.best, 2) > round(values[-1], 2) else ""
@@ -259,6 +264,7 @@ class Progress:
 
     def _plain(self, run: Run, row: Row, real: float) -> str:
         """How far all runs are together, and the one that has just ended a round."""
+        metric = self.paces[run].shown
         parts = [
             self.title,
             f"{self._ended()} of {self.max_rounds * self.runs} rounds",
@@ -267,7 +273,7 @@ class Progress:
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),
-            "" if row["accuracy"] is None else f"accuracy {row['accuracy']:.3f}",
+            "" if row.get(metric) is None else f"{metric} {row[metric]:.3f}",
         ]
         return " · ".join(part for part in parts if part)
 

@@ -16,7 +16,7 @@ from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, searc
 from emulator.tuning.space import Configuration, Space, Valid, applied, space_of
 from scenarios.build import plugins
 from scenarios.schema.entries import Entry
-from scenarios.schema.rounds import Stop
+from scenarios.schema.rounds import Evaluate, Stop
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.tuning import Tune
 
@@ -159,8 +159,12 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
     target = target_of(scenario)
     stop = Stop(metric=METRIC, value=target.value, hold=target.hold)
     rounds = scenario.rounds.model_copy(update={"max": count, "targets": (), "stop_at": stop})
-    evaluate = scenario.evaluate.model_copy(update={"personalise_every": "never"})
-    return remade(scenario, seeds=tune.seeds, algorithms=entries, rounds=rounds, evaluate=evaluate)
+    return remade(scenario, seeds=tune.seeds, algorithms=entries, rounds=rounds, evaluate=untested(scenario))
+
+
+def untested(scenario: Scenario) -> Evaluate:
+    """When models are evaluated in a search, which never looks at test examples."""
+    return scenario.evaluate.model_copy(update={"personalise_every": "never", "test": False})
 
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:

@@ -146,6 +146,12 @@ class Evaluate(Part):
     every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
         "Rounds between two evaluations of the global model; with 0 it is never evaluated.", 1, default=1
     )
+    test: bool = says(
+        "Whether models are evaluated on the test set; without, only `validation` is known. A search of settings never "
+        "does it.",
+        True,
+        default=True,
+    )
     personalise_every: PersonaliseEvery = says(
         "Rounds between two evaluations of the models that devices have after local training; 0 for the end only, "
         "or never. Every device trains once more for it, which takes real time.",

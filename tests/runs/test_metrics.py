@@ -65,6 +65,17 @@ def test_personalised_never_is_never_and_all_else_is_as_it_was(play):
     assert [{**row, "personalised": None} for row in last.rounds] == never.rounds
 
 
+def test_without_the_test_set_validation_alone_is_known_and_it_is_as_it_was(play):
+    changes = {"rounds": {"max": 3}, "evaluate": {"personalise_every": 1}}
+    without, whole = play(**merged(changes, {"evaluate": {"test": False}})), play(**changes)
+    for row, same in zip(without.rounds, whole.rounds, strict=True):
+        assert row["validation"] == same["validation"] is not None
+        keys = ("accuracy", "loss", "initial", "personalised", "personalised_participants")
+        assert [row[key] for key in keys] == [None] * 5
+        assert None not in [same[key] for key in keys]
+    assert without.events == whole.events
+
+
 def test_stop_at_trains_no_device_more_where_personalised_is_never_asked(play):
     stop = {"max": 9, "stop_at": {"metric": "accuracy", "value": 0.3}}
     run = play(rounds=stop, training={"epochs": 5, "batch": 16}, evaluate={"personalise_every": "never"})

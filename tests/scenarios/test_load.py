@@ -81,6 +81,7 @@ def test_the_caret_stands_under_the_fault():
         ("rounds: {max: 0}", "greater than or equal to 1, not 0"),
         ("rounds: {stragglers: wait}", "'wait' is not known"),
         ("rounds: {targets: [{value: 0.9}]}\nevaluate: {every: 0}", "evaluate.every is 0"),
+        ("rounds: {targets: [{value: 0.9}]}\nevaluate: {test: false}", "evaluate.test is false; it must be true"),
         ("rounds: {stop_at: {value: 0.9}}\ndata: {validation: 0}", "data.validation is 0"),
         ("rounds: {max: 3, targets: [{value: 0.9, hold: 4}]}", "rounds.targets.0.hold: it is 4, but a run of 3 rounds"),
         ("rounds: {max: 3, stop_at: {value: 0.9, hold: 4}}", "evaluates validation 3 times; it must be 3 or less"),

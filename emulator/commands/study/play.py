@@ -36,7 +36,7 @@ from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds, clocks
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied
-from emulator.tuning.together import remade
+from emulator.tuning.together import remade, untested
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
 from scenarios.schema.protocol import Sensitivity
@@ -156,7 +156,8 @@ class Studying:
         first = self.scenario.algorithms[0]
         entry = applied(first, founds[first.name].best()) if first.name in founds else first
         assert self.scenario.tune
-        scenario = self._made(seeds=self.scenario.tune.seeds, algorithms=(entry,), rounds=self._until(None))
+        seeds, rounds, evaluate = self.scenario.tune.seeds, self._until(None), untested(self.scenario)
+        scenario = self._made(seeds=seeds, algorithms=(entry,), rounds=rounds, evaluate=evaluate)
         runs = self.trials.play(scenario, out, "the tuned baseline, for the targets")[first.name]
         tops = [max(row["validation"] or 0.0 for row in rows) for rows in runs.values()]
         return sum(tops) / len(tops)

@@ -45,6 +45,7 @@ from emulator.tuning.together import (
     steps_of,
     target_of,
     trial,
+    untested,
 )
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -121,8 +122,8 @@ class Tuning:
     def _base(self) -> Scenario:
         """The scenario as it is, with the seeds of the search."""
         assert self.scenario.tune
-        evaluate = self.scenario.evaluate.model_copy(update={"personalise_every": "never"})
-        return remade(self.scenario, seeds=self.scenario.tune.seeds, evaluate=evaluate)
+        rounds = self.scenario.rounds.model_copy(update={"targets": (), "stop_at": None})
+        return remade(self.scenario, seeds=self.scenario.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
     def _known(self) -> tuple[int, bool]:
         """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""

@@ -105,6 +105,18 @@ def test_profiles_that_cannot_be_read_are_told_in_a_line(fedlapse):
     assert (done.returncode, done.stderr) == (2, "fedlapse: cannot read nowhere.csv: No such file or directory\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("devices", "pi-44"), "there is no profile or file 'pi-44'; did you mean pi-4?"),
+        (("algorithms", "fedcrv"), "there is no algorithm or scenario 'fedcrv'; did you mean fedcurv?"),
+    ],
+)
+def test_a_misspelt_name_is_told_with_the_right_one(fedlapse, words, said):
+    done = fedlapse(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"fedlapse: {said}\n")
+
+
 def test_a_profile_that_no_scenario_could_name_is_not_listed_in_the_place_of_ours(fedlapse, tmp_path):
     (tmp_path / "pi.csv").write_text(MINE.replace("mine,", "pi-4,"))
     done = fedlapse("devices", "pi.csv")
