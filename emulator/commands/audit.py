@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def _reservations(audited: Mapping[Path, Audit]) -> None:
     from emulator.record.seal import NO_SEAL
 
     for line in _unjudged(audited):
-        typer.echo(f"fedlapse: {line}", err=True)
+        say(f"fedlapse: {line}", err=True)
     for folder, each in audited.items():
         if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
-            typer.echo(f"fedlapse: {folder}: {NO_SEAL}", err=True)
+            say(f"fedlapse: {folder}: {NO_SEAL}", err=True)
 
 
 def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
@@ -88,8 +89,8 @@ def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
 
 def _print(audited: Mapping[Path, Audit]) -> None:
     for folder, each in audited.items():
-        typer.echo(f"{'✗' if each.faults else '✓'} {folder}")
+        say(f"{'✗' if each.faults else '✓'} {folder}")
         for fault in each.faults:
-            typer.echo(f"    {fault}")
+            say(f"    {fault}")
     sound = sum(not each.faults for each in audited.values())
     typer.echo(f"{sound} of {len(audited)} folders obey the laws")

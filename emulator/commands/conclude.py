@@ -21,7 +21,7 @@ from emulator.record.record import MODEL, replace_file
 from emulator.record.seal import SEAL, seal_results
 from emulator.record.writing import why
 from emulator.results.caveats import caveats
-from emulator.results.conclusion import summed_up, told
+from emulator.results.conclusion import cut_off, summed_up, told
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
 from emulator.results.settings import how_sure
@@ -71,6 +71,8 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     if format == Format.json:
         typer.echo(json.dumps({"out": str(out), **results.summary}, indent=1, sort_keys=True))
     else:
+        if ending.interrupted:
+            say(f"{cut_off(results)}: these are no results yet", tone="warning")
         _print(results, judged)
     _warn(results.summary, ending)
     if unwritten:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def diff(
     with soundness_told([a, b]), told_in_one_line(ValueError):
         found = difference(a, b)
         damaged = list(_damaged(a, b))
-        typer.echo(_json(found, damaged) if format is Format.json else "\n".join(_text(found, damaged)))
+        if format is Format.json:
+            typer.echo(_json(found, damaged))
+        else:
+            say("\n".join(_text(found, damaged)))
     raise typer.Exit(0 if found.identical else 1)
 
 

@@ -26,6 +26,7 @@ from emulator.commands.conclude import REPORT, Ending, conclude
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, clear, folder, why_not
 from emulator.commands.lines import say
+from emulator.commands.machine import machine
 from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
@@ -400,7 +401,7 @@ def host_text(seconds: float, outcomes: list[Outcome], session: Session) -> str:
     host = {
         "command": ["fedlapse", *sys.argv[1:]],
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
-        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "machine": machine(),
         "device": _devices(session.lab.trains_on),
         "real_seconds": seconds,
         "world": session.settings.world,

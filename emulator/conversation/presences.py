@@ -89,7 +89,7 @@ class Presences:
         awaited = self._awaited(play)
         if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
             raise RunFailed(
-                f"{call.device} went offline {times} times in round {call.round} and began again each time; "
+                f"{call.device} went offline {times} times in round {call.round + 1} and began again each time; "
                 f"give longer sessions, `when_off: pause`, `transfers: resume`, or a deadline_s"
             )
 

@@ -210,7 +210,7 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
 def _partings(replays: Sequence[Result]) -> Iterator[Note]:
     for each in replays:
         if each.parting:
-            said = f"is not exact from round {each.parting.round} on: {each.parting.why}"
+            said = f"is not exact from round {each.parting.round + 1} on: {each.parting.why}"
             yield Note(each.label, each.seed, said)
 
 

@@ -124,7 +124,7 @@ class Replayer:
         except Stopped:
             pass  # `check` knows where and why
         except Unsaid as end:
-            ended = outcome.failure = f"in round {check.number} the record does not say {end}"
+            ended = outcome.failure = f"in round {check.number + 1} the record does not say {end}"
         except (RunFailed, Undrawn) as failed:
             ended = str(failed)
             if check.parting or len(outcome.rows) < len(script.rounds):  # else it failed as the run did

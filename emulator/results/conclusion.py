@@ -11,7 +11,7 @@ from emulator.record.digest import digest
 from emulator.results.caveats import Caveats
 from emulator.results.expectations import judge
 from emulator.results.results import Results, targets
-from emulator.results.units import under
+from emulator.results.units import counted, under
 from emulator.results.verdict import verdict
 
 Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
@@ -24,7 +24,7 @@ def summed_up(
 
     `cut_short`: labels of which a record could not be written to its end.
     """
-    reserved = _reservation(found, [*failures, *cut_short], interrupted)
+    reserved = f"{cut_off(found)}, so this is no result. " if interrupted else _early([*failures, *cut_short])
     said = verdict(found.runs, targets(found.scenario))
     return {
         **found.summary,
@@ -39,12 +39,16 @@ def summed_up(
     }
 
 
-def _reservation(found: Results, early: Sequence[str], interrupted: bool) -> str:
+def cut_off(found: Results) -> str:
+    """`Interrupted after 3 to 4 rounds`."""
+    rounds = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values()})
+    few = f"{rounds[0]} to " if len(rounds) > 1 else ""
+    return f"Interrupted after {few}{counted(rounds[-1], 'round')}"
+
+
+def _early(labels: Sequence[str]) -> str:
     """What a verdict must not hide: that runs are not what the scenario says."""
-    if interrupted:
-        rounds = sorted(len(rows) for seeds in found.runs.values() for rows in seeds.values())
-        return f"Interrupted after {rounds[0]} to {rounds[-1]} rounds, so this is no result. "
-    return f"Some runs ended early ({', '.join(dict.fromkeys(early))}). " if early else ""
+    return f"Some runs ended early ({', '.join(dict.fromkeys(labels))}). " if labels else ""
 
 
 def told(summary: Mapping[str, Any], out: Path) -> list[str]:

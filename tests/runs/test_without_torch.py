@@ -107,7 +107,7 @@ def test_among_other_devices_what_it_does_is_not_known(chosen: Path, without_tor
     for more in ((), ("--anyway",)):
         done = without_torch("replay", chosen, "--fleet", tmp_path / "away.yaml", *more, "--workers", 0)
         assert done.returncode == 0, done.stderr
-        assert "in-turn-s1 is not exact from round 0 on: other devices are online and idle" in done.stdout
+        assert "in-turn-s1 is not exact from round 1 on: other devices are online and idle" in done.stdout
         assert "not known" in done.stdout
 
 

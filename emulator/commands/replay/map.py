@@ -338,8 +338,6 @@ def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"    in {number}: {why}"
     if len(reasons) > REASONS:
         yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
-    if reasons:
-        yield "    rounds are counted from 0, as in the record and the report"
 
 
 def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:

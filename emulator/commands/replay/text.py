@@ -157,11 +157,9 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     yield from said[:TOLD]
     if len(said) > TOLD:
         yield f"and {len(said) - TOLD} more in replay.json"
-    if any(each.partings for each in findings):
-        yield "rounds are counted from 0, as in the record and the report"
-        if not anyway:
-            yield "a replay stops where it is no longer exact; --train goes on, and trains what differs"
-            yield f"--anyway goes on: {ASSUMPTION}"
+    if any(each.partings for each in findings) and not anyway:
+        yield "a replay stops where it is no longer exact; --train goes on, and trains what differs"
+        yield f"--anyway goes on: {ASSUMPTION}"
 
 
 def _guessed(findings: Sequence[Finding]) -> Iterator[str]:

@@ -205,8 +205,7 @@ def late(fedlapse, record, fleet, tmp_path, *more):
 
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
     done = late(fedlapse, record, fleet, tmp_path)
-    assert "fedavg-s1 is not exact from round 0 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
-    assert "rounds are counted from 0, as in the record and the report\n" in done.stdout
+    assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
     assert "--anyway goes on" in done.stdout
     assert "in the record; no other setting is known\n" in done.stdout
     assert done.stdout.count("not known") == 2
@@ -250,7 +249,7 @@ def test_anyway_it_goes_on_with_the_accuracies_of_the_record(fedlapse, record, f
     """Each round lasts until its deadline."""
     done = late(fedlapse, record, fleet, tmp_path, "--anyway", "--format", "json")
     assert times(done, 1) == pytest.approx({"fedavg": 120.0, "fedcurv": 60.0}, rel=0.01)
-    assert json.loads(done.stdout)["settings"][1]["not_exact"][0].startswith("fedavg-s1 is not exact from round 0 on")
+    assert json.loads(done.stdout)["settings"][1]["not_exact"][0].startswith("fedavg-s1 is not exact from round 1 on")
 
 
 def test_a_replay_that_ends_early_is_not_fast(fedlapse, record, fleet, tmp_path):
@@ -483,7 +482,7 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
     """On 2 kbit/s the first deadline is missed."""
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "  it is not known in 1\n    in 1: fedavg-s1 is not exact from round 0 on: " in done.stdout
+    assert "  it is not known in 1\n    in 1: fedavg-s1 is not exact from round 1 on: " in done.stdout
     assert "--anyway goes on" in done.stdout
     assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
 
