@@ -24,7 +24,8 @@ def new(
 ) -> None:
     """Writes a scenario with comments that runs at once: change the fleet to yours.
 
-    It also writes scenario.schema.json, with which editors complete keys and check values as you type.
+    --phones, --pis and --lte can be given together: the fleet has the groups of all. It also writes
+    scenario.schema.json, with which editors complete keys and check values as you type.
     """
     from importlib import resources
 
@@ -39,10 +40,9 @@ def new(
     shelf = resources.files("scenarios")
     template = shelf.joinpath("study.yaml.txt" if study else "template.yaml.txt").read_text(encoding="utf-8")
     fleets = [kind for kind, asked in {"phones": phones, "pis": pis, "lte": lte}.items() if asked]
-    if len(fleets) > 1:
-        _refuse(f"--{fleets[0]} and --{fleets[1]} are two fleets; give one, and add groups of the other by hand")
     if fleets:
-        fleet = shelf.joinpath("fleets", f"{fleets[0]}.yaml.txt").read_text(encoding="utf-8").rstrip("\n")
+        texts = [shelf.joinpath("fleets", f"{kind}.yaml.txt").read_text(encoding="utf-8") for kind in fleets]
+        fleet = mixed(texts) if len(texts) > 1 else texts[0].rstrip("\n")
         template = FLEET.sub(lambda _: fleet, template, count=1)
     with told_in_one_line():
         replace_file(file, template.replace("NAME", stem))
@@ -54,6 +54,13 @@ def new(
         return
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
     typer.echo(f"then:  fedlapse compare {file}    which algorithm reaches the target first")
+
+
+def mixed(fleets: list[str]) -> str:
+    """The groups of several fleets in one, below the topology that one of them has; they have the same server."""
+    parts = [re.split(r"^fleet: *(#.*)\n", fleet, maxsplit=1, flags=re.MULTILINE) for fleet in fleets]
+    above = max((top for top, _, _ in parts), key=len)
+    return above + "fleet:\n" + "".join(f"  {comment}\n{groups}" for _, comment, groups in parts).rstrip("\n")
 
 
 def _refuse(message: str) -> None:

@@ -121,7 +121,7 @@ def _devices(plan: Forecast, width: int) -> list[Table]:
     return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, names, long)]
 
 
-HARDWARE = ("GFLOP/s", "MB", "Mbit/s\ndown / up", "ms")
+HARDWARE = ("GFLOP/s", "MB", "Mbit/s\ndown", "Mbit/s\nup", "ms")
 PARTS = ("down", "compute", "up", "round")
 
 
@@ -135,10 +135,11 @@ def _rows(title: str, numbers: Sequence[str], *columns: Sequence[Sequence[str]])
 
 
 def _hardware(group: Group) -> Sequence[str]:
+    varies = "" if group.repeats is None else "~"
     return (
         _span(group.flops_per_s, 1e9),
         _span(group.memory_bytes, 1e6),
-        _rates(group),
+        *(f"{varies}{_span(rate, 1e6 / 8)}" for rate in (group.down, group.up)),
         _span(group.latency, 1e-3),
     )
 
@@ -172,12 +173,6 @@ def _called(group: Group) -> str:
     off = f"\n{sometimes} off at times" if sometimes else ""
     never = f"\n{group.never_on} never online" if group.never_on else ""
     return f"{group.count} {escape(group.name)}{off}{never}"
-
-
-def _rates(group: Group) -> str:
-    down, up = (_span(rate, 1e6 / 8) for rate in (group.down, group.up))
-    varies = "" if group.repeats is None else "~"
-    return f"{varies}{down} / {up}" if len(down + up) < 8 else f"{varies}{down} /\n{up}"
 
 
 def _rounds(plan: Forecast) -> Table:

@@ -25,6 +25,10 @@ SYNONYMS = {  # what others call it: what it may be called here
     "learning_rate": ("lr",),
     "batch_size": ("batch",),
     "local_epochs": ("epochs",),
+    "3g": ("3g",),
+    "4g": ("lte-walking", "lte-driving"),
+    "lte": ("lte-walking", "lte-driving"),
+    "5g": ("5g-low-band",),
 }
 
 
@@ -83,9 +87,9 @@ def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
     """`did you mean x?`, or a list of all names if none is near."""
-    synonyms = [name for name in SYNONYMS.get(wrong, ()) if name in known]
+    synonyms = [name for name in SYNONYMS.get(wrong.lower(), ()) if name in known]
     near = synonyms or get_close_matches(wrong, known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
+    return f"did you mean {' or '.join(near)}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
 
 
 def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[Fault]:
@@ -147,6 +151,8 @@ def _as_mapping(said: Any, part: type[Any]) -> str:
     """How to write a bare word, where a mapping is due of which one key has that word as a choice."""
     if said["type"] != "model_type":
         return ""
+    if isinstance(said["input"], list) and (numbers := [name for name in ("low", "high") if name in _fields(part)]):
+        return f"; write {{{', '.join(f'{n}: {v}' for n, v in zip(numbers, said['input'], strict=False))}}}"
     keys = (
         name for name, kind in _fields(part).items() if get_origin(kind) is Literal and said["input"] in get_args(kind)
     )

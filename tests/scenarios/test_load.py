@@ -114,6 +114,8 @@ def test_a_value_may_hold_in_every_round(hold):
         ("network=ideal", "it must be a mapping, not 'ideal'; write {model: ideal}"),
         ("data.split=iid", "it must be a mapping, not 'iid'; write {kind: iid}"),
         ("network=wifi", "it must be a mapping, not 'wifi'"),
+        ("fleet.0.link.up_mbit_s={uniform: [1, 8]}", "it must be a mapping, not a list; write {low: 1, high: 8}"),
+        ("fleet.0.link={radio: 4G}", "there is no radio '4G'; did you mean lte-walking or lte-driving?"),
         ("network=[ideal]", "it must be a mapping, not a list"),
     ],
 )

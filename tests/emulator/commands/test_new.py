@@ -21,6 +21,8 @@ RUNNER = CliRunner()
         (("--phones",), ["phone-high", "phone-mid", "phone-low"]),
         (("--pis",), ["pi-4", "pi-5"]),
         (("--lte",), ["phone-mid", "phone-low", "phone-low"]),
+        (("--lte", "--pis"), ["pi-4", "pi-5", "phone-mid", "phone-low", "phone-low"]),
+        (("--lte", "--phones"), ["phone-high", "phone-mid", "phone-low", "phone-mid", "phone-low", "phone-low"]),
     ],
 )
 def test_each_fleet_is_a_scenario(
@@ -35,11 +37,3 @@ def test_each_fleet_is_a_scenario(
     assert (made.study is not None) == bool(study)
     text = (tmp_path / "mine.yaml").read_text()
     assert text.count("\nfleet:") == text.count("\nserver:") == 1
-
-
-def test_two_fleets_are_one_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = RUNNER.invoke(app, ["new", "mine", "--phones", "--lte"])
-    assert done.exit_code == 2
-    assert "--phones and --lte are two fleets" in done.output
-    assert not list(tmp_path.iterdir())

@@ -370,7 +370,7 @@ def test_no_range_is_broken_in_a_terminal_of_80_columns(planned, monkeypatch):
     lines = text(planned(fleet=[group])).splitlines()
     table = lines[lines.index("Devices") : next(n for n, line in enumerate(lines) if line.startswith("A round"))]
     assert max(map(len, table)) <= 80
-    assert any("3000 to 4000" in line and "3.3 to 4.4 /" in line for line in table)
+    assert any("3000 to 4000" in line and "3.3 to 4.4  " in line for line in table)
     assert any("0.11 to 0.22" in line for line in table)
     assert not [line for line in table if line.endswith(" to")]
 
