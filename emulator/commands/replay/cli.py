@@ -171,8 +171,8 @@ def replay(
         passed: list[str] = []
         with told_while_read():
             rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
-        conditions = _conditions(rates, latency, server_rate)
         batch = Batch(source_of(run, fleet, anyway, train, algorithm))
+        conditions = _conditions(rates, latency, server_rate, _called(batch))
         cluster = cluster_of(executor, ray_address)
         play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
         layout = Layout(_folder(batch, out), conditions, events)
@@ -260,8 +260,16 @@ def _rates(
     yield from links_from(downs, Uplink(ups, ratio, symmetric), format, passed.append)
 
 
-def _conditions(rates: Sequence[Condition], latency: str | None, server_rate: str | None) -> list[Condition]:
-    """The settings; one if no links are named."""
+def _called(batch: Batch) -> str:
+    """What a setting without links of its own is called: as the scenario of the other fleet."""
+    other = batch.source.fleet
+    return "replayed" if other is None or other.name == batch.scenario.name else other.name
+
+
+def _conditions(
+    rates: Sequence[Condition], latency: str | None, server_rate: str | None, otherwise: str
+) -> list[Condition]:
+    """The settings; one, which has the name `otherwise`, if no links are named."""
     from dataclasses import replace
 
     from emulator.replay.conditions import Condition
@@ -271,7 +279,7 @@ def _conditions(rates: Sequence[Condition], latency: str | None, server_rate: st
     rate = None if server_rate is None else RATE.value(server_rate)
     return [
         replace(each, name=name, latency=seconds, server_rate=rate)
-        for name, each in _distinct(rates or [Condition("replayed")])
+        for name, each in _distinct(rates or [Condition(otherwise)])
     ]
 
 

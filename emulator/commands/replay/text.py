@@ -15,7 +15,7 @@ from emulator.commands.lines import for_terminal
 from emulator.commands.plan_text import columns
 from emulator.commands.replay.files import repeated
 from emulator.replay.batch import Batch
-from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
+from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, Times, cells, flips, goals, missed, ratio
 from emulator.results import units
 
 TOLD = 6  # lines of a kind; more are summed up
@@ -24,7 +24,7 @@ NAMED = 3  # settings of which a line is true
 
 def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
     parts = [_table(batch, findings, target) for target in goals(findings[0])]
-    parts += [for_terminal(_turned(batch, findings, target)) for target in goals(findings[0]) if len(batch.labels) > 1]
+    parts += [for_terminal(_orders(batch, findings, target)) for target in goals(findings[0]) if len(batch.labels) > 1]
     lines = [
         *_missed(findings[0]),
         *_assumed(findings),
@@ -91,6 +91,10 @@ def _missed(record: Finding) -> Iterator[str]:
             yield f"{target}: no run of the record reaches it"
 
 
+def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
+    return "\n".join([_turned(batch, findings, target), *_ratios(batch, findings, target)])
+
+
 def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     turned, first = flips(findings, target), findings[0]
     called = batch.every if target == ALL else target
@@ -103,6 +107,29 @@ def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     if others:
         return f"{called}: {order} in the record; no setting changes it, but ties differ on {', '.join(others)}"
     return f"{called}: {order} in the record{_elsewhere(findings, target)}"
+
+
+def _ratios(batch: Batch, findings: Sequence[Finding], target: str) -> Iterator[str]:
+    """What each algorithm takes beside the scenario's first, if there are few settings: `fedcurv 3.01x in the record`."""
+    base, *others = batch.labels
+    if len(findings) > NAMED:
+        return
+    said = []
+    for label in others:
+        found = [(_over(each.times[target][base], each.times[target][label]), each) for each in findings]
+        known = [f"{times:.2f}x {_where(each, findings)}" for times, each in found if times is not None]
+        said += [f"{label} {', '.join(known)}"] if known else []
+    if said:
+        yield f"  beside {base}: {'; '.join(said)}"
+
+
+def _over(base: Times, other: Times) -> float | None:
+    """The other median over the base's; None where one of them is never, or not known."""
+    return ratio(base.median, other.median) if base.known and other.known else None
+
+
+def _where(each: Finding, findings: Sequence[Finding]) -> str:
+    return "in the record" if each is findings[0] else f"on {each.name}"
 
 
 def _elsewhere(findings: Sequence[Finding], target: str) -> str:

@@ -179,6 +179,16 @@ def test_the_runs_own_fleet_is_the_record(fedlapse, record, fleet, tmp_path):
     ]
 
 
+def test_another_fleet_has_its_name_and_what_algorithms_take_beside_each_other(fedlapse, record, fleet, tmp_path):
+    slow = fleet(link={**SMALL["fleet"][1]["link"], "up_mbit_s": 1})
+    done = fedlapse("replay", record, "--fleet", slow, "--out", tmp_path / "new")
+    told = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
+    at = [of["times_s"]["accuracy 0.5"] for of in told]
+    own, other = (seconds["fedcurv"]["1"] / seconds["fedavg"]["1"] for seconds in at)
+    assert f"  beside fedavg: fedcurv {own:.2f}x in the record, {other:.2f}x on other\n" in done.stdout
+    assert [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith("other  ")] == ["other"]
+
+
 def test_an_uplink_of_half_the_rate_takes_twice_as_long(fedlapse, record, fleet, tmp_path):
     """The pis' replies are waited for: each of the two rounds is later by what they took."""
     link = {**SMALL["fleet"][1]["link"], "up_mbit_s": 1}
