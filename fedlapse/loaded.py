@@ -57,13 +57,20 @@ def installed(backend: Backend) -> Backend:
     return backend
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loaded:
     """What a command left: `rounds`, `events`, `transfers` and `devices` are lists of records with fields and units."""
 
     results: Results
     notes: Sequence[str]  # why they cannot be relied on as they are, such as runs that were stopped; mostly none
     backend: Backend = "pandas"  # of frames
+
+    def __repr__(self) -> str:
+        runs = sum(len(seeds) for seeds in self.results.runs.values())
+        parts = f"{', '.join(self.results.runs)}; {runs} runs", *self.notes
+        return (
+            f"<{self.results.folder}: {'; '.join(parts)}. verdict, rounds, events, transfers, devices, frame(), plot()>"
+        )
 
     @property
     def rounds(self) -> list[records.Round]:

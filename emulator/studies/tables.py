@@ -71,7 +71,7 @@ def tables(answer: Answer) -> dict[str, Table]:
     return {each.name: each for each in made if each.rows}
 
 
-TUNING = ("algorithm", "tuned for", "settings", "mean restricted time", "unit", "reached", "of", "tried", "at the edge")
+TUNING = ("algorithm", "tuned for", "settings", "restricted mean time", "unit", "reached", "of", "tried", "at the edge")
 
 
 def _tuning(answer: Answer) -> Iterator[Row]:

@@ -198,4 +198,4 @@ def rows(founds: Founds) -> list[tuple[str, ...]]:
     return [(best.label, best.clock, words(best.configuration), best.time) for best in bests(founds)]
 
 
-HEADINGS: Sequence[str] = ("algorithm", "tuned for", "best settings", "mean restricted time")
+HEADINGS: Sequence[str] = ("algorithm", "tuned for", "best settings", "restricted mean time")

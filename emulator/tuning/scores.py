@@ -1,4 +1,4 @@
-"""How good a configuration is: the mean restricted time to a validation accuracy, over the seeds of the search.  Pure.
+"""How good a configuration is: the restricted mean time to a validation accuracy, over the seeds of the search.  Pure.
 
 All have equally many rounds.  A run that does not get there in its rounds counts until the horizon, the latest end of
 any: that it might have done so with more rounds is not counted for it.  Among configurations with the same time, the
@@ -65,7 +65,7 @@ def retimed(made: Curve, stamps: Sequence[float]) -> Curve:
 class Score(NamedTuple):
     """Of one configuration."""
 
-    time: float  # mean restricted time
+    time: float  # restricted mean time
     error: float  # 1 - mean validation accuracy at equal time
     reached: int = 0
     of: int = 0

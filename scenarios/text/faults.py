@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ LONGEST = 300  # characters of a line of a message; what is longer holds a user'
 GAP = " [...] "
 NOUNS = r"\b(an object|a valid (array|tuple|list|dictionary))\b"  # pydantic's
 PATTERN = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
+QUOTED = r'"([\w./-]+)"'  # a word that YAML needs no quotes for
 SYNONYMS = {  # what others call it: what it may be called here
     "lambda": ("strength", "mu"),
     "learning_rate": ("lr",),
@@ -115,7 +117,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
         return Fault(loc, f"unknown key {name!r}; {hint}", of_key=True)
     if said["type"].startswith("missing"):
         return Fault(loc[:-1], f"{name!r} is missing", of_key=True)
-    return Fault(loc, _of_value(said, name) + _as_mapping(said, _part(model, inner)))
+    return Fault(loc, _of_value(said, name) + _as_mapping(said, model, inner))
 
 
 def _of_value(said: Any, key: str) -> str:
@@ -147,16 +149,25 @@ def _demand(said: Any) -> str:
     return re.sub("^Input should be", "it must be", said["msg"])
 
 
-def _as_mapping(said: Any, part: type[Any]) -> str:
-    """How to write a bare word, where a mapping is due of which one key has that word as a choice."""
+def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
+    """How to write what is given where a mapping is due: with the key that has it as a choice, or as in an example."""
     if said["type"] != "model_type":
         return ""
-    if isinstance(said["input"], list) and (numbers := [name for name in ("low", "high") if name in _fields(part)]):
-        return f"; write {{{', '.join(f'{n}: {v}' for n, v in zip(numbers, said['input'], strict=False))}}}"
-    keys = (
-        name for name, kind in _fields(part).items() if get_origin(kind) is Literal and said["input"] in get_args(kind)
-    )
-    return next((f"; write {{{name}: {said['input']}}}" for name in keys), "")
+    given, known = said["input"], _fields(_part(model, loc))
+    if isinstance(given, list) and known.keys() >= {"low", "high"} and len(given) == 2:
+        return f"; write {{low: {given[0]}, high: {given[1]}}}"
+    for name, kind in known.items():
+        if get_origin(kind) is Literal and given in get_args(kind):
+            return f"; write {{{name}: {given}}}"
+    return _example(model, loc)
+
+
+def _example(model: type[Any], loc: Loc) -> str:
+    """The first example of a key that is a mapping, as a scenario has it."""
+    around = _part(model, loc[:-1])
+    info = around.model_fields.get(str(loc[-1])) if loc and issubclass(around, BaseModel) else None
+    mappings = [each for each in (info.examples if info and info.examples else ()) if isinstance(each, dict)]
+    return "; as " + re.sub(QUOTED, r"\1", json.dumps(mappings[0])) if mappings else ""
 
 
 def _hint(said: Any, key: str, given: Any) -> str:

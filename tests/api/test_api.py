@@ -92,6 +92,14 @@ def test_of_transfers_that_are_cut_what_they_carried_counts(tmp_path: Path) -> N
         fedlapse.load(found.results.folder)
 
 
+def test_it_says_in_a_line_what_it_is(found: fedlapse.Loaded) -> None:
+    text = str(found)
+    assert text == repr(found)
+    assert text.startswith(f"<{found.results.folder}: fedavg, fedprox; ")
+    assert "plot()" in text
+    assert len(text.splitlines()) == 1
+
+
 def test_the_verdict_is_that_of_the_summary(found: fedlapse.Loaded) -> None:
     said = json.loads((found.results.folder / "summary.json").read_text())
     assert found.verdict.splitlines()[0] == said["sentence"]

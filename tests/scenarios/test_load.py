@@ -113,10 +113,11 @@ def test_a_value_may_hold_in_every_round(hold):
     [
         ("network=ideal", "it must be a mapping, not 'ideal'; write {model: ideal}"),
         ("data.split=iid", "it must be a mapping, not 'iid'; write {kind: iid}"),
-        ("network=wifi", "it must be a mapping, not 'wifi'"),
+        ("network=wifi", "it must be a mapping, not 'wifi'; as {model: ideal}"),
+        ("fleet.0.link={trace: a.csv}", "not 'a.csv'; as {down: [traces], up_ratio: 0.2}"),
         ("fleet.0.link.up_mbit_s={uniform: [1, 8]}", "it must be a mapping, not a list; write {low: 1, high: 8}"),
         ("fleet.0.link={radio: 4G}", "there is no radio '4G'; did you mean lte-walking or lte-driving?"),
-        ("network=[ideal]", "it must be a mapping, not a list"),
+        ("network=[ideal]", "it must be a mapping, not a list; as {model: ideal}"),
     ],
 )
 def test_a_bare_word_is_answered_with_the_mapping_to_write(change, told):

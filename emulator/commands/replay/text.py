@@ -110,7 +110,7 @@ def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
 
 
 def _ratios(batch: Batch, findings: Sequence[Finding], target: str) -> Iterator[str]:
-    """What each algorithm takes beside the scenario's first, if there are few settings: `fedcurv 3.01x in the record`."""
+    """What algorithms take beside the scenario's first, as `fedcurv 3.01x in the record`; nothing of many settings."""
     base, *others = batch.labels
     if len(findings) > NAMED:
         return
