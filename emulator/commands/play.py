@@ -36,7 +36,7 @@ from emulator.lab.stacking import resolved
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
-from emulator.play.progress import Progress
+from emulator.play.progress import Progress, about
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
@@ -322,6 +322,7 @@ class Session:
             labels=lab.algorithms,
             runs=len(lab.algorithms) * len(scenario.seeds),
             early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
+            until=scenario.rounds.until_s,
             quiet=settings.quiet,
         )
         self.progress.title = settings.title
@@ -370,7 +371,9 @@ class Session:
             everything.cancel()
         else:
             again = "press Ctrl-C again" if number == signal.SIGINT else f"send {signal.Signals(number).name} again"
-            self.progress.say(f"fedlapse: every run ends its round; {again} to stop now")
+            seconds = self.progress.round_of_all()
+            soon = "" if seconds is None else f", in {about(seconds)}"
+            self.progress.say(f"fedlapse: every run ends its round{soon}; {again} to stop now")
         self.stopped = number
 
     def _going_on(self) -> bool:

@@ -46,7 +46,7 @@ def resume(
     had happened (host.json aside). Exit codes as of `compare`.
     """
     with told_in_one_line():
-        from emulator.commands.folder import why_not
+        from emulator.commands.folder import alone, why_not
         from emulator.record.seal import SEAL
         from scenarios.load import BadScenario, dump, load
 
@@ -56,6 +56,8 @@ def resume(
         if (out / SEAL).exists():
             typer.echo(f"{out} is complete; there is nothing to resume")
             raise typer.Exit(0)
+        with alone(out):  # a folder that is being written to is told at once, not after what takes seconds
+            pass
         with told_while_read():
             scenario = load(str(path), recordings=True)
         if found := why_not(out, dump(scenario)):

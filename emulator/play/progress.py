@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -125,8 +126,8 @@ class Pace:
 class Progress:
     """A line for each run on a terminal, always the latest; elsewhere a dated line for all of them every 5 s at most.
 
-    `early`: runs may end before their last round.  With `quiet` no round is told; what is said still is.  Colours
-    follow NO_COLOR (rich does).
+    `early`: runs may end before their last round; no round begins after `until` virtual seconds, if given.  With `quiet`
+    no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Progress:
         labels: Iterable[str] = (),
         runs: int = 1,
         early: bool = False,
+        until: float | None = None,
         quiet: bool = False,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -144,7 +146,8 @@ class Progress:
     ) -> None:
         self.console = Console(stderr=True) if console is None else console
         self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
-        self.max_rounds, self.runs, self.early, self.quiet = max_rounds, runs, early, quiet
+        self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
+        self.early, self.until = early, until
         self.clock, self.today = clock, today
         self.began = clock()
         self.written = self.began  # by the clock, when the last line was
@@ -214,7 +217,7 @@ class Progress:
 
     def _overall(self) -> str:
         """`all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`"""
-        ended, total = self._ended(), self.max_rounds * self.runs
+        ended, total = self._ended(), self._most()
         filled = BAR * ended // total
         left = self.left(self.clock() - self.began)
         most = "at most " if self.early else ""
@@ -223,11 +226,35 @@ class Progress:
 
     def left(self, real: float) -> float | None:
         """Real seconds until all rounds are played, by the pace of the last ones; None if there is none yet."""
-        rest = self.max_rounds * self.runs - self._ended()
-        if rest == 0 or len(self.ends) < FEWEST:
+        rest = self._most() - self._ended()
+        each = self._each()
+        if rest == 0 or each is None:
             return 0.0 if rest == 0 else None
-        each = (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
         return max(0.0, rest * each - (real - self.ends[-1]))
+
+    def round_of_all(self) -> float | None:
+        """Real seconds in which all runs that are being played end a round; None if no pace is known yet."""
+        each = self._each()
+        playing = sum(pace.row["round"] + 1 < self.max_rounds for pace in self.paces.values())
+        return None if each is None else each * playing
+
+    def _each(self) -> float | None:
+        """Real seconds a round of any run, by the last ones."""
+        if len(self.ends) < FEWEST:
+            return None
+        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
+
+    def _most(self) -> int:
+        """Rounds of all runs together, as far as is known; those of which nothing is known are like the others."""
+        if self.until is None or not self.paces:
+            return self.max_rounds * self.runs
+        known = [self._most_of(pace.row, self.until) for pace in self.paces.values()]
+        return sum(known) + math.ceil(sum(known) / len(known)) * (self.runs - len(known))
+
+    def _most_of(self, row: Row, until: float) -> int:
+        """Rounds that a run has at most, if those to come take as long as those before."""
+        ended = int(row["round"]) + 1
+        return max(ended, min(self.max_rounds, math.ceil(ended * until / row["time_s"]))) if row["time_s"] else ended
 
     def _ended(self) -> int:
         """Rounds of all runs together."""
@@ -267,7 +294,7 @@ class Progress:
         metric = self.paces[run].shown
         parts = [
             self.title,
-            f"{self._ended()} of {self.max_rounds * self.runs} rounds",
+            f"{self._ended()} of {'at most ' if self.early else ''}{self._most()} rounds",
             f"{clock_face(real)} real",
             "" if (left := self.left(real)) is None else f"{'at most ' if self.early else ''}{about(left)} left",
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",

@@ -23,6 +23,7 @@ from emulator.results.units import counted, duration, durations, joined
 
 Show = Callable[[float], str]
 Seen = Mapping[str, Mapping[int, Observed]]
+Standing = tuple[Target, Sequence[Values]]  # the least mean first
 
 
 @dataclass(frozen=True)
@@ -43,20 +44,35 @@ def verdict(runs: Runs, targets: Sequence[Target]) -> Verdict:
     ordered = sorted(targets, key=lambda target: (target.value, target.hold))
     if not ordered:
         return Verdict("The scenario has no target, so there is no time to compare; rounds.targets sets one.")
-    for target in reversed(ordered):
-        found = standings(seen, target)
-        if any(_times(each) for each in found):
-            return _reached(seen, target, found, runs)
-    return _nobody(seen, ordered[0])
+    ranked = [(target, found) for target in reversed(ordered) if any(map(_times, found := standings(seen, target)))]
+    return _reached(seen, ranked, runs) if ranked else _nobody(seen, ordered[0])
 
 
-def _reached(seen: Seen, target: Target, found: Sequence[Values], runs: Runs) -> Verdict:
+def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs) -> Verdict:
+    target, found = ranked[0]
     show = durations([time for each in found for time in _times(each)])
-    enough = min(len(each.times) for each in found) >= FEW and found[0].tau > 0
-    lines = _first(target, found, show) if enough else _values(target, found, show)
+    lines = (
+        " ".join([_first(target, found, show), *_easier(ranked)]) if _enough(found) else _values(target, found, show)
+    )
     waiting = [label for label in runs if label not in seen]
     none = f" No round of {joined(waiting)} was played." if waiting else ""
     return Verdict(lines + none, list(reasons(found, seen)), list(_hints(found, seen)))
+
+
+def _enough(found: Sequence[Values]) -> bool:
+    return min(len(each.times) for each in found) >= FEW and found[0].tau > 0
+
+
+def _easier(ranked: Sequence[Standing]) -> Iterator[str]:
+    """Differences that easier targets show, and the hardest does not; the hardest target comes first."""
+    shown: set[str] = set()
+    for target, found in ranked:
+        contrasts = {each.label: against(each, found[0]) for each in found[1:]} if _enough(found) else {}
+        more = sorted(differing(contrasts) - shown)
+        if more and target != ranked[0][0]:
+            said = [f"{times(contrast)} sooner than {label}" for label in more if (contrast := contrasts[label])]
+            yield f"At {target.name}, taken by itself, {found[0].label} is {joined(said)}."
+        shown.update(more)
 
 
 def _first(target: Target, found: Sequence[Values], show: Show) -> str:

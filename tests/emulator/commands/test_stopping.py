@@ -41,8 +41,8 @@ class Compare(Command):
 
     def begins(self) -> None:
         """Returns when the runs are about to begin, and the workers are on their way."""
-        self.until((self.out / "scenario.yaml").exists)
-        time.sleep(0.3)
+        self.until((self.out / "split.json").exists)
+        time.sleep(0.1)
 
     @staticmethod
     def rows(folder: Path) -> int:

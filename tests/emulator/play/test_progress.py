@@ -230,6 +230,21 @@ def test_runs_that_may_end_early_have_at_most_so_many_rounds() -> None:
     assert frame(made)[-1].endswith("3 of at most 100 rounds · at most ~16 min real left")
 
 
+def test_the_horizon_bounds_the_rounds_that_are_left() -> None:
+    """Rounds of 100 s until 1,000 s: 10 of a run; the other, of 250 s, has 4."""
+    made, clock, _ = progress(terminal=True, runs=2)
+    made.early, made.until = True, 1000.0
+    for number in range(3):
+        clock.time += 10
+        made.tell(Run("a", 1), row(number, 100.0 * (number + 1), None))
+    assert frame(made)[-1].endswith("3 of at most 20 rounds · at most ~3 min real left")
+    made.tell(Run("b", 1), row(0, 250.0, None))
+    assert "4 of at most 14 rounds" in frame(made)[-1]
+    made.tell(Run("b", 1), row(3, 1010.0, None))  # past it: the last
+    assert "7 of at most 14 rounds" in frame(made)[-1]
+    assert made.round_of_all() is not None
+
+
 def test_the_best_value_so_far_stands_beside_one_that_is_worse() -> None:
     made, clock, _ = progress(terminal=True, targets=())
     for number, accuracy in enumerate((0.5, 0.7, 0.6)):

@@ -96,6 +96,21 @@ def test_the_hardest_target_that_somebody_reached_is_spoken_of() -> None:
     assert sentence(held, a=[until(10)]).startswith("accuracy 0.1 held 2 was reached by a in 5.0 s")
 
 
+def test_a_difference_that_only_an_easier_target_shows_is_said() -> None:
+    """Halfway `b` takes twice as long, at the end both take the same."""
+    targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0]
+
+    def run(half: float, end: float) -> Rows:
+        return [row(0, half, 0.5, half), row(1, end, 0.9, end - half)]
+
+    a, b = [run(end / 4, end) for end in ends], [run(end / 2, end) for end in ends]
+    text = sentence(targets, a=a, b=b)
+    assert "(44.0 s; no difference shown)" in text
+    assert text.endswith(" At accuracy 0.5, taken by itself, a is 2.00x [2.00, 2.00] sooner than b.")
+    c = [run(end, 3 * end) for end in ends]  # later at both: said once, of the hardest
+    assert sentence(targets, a=a, c=c).count("sooner than c") == 1
+
+
 def test_one_label_is_told_without_a_comparison() -> None:
     assert sentence(a=[until(10)] * 5) == "a reached accuracy 0.85 in 10.0 s (means of 5 seeds)."
     assert said(a=[until(10)] * 2).hints == []
