@@ -126,8 +126,8 @@ class Pace:
 class Progress:
     """A line for each run on a terminal, always the latest; elsewhere a dated line for all of them every 5 s at most.
 
-    `early`: runs may end before their last round; no round begins after `until` virtual seconds, if given.  With `quiet`
-    no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
+    `early`: runs may end before their last round; no round begins after `until` virtual seconds, if given.  With
+    `quiet` no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
     """
 
     def __init__(
