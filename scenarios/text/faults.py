@@ -155,7 +155,7 @@ def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
         return ""
     given, known = said["input"], _fields(_part(model, loc))
     if isinstance(given, list) and known.keys() >= {"low", "high"} and len(given) == 2:
-        return f"; write {{low: {given[0]}, high: {given[1]}}}"
+        return f"; write {{low: {short(given[0])}, high: {short(given[1])}}}"
     for name, kind in known.items():
         if get_origin(kind) is Literal and given in get_args(kind):
             return f"; write {{{name}: {given}}}"
