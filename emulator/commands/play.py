@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from emulator.live.server import Live
     from emulator.worlds.rays import Ray
 
+AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 
 
@@ -99,6 +100,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     scenario = resolved(scenario, lab.data)
     check_deadline(lab, scenario)
     compile_network(scenario)
+    if settings.world == "virtual" and isinstance(workers, int):
+        settings = replace(settings, at_once=max(AT_ONCE * workers, len(scenario.algorithms)))
     assumed = list(assumptions(scenario))
     out = folder(settings.out, scenario.name)
     _keep_apart(out, settings.track)
@@ -335,9 +338,11 @@ class Session:
         if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
             replace_file(self.out / "host.json", host_text(0.0, [], self))
         with self.progress:
-            everything = asyncio.gather(
-                *(self._run(Run(label, seed)) for label in self.lab.algorithms for seed in self.scenario.seeds)
-            )
+            runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
+            # seed by seed, so that a stop leaves some of them whole
+            by_seed = sorted(runs, key=lambda run: self.scenario.seeds.index(run.seed))
+            tasks = {run: asyncio.ensure_future(self._run(run)) for run in by_seed}
+            everything = asyncio.gather(*(tasks[run] for run in runs))
             with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
                 return await everything
 

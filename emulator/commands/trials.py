@@ -16,7 +16,7 @@ from emulator.commands.errors import FAILED
 from emulator.commands.folder import clear, why_not
 from emulator.commands.lines import say
 from emulator.commands.options import crew_of
-from emulator.commands.play import Settings, host_text, play_runs, pool_of, why_ended
+from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool_of, why_ended
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
@@ -40,7 +40,6 @@ from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 
 Runs = Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]  # label -> seed -> rows
-AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
 
 
 class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong

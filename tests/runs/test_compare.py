@@ -1,13 +1,17 @@
 """The commands, as a person at the prompt runs them."""
 
+import asyncio
 import json
 import math
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from emulator.record.folders import run_folders
-from tests.conftest import audit_run
+from scenarios.load import build
+from tests.conftest import SMALL, audit_run, digests, merged
 
 pytestmark = pytest.mark.slow
 
@@ -106,3 +110,33 @@ def test_a_second_run_does_not_write_over_the_first(fedlapse, tmp_path):
     assert done.returncode == 2
     assert "give a new folder" in done.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_seeds_are_played_one_after_another_so_that_a_stop_leaves_some_whole(tmp_path, monkeypatch, capsys):
+    """Two algorithms, three seeds; Ctrl-C comes as the second seed has begun."""
+    from emulator.commands import play
+
+    begun, real = [], play.run_virtual
+
+    async def noted(lab, run, *rest):
+        begun.append(run.name)
+        if run.name == "fedavg-s2":
+            os.kill(os.getpid(), signal.SIGINT)
+        if run.seed == 2:
+            await asyncio.sleep(0.1)  # the loop hears it meanwhile
+        return await real(lab, run, *rest)
+
+    changes = {"algorithms": ["fedavg", "fedprox"], "seeds": [1, 2, 3], "rounds": {"max": 3}}
+    scenario, out = build(merged(SMALL, changes)), tmp_path / "out"
+    monkeypatch.setattr(play, "run_virtual", noted)
+    assert play.play_scenario(scenario, play.Settings(workers=0, out=out, quiet=True)) == 130
+    assert begun[:2] == ["fedavg-s1", "fedprox-s1"]
+    assert {name for name in begun if name.endswith("-s3")} == set()
+    for label in ("fedavg", "fedprox"):
+        assert len((out / f"{label}-s1" / "rounds.jsonl").read_text().splitlines()) == 3
+    assert capsys.readouterr().out.startswith("Interrupted after 0 to 3 rounds: these are no results yet\n")
+    assert [audit_run(folder) for folder in run_folders(out)] == [[]] * len(run_folders(out))
+    monkeypatch.setattr(play, "run_virtual", real)
+    assert play.play_scenario(scenario, play.Settings(workers=0, out=out, quiet=True)) == 0
+    assert play.play_scenario(scenario, play.Settings(workers=0, out=tmp_path / "whole", quiet=True)) == 0
+    assert digests(out) == digests(tmp_path / "whole")
