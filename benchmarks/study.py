@@ -98,9 +98,9 @@ reported; all of it took 97 minutes on two cores, beside other work. So settings
 FedProx, FedCurv and most forms of FedCL are the least that were tried, where the penalty does next to nothing: their
 runs take about as many rounds as FedAvg's, and the ratios are what the messages and the further passes cost. Where all
 seeds take exactly as many rounds, a difference of less than 1 % is decided. `fedcl-n10` got the largest strength of its
-grid; that it saves rounds is not decided. `fedcurv` and `fedcurv-lean` compute the same and have the same settings here;
-they part in the last bits of what they compute, and so by a round or two in some seeds. Open: a second skew (10 devices
-with two labels each), more configurations, and CIFAR-10.
+grid; that it saves rounds is not decided. `fedcurv` and `fedcurv-lean` compute the same and have the same settings
+here; they part in the last bits of what they compute, and so by a round or two in some seeds. Open: a second skew (10
+devices with two labels each), more configurations, and CIFAR-10.
 """,
 }
 OWN = """\
