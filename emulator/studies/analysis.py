@@ -107,4 +107,4 @@ def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) 
     known = mine.tau > 0 and any(each.time is not None for each in every)
     ratio = mean(mine.times, limit) / mean(base.times, limit) if known else None
     over = contrast(mine.times, base.times, mine.tau) if known else None
-    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times))
+    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times), base.reached)

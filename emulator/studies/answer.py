@@ -27,6 +27,12 @@ class Moved:
     contrast: Contrast | None  # None: below 5 seeds
     reached: int
     of: int
+    base_reached: int  # seeds of the baseline that got there, of as many
+
+    @property
+    def whole(self) -> bool:
+        """Whether all seeds of both got there: otherwise the ratio depends on where times were cut."""
+        return self.ratio is not None and self.reached == self.base_reached == self.of
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,11 @@ class Null:
     def same(self) -> bool:
         """Whether they agree in every seed, as they must."""
         return dict(self.rounds) == dict(self.base_rounds)
+
+    @property
+    def seen(self) -> int:
+        """Seeds in which both got there: in the others there is nothing to compare."""
+        return sum(None not in (self.rounds[seed], self.base_rounds.get(seed)) for seed in self.rounds)
 
 
 @dataclass(frozen=True)

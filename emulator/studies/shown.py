@@ -9,9 +9,9 @@ from emulator.results import units
 from emulator.results.resampling import figure
 from emulator.results.tables import Table
 from emulator.results.times import Values
-from emulator.results.units import NONE, duration, joined
-from emulator.results.why import Pace
-from emulator.studies.answer import Answer
+from emulator.results.units import NONE, counted, duration, joined
+from emulator.results.why import Pace, Why
+from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import OWN
@@ -113,14 +113,22 @@ def reasons(answer: Answer) -> Table:
     rows = []
     for each in answer.whys:
         if each.target == answer.main and each.split:
-            parts = (each.split.time, each.split.rounds, each.split.pace, each.bytes, each.joules)
-            rows.append((each.label, each.base, *(str(part or NONE) for part in parts)))
+            compared = answer.compared(each.label, each.base, each.target)
+            time = (compared.contrast if compared else None) or each.split.time
+            parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
+            rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
-        "per round. Bytes and joules are those of all devices until then."
+        "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
+        "first's and the second's. Where some did not, their rounds, bytes and joules are those up to the horizon."
     )
-    headings = ("algorithm", "over", "time", "rounds", "seconds per round", "bytes", "joules")
-    return Table(caption, headings, rows, 2)
+    headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
+    return Table(caption, headings, rows, 3)
+
+
+def _both(answer: Answer, each: Why) -> str:
+    found = [answer.value(label, each.target) for label in (each.label, each.base)]
+    return " and ".join(str(one.reached) if one else NONE for one in found) + f" of {len(answer.scenario.seeds)}"
 
 
 def paces(answer: Answer) -> Table:
@@ -179,21 +187,22 @@ def borders(answer: Answer) -> Table:
 def moved(answer: Answer) -> Table:
     """The time over the baseline's in each setting of each factor."""
     labels = list(dict.fromkeys(each.label for each in answer.moved))
-    cells = {
-        (each.factor, each.setting, each.label): str(each.contrast or NONE)
-        if each.contrast
-        else NONE
-        if each.ratio is None
-        else figure(each.ratio)
-        for each in answer.moved
-    }
+    cells = {(each.factor, each.setting, each.label): _moved(each) for each in answer.moved}
     places = dict.fromkeys((each.factor, each.setting) for each in answer.moved)
     rows = [(*place, *(cells.get((*place, label), NONE) for label in labels)) for place in places]
     caption = (
         f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, with the "
-        f"settings that were tuned without the change. {NONE}: nobody got there."
+        f"settings that were tuned without the change. {NONE}: nobody got there. 2 and 3 of 4: so many seeds got there "
+        f"in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times were cut."
     )
     return Table(caption, ("factor", "setting", *labels), rows, 2)
+
+
+def _moved(each: Moved) -> str:
+    if each.ratio is None:
+        return NONE
+    said = str(each.contrast) if each.contrast else figure(each.ratio)
+    return said if each.whole else f"{said} ({each.reached} and {each.base_reached} of {each.of})"
 
 
 def tuned(answer: Answer) -> Table:
@@ -215,6 +224,10 @@ def nulls(answer: Answer) -> Table:
     rows = []
     for each in answer.nulls:
         differ = [str(seed) for seed in each.rounds if each.rounds[seed] != each.base_rounds.get(seed)]
-        rows.append((each.label, goal(each.target), "no: seed " + joined(differ) if differ else "yes, in every seed"))
-    caption = f"Whether algorithms without their penalty take as many rounds as {answer.baseline}, as they must."
+        said = f"yes, in each of {counted(each.seen, 'seed')}" if each.seen else NONE
+        rows.append((each.label, goal(each.target), "no: seed " + joined(differ) if differ else said))
+    caption = (
+        f"Whether algorithms without their penalty take as many rounds as {answer.baseline}, as they must, in the "
+        f"seeds in which both got there. {NONE}: in none, so there is nothing to compare."
+    )
     return Table(caption, ("algorithm", "target", "same"), rows, 3)

@@ -181,14 +181,14 @@ def _borders(answer: Answer) -> Table:
     return Table("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
 
 
-SENSITIVITY = ("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "of")
+SENSITIVITY = ("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "base reached", "of")
 
 
 def _sensitivity(answer: Answer) -> Iterator[Row]:
     for each in answer.moved:
         found = each.contrast
         bounds: Row = (found.low, found.high, found.p) if found else UNKNOWN
-        yield each.factor, each.setting, each.label, each.ratio, *bounds, each.reached, each.of
+        yield each.factor, each.setting, each.label, each.ratio, *bounds, each.reached, each.base_reached, each.of
 
 
 NULLS = ("algorithm", "target", "seed", "rounds", "baseline rounds", "same")

@@ -106,7 +106,15 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
+    split = f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
+    return f"{split}{_cut(answer, label, base)}"
+
+
+def _cut(answer: Answer, *labels: str) -> str:
+    """Who did not get there in every seed: their rounds are those up to the horizon."""
+    found = [each for label in labels if (each := answer.value(label, answer.main)) and each.reached < len(each.times)]
+    short = [f"{each.label} got there in {count(each.reached, len(each.times))} seeds" for each in found]
+    return f" (counted up to the horizon, as {joined(short)})" if short else ""
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -204,7 +212,15 @@ def _undecided(answer: Answer) -> Iterator[str]:
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
-    yield f"Of {pairs} over {scope}, {left} remain undecided{unknown}."
+    nobody = sum(not each.decided and not _anybody(answer, each) for each in answer.comparisons)
+    because = f", {nobody} of them as nobody got there in time" if nobody else ""
+    yield f"Of {pairs} over {scope}, {left} remain undecided{because}{unknown}."
+
+
+def _anybody(answer: Answer, each: Comparison) -> bool:
+    """Whether a seed of one of the two got there."""
+    found = [answer.value(label, each.target, each.link) for label in (each.label, each.base)]
+    return any(one.reached for one in found if one)
 
 
 def _values(answer: Answer) -> Iterator[str]:

@@ -113,5 +113,5 @@ def test_nulls_count_rounds_from_1():
 
 def test_sensitivity_without_intervals():
     rows = tables(answer())["sensitivity.csv"].rows
-    assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3)
-    assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 3)
+    assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3, 3)
+    assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 0, 3)

@@ -104,7 +104,35 @@ def test_the_factor_that_moves_most():
         "To test accuracy 0.8, the ratio of fedcl's time to fedavg's changes most with batch, from 1.50 (as it is) to "
         "3.00 (8) (values without intervals)."
     ) in verdict(answer())
-    assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3)], "fedcl") == []
+    assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3, 0)], "fedcl") == []
+
+
+@pytest.mark.parametrize(("mine", "base"), [(3, 2), (2, 3)])
+def test_a_ratio_that_depends_on_where_times_are_cut_moves_nothing_and_says_who_got_there(mine: int, base: int):
+    cut = Moved("skew", "iid", "fedcl", 9.0, None, mine, 3, base)
+    assert swings([cut, Moved("skew", "one class", "fedcl", 2.0, None, 3, 3, 3)], "fedcl")[0].high == 2.0
+    assert f"| skew | iid | 9.00 ({mine} and {base} of 3) |" in markdown(answer(moved=[cut]), {})
+
+
+def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
+    """FedCL gets there in none of five seeds, so that its ten rounds of 12 s count."""
+    runs = {**runs_of(5), "fedcl": {seed: run(99, 12.0) for seed in range(1, 6)}}
+    made = answer(runs=runs)
+    line = next(line for line in verdict(made) if line.startswith("fedcl takes "))
+    assert line.endswith(" times as long (counted up to the horizon, as fedcl got there in 0 of 5 seeds).")
+    assert "| fedcl | fedcurv | 0 and 5 of 5 | " in markdown(made, {})
+
+
+def test_comparisons_in_which_nobody_got_there_are_counted_apart():
+    runs = {label: {seed: run(99, 12.0) for seed in range(1, 6)} for label in ("fedavg", "fedcl", "fedcurv")}
+    assert verdict(answer(runs=runs))[-1].endswith("6 remain undecided, 6 of them as nobody got there in time.")
+
+
+def test_a_null_is_compared_in_the_seeds_in_which_both_got_there():
+    some = Null("fedcl-0", TARGET, {1: 3, 2: None}, {1: 3, 2: None})
+    assert "| fedcl-0 | test accuracy 0.8 | yes, in each of 1 seed |" in markdown(answer(nulls=[some]), {})
+    none = Null("fedcl-0", TARGET, {1: None}, {1: None})
+    assert "| fedcl-0 | test accuracy 0.8 | – |" in markdown(answer(nulls=[none]), {})
 
 
 def test_a_null_that_differs_is_said_first():
