@@ -72,10 +72,12 @@ class Space:
     def coarse(self, count: int, rng: np.random.Generator, known: Configuration = ()) -> list[Configuration]:
         """So many of the grid, each value of each option about equally often; the whole grid if it is no larger.
 
-        `known`: settings of training that are good for another algorithm.  At most half of the sample has them, with
-        each value of the options that are this algorithm's own.
+        `known`: settings of training that are good for another algorithm.  The sample has them with each value of the
+        options that are this algorithm's own, or where these are too many, in half of it.
         """
-        anchored = self._anchored(known)[: max(1, count // 2)]
+        anchored = self._anchored(known)
+        if len(anchored) > count:
+            anchored = anchored[: max(1, count // 2)]
         if count >= len(grid := self.grid):
             return list(dict.fromkeys([*anchored, *grid]))[:count]
         chosen = list(dict.fromkeys([*anchored, *self._balanced(count - len(anchored), rng)]))
@@ -84,12 +86,17 @@ class Space:
         return chosen + [left[number] for number in order[: count - len(chosen)]]
 
     def _anchored(self, known: Configuration) -> list[Configuration]:
-        """Each combination of the algorithm's own options, with these settings of training; none if it has no such."""
+        """Each combination of the algorithm's own options with these settings of training, the grid's middle first.
+
+        None if the algorithm has no such settings.
+        """
         training = {option: value for option, value in known if option.startswith(f"{TRAINING}.")}
         if not training.keys() <= {each.option for each in self.dimensions} or not training:
             return []
         values = [(training[d.option],) if d.option in training else d.values for d in self.dimensions]
-        found = (tuple(zip((d.option for d in self.dimensions), each, strict=True)) for each in product(*values))
+        names = [each.option for each in self.dimensions]
+        places = sorted(product(*(range(len(each)) for each in values)), key=lambda at: _off_centre(at, values))
+        found = (tuple(zip(names, (each[n] for each, n in zip(values, at, strict=True)), strict=True)) for at in places)
         return [each for each in found if self.valid(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
@@ -111,9 +118,10 @@ class Space:
     def _changed(
         self, best: Configuration, tried: Collection[Configuration], others: Callable[[Dimension, Choice], list[Choice]]
     ) -> list[Configuration]:
+        values, edges = dict(best), self.edges(best, [best, *tried])
         found: list[Configuration] = []
-        for dimension, (_, value) in zip(self.dimensions, best, strict=True):
-            found += [_with(best, dimension.option, other) for other in others(dimension, value)]
+        for dimension in sorted(self.dimensions, key=lambda each: _turn(each.option, edges)):
+            found += [_with(best, dimension.option, other) for other in others(dimension, values[dimension.option])]
         return [each for each in dict.fromkeys(found) if each not in tried and self.valid(each)]
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
@@ -138,6 +146,16 @@ class Space:
     def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
         """Those of one option that were tried, each once."""
         return list(dict.fromkeys(dict(each)[option] for each in tried))
+
+
+def _turn(option: str, edges: Collection[str]) -> tuple[bool, bool]:
+    """Which options are changed first: the algorithm's own, and of these and of training's what is at an edge."""
+    return option.startswith(f"{TRAINING}."), option not in edges
+
+
+def _off_centre(at: Sequence[int], values: Sequence[Sequence[Choice]]) -> float:
+    """How far a place on the grid is from its middle."""
+    return sum(abs(n - (len(each) - 1) / 2) for n, each in zip(at, values, strict=True))
 
 
 def _with(configuration: Configuration, option: str, value: Choice) -> Configuration:

@@ -43,11 +43,19 @@ def played(planted: Mapping[str, float], configuration: Configuration, rounds: i
     return {OWN: tuple(curves)}
 
 
-def searched(planted: Mapping[str, float], budget: int, draw: int, sd: float = 0.1) -> Found:
+def searched(
+    planted: Mapping[str, float],
+    budget: int,
+    draw: int,
+    sd: float = 0.1,
+    space: Space = SPACE,
+    lr: Configuration = (),
+) -> Found:
+    """`lr`: the baseline's best settings of training."""
     rng = np.random.default_rng(draw)
     shared = np.exp(rng.normal(0, sd, SEEDS))  # what a seed does to all configurations alike
     known: dict[Configuration, np.ndarray] = {}
-    steps = search(SPACE, budget, rungs(ROUNDS, 3), np.random.default_rng(7))
+    steps = search(space, budget, rungs(ROUNDS, 3), np.random.default_rng(7), lr)
     ask = next(steps)
     try:
         while True:
@@ -80,6 +88,28 @@ def test_a_planted_best_setting_is_found_with_half_of_the_trainings_of_the_grid(
         assert found.played <= grid * ROUNDS / 2
         hits += dict(found.best()) == pytest.approx(planted)
     assert hits >= 95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [4, 6])
+def test_a_small_budget_looks_for_the_strength_at_the_training_that_is_known(budget: int) -> None:
+    """As studies search: the learning rate is the baseline's, and the best of three strengths is any of them.
+
+    The bar is 90 of 100: of two configurations with noise of 10 %, one that is 14 times as slow is told apart at once.
+    """
+    space = Space("made-up", (Dimension("training.lr", (0.03, 0.1, 0.3)), Dimension("strength", (0.5, 5.0, 50.0))))
+    hits = 0
+    for draw in range(100):
+        planted = {"training.lr": 0.1, "strength": (0.5, 5.0, 50.0)[draw % 3]}
+        found = searched(planted, budget, draw, space=space, lr=(("training.lr", 0.1),))
+        assert len(found.tried) == budget
+        hits += dict(found.best()) == planted
+    assert hits >= 90
+
+
+def test_own_options_are_changed_first_and_of_these_those_at_an_edge() -> None:
+    best = (("training.lr", 0.1), ("strength", 5.0))
+    assert [dict(each)["training.lr"] for each in SPACE.around(best, [best])][:2] == [0.1, 0.1]
 
 
 def test_a_search_without_information_finds_nothing() -> None:
@@ -118,7 +148,7 @@ def test_a_grid_within_the_budget_is_tried_whole() -> None:
 def test_an_algorithm_may_try_the_training_that_is_best_for_the_baseline() -> None:
     """Half of the sample has it, with each strength; else a larger grid would mean worse training."""
     chosen = SPACE.coarse(10, np.random.default_rng(1), (("training.lr", 0.03),))
-    assert chosen[:5] == [(("training.lr", 0.03), ("strength", value)) for value in STRENGTH.values]
+    assert chosen[:5] == [(("training.lr", 0.03), ("strength", value)) for value in (5.0, 0.5, 50.0, 0.05, 500.0)]
     assert all(each in SPACE.grid for each in chosen[5:])
     assert len(set(chosen)) == 10
     assert SPACE.coarse(10, np.random.default_rng(1), (("training.momentum", 0.5),))[0] in SPACE.grid
