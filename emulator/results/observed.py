@@ -47,10 +47,25 @@ class Observed:
         return None if row is None else int(row["round"])
 
     def timed(self, target: Target) -> Timed:
-        """When it reached the target, and until when it was watched."""
+        """When it reached the target, and until when it was watched.
+
+        A target that is to be held may have been reached, without that anybody could see it, as the last evaluations
+        before the end began: until then it was not.
+        """
         place = self.place(target)
-        end = self.stamps[-1] if self.whole and self.stamps else inf
-        return Timed(None if place is None else self.stamps[place], end)
+        if place is not None:
+            return Timed(self.stamps[place], self.stamps[-1] if self.whole else inf)
+        return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)
+
+    def _open(self, target: Target) -> int:
+        """The round in which evaluations began that are enough up to the end; the last round if its own is not."""
+        began = len(self.rows) - 1
+        for row in reversed(self.rows):
+            value = row[target.metric]
+            if value is not None and value < target.value:
+                break
+            began = int(row["round"]) if value is not None else began
+        return began
 
     def crossing(self, target: Target) -> float | None:
         """When an evaluation was first at or above the target, s, whether or not the next ones were."""

@@ -52,6 +52,15 @@ def test_on_other_links_a_target_is_reached_in_the_same_round() -> None:
     assert run.elsewhere([1, 3, 6]).timed(TARGET) == Timed(3, 6)
 
 
+def test_what_is_held_at_the_end_may_have_been_reached_when_it_began() -> None:
+    """Rounds end at 10, 20, ... s; a target that is to be held for three of them."""
+    held = Target("accuracy", 0.5, 3)
+    assert Observed.of(rows([0.1, 0.2, 0.6, 0.7]), due=4).timed(held) == Timed(None, 30)
+    assert Observed.of(rows([0.6, 0.7, 0.2, 0.6]), due=4).timed(held) == Timed(None, 40)
+    assert Observed.of(rows([0.6, 0.7, 0.6, 0.2]), due=4).timed(held) == Timed(10, 40)
+    assert Observed.of(rows([0.6, 0.7, 0.2, 0.3]), due=4).timed(held) == Timed(None, 40)
+
+
 def test_a_run_that_failed_is_watched_for_ever() -> None:
     assert Observed.of(rows([0.1]), due=3).timed(TARGET) == Timed(None, inf)
     assert Observed.of(rows([0.1]), due=3, until=10).timed(TARGET) == Timed(None, 10)  # it came to its end
