@@ -85,11 +85,12 @@ def kept(name: str, folder: Path) -> None:
 INTRODUCTION = """\
 # FedCL or FedCurv?
 
-What do FedCL and FedCurv cost in wall-clock, and do they pay for it? Each study below follows a protocol that was fixed
-before anything was trained. `fedlapse study` does this for [a fleet of your own](#a-study-of-your-own). The tables as
-CSV, the protocols and the figures are in `docs/studies`.
+What do FedCL and FedCurv cost in wall-clock, and do they pay for it? Each study below follows a protocol, which its
+records carry; *how far this goes* says what was changed after a first play. `fedlapse study` does the same for [a fleet
+of your own](#a-study-of-your-own). The tables as CSV, the protocols and the figures are in `docs/studies`.
 
-This page is made by `python -m benchmarks.study --write`.
+This page is made by `python -m benchmarks.study --write`, and `python -m benchmarks.study mnist --write` for the second
+study.
 """
 REMARKS = {  # what a reader must know of a study that its tables do not say
     "digits": """
