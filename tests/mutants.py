@@ -47,8 +47,8 @@ MUTANTS = [
     Mutant(
         "a run that was cut off counts as if it had got there at its end",
         "emulator/results/observed.py",
-        "return Timed(None if place is None else self.stamps[place], end)",
-        "return Timed(self.stamps[-1 if place is None else place], end)",
+        "return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)",
+        "return Timed(self.stamps[-1], self.stamps[-1] if self.whole else inf)",
         "tests/emulator/studies/test_places.py",
     ),
     Mutant(
