@@ -47,10 +47,10 @@ class Observed:
         return None if row is None else int(row["round"])
 
     def timed(self, target: Target) -> Timed:
-        """When it reached the target, and until when it was watched.
+        """When it reached the target, and until when it is known not to have done so, s.
 
-        A target that is to be held may have been reached, without that anybody could see it, as the last evaluations
-        before the end began: until then it was not.
+        If the last evaluations are enough, but too few to tell whether the target would have been held, that is known
+        until the first of them.
         """
         place = self.place(target)
         if place is not None:
@@ -58,7 +58,7 @@ class Observed:
         return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)
 
     def _open(self, target: Target) -> int:
-        """The round in which evaluations began that are enough up to the end; the last round if its own is not."""
+        """The first round of those at the end whose evaluations are enough, from 0; the last if there are none."""
         began = len(self.rows) - 1
         for row in reversed(self.rows):
             value = row[target.metric]

@@ -51,9 +51,10 @@ def verdict(runs: Runs, targets: Sequence[Target]) -> Verdict:
 def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs) -> Verdict:
     target, found = ranked[0]
     show = durations([time for each in found for time in _times(each)])
-    lines = (
-        " ".join([_first(target, found, show), *_easier(ranked)]) if _enough(found) else _values(target, found, show)
-    )
+    if _enough(found):
+        lines = " ".join([_first(target, found, show), *_easier(ranked)])
+    else:
+        lines = _values(target, found, show)
     waiting = [label for label in runs if label not in seen]
     none = f" No round of {joined(waiting)} was played." if waiting else ""
     return Verdict(lines + none, list(reasons(found, seen)), list(_hints(found, seen)))

@@ -37,8 +37,8 @@ def swings(moved: Sequence[Moved], label: str) -> list[Swing]:
     found = []
     for factor in dict.fromkeys(each.factor for each in moved if each.factor != AS_IT_IS):
         settings = [each for each in moved if (each.factor, each.label) == (factor, label)]
-        all_ = [*settings, *([base] if base else [])]
-        known = {each.setting: each.ratio for each in all_ if each.whole and each.ratio}
+        beside = [*settings, *([base] if base else [])]
+        known = {each.setting: each.ratio for each in beside if each.whole and each.ratio}
         if not any(each.whole for each in settings):
             continue
         least, most = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])

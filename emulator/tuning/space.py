@@ -88,15 +88,15 @@ class Space:
     def _anchored(self, known: Configuration) -> list[Configuration]:
         """Each combination of the algorithm's own options with these settings of training, the grid's middle first.
 
-        None if the algorithm has no such settings.
+        Nothing if the algorithm has no such settings.
         """
         training = {option: value for option, value in known if option.startswith(f"{TRAINING}.")}
         if not training.keys() <= {each.option for each in self.dimensions} or not training:
             return []
         values = [(training[d.option],) if d.option in training else d.values for d in self.dimensions]
         names = [each.option for each in self.dimensions]
-        places = sorted(product(*(range(len(each)) for each in values)), key=lambda at: _off_centre(at, values))
-        found = (tuple(zip(names, (each[n] for each, n in zip(values, at, strict=True)), strict=True)) for at in places)
+        rows = sorted(product(*values), key=lambda row: _off_centre(row, values))
+        found = (tuple(zip(names, row, strict=True)) for row in rows)
         return [each for each in found if self.valid(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
@@ -153,9 +153,9 @@ def _turn(option: str, edges: Collection[str]) -> tuple[bool, bool]:
     return option.startswith(f"{TRAINING}."), option not in edges
 
 
-def _off_centre(at: Sequence[int], values: Sequence[Sequence[Choice]]) -> float:
-    """How far a place on the grid is from its middle."""
-    return sum(abs(n - (len(each) - 1) / 2) for n, each in zip(at, values, strict=True))
+def _off_centre(row: Sequence[Choice], values: Sequence[Sequence[Choice]]) -> float:
+    """How many steps of the grid a row of values is away from the grid's middle."""
+    return sum(abs(each.index(value) - (len(each) - 1) / 2) for value, each in zip(row, values, strict=True))
 
 
 def _with(configuration: Configuration, option: str, value: Choice) -> Configuration:
