@@ -10,6 +10,7 @@ It fails if the digits' study takes more than LIMIT, or if an algorithm without 
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,16 @@ from typing import Annotated
 
 import typer
 
+from emulator.results.markup import escaped
 from emulator.studies.protocol import ranked
 from scenarios.load import load
 
 LIMIT = 1800.0  # s on two cores
 STUDIES = {"digits": "studies/fedcl-vs-fedcurv", "mnist": "studies/fedcl-vs-fedcurv-mnist"}
+OF = {
+    "digits": "Digits on 16 phones and Raspberry Pis, with a small CNN",
+    "mnist": "MNIST on 100 phones and Raspberry Pis, with a CNN of 1,663,370 weights",
+}
 ROOT = Path(__file__).parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.md"
 SMALL = 0.5  # of --scale, below which the quick version is played
@@ -91,6 +97,8 @@ of your own](#a-study-of-your-own). The tables as CSV, the protocols and the fig
 
 This page is made by `python -m benchmarks.study --write`, and `python -m benchmarks.study mnist --write` for the second
 study.
+
+## In short
 """
 REMARKS = {  # what a reader must know of a study that its tables do not say
     "digits": """
@@ -137,7 +145,13 @@ def page(name: str, study: str, before: str) -> str:
     verdict, heading, rest = "\n".join(_deeper(line) for line in text.splitlines()).partition("\n### ")
     said[name] = f"{verdict}{REMARKS.get(name, '')}{heading}{rest}\n"
     sections = [f"{MARK.format(each)}\n{text}{END.format(each)}\n" for each, text in said.items() if text]
-    return "\n".join([INTRODUCTION, *sections, OWN])
+    return "\n".join([INTRODUCTION, *(_short(each) for each, text in said.items() if text), *sections, OWN])
+
+
+def _short(name: str) -> str:
+    """Half of the study's verdict, as kept in docs/studies."""
+    said = json.loads((DOCS / "studies" / name / "study.json").read_text(encoding="utf-8"))["short"]
+    return "\n".join([f"{OF[name]}:\n", *(f"- {escaped(line)}" for line in said), ""])
 
 
 def _section(name: str, page: str) -> str:

@@ -26,6 +26,7 @@ LEVEL = 0.95
 SEED = 20_000  # of the resampling alone; any number, but always the same
 LEAST_ERROR = 0.25  # of a resample's standard error, over that of the seeds themselves
 ROUNDING = 1e-12  # of log θ: what is nearer than this is the same number
+SLIGHT = 0.01  # a ratio that is nearer to 1 than this is told as such, even where it is decided
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class Interval:
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        """`1.20 [1.10, 1.31]`.  An interval that leaves 1 out is never written so that it seems to end there."""
+        """`1.20 [1.10, 1.31]`, with more digits where less than 1 % is decided, or an interval nearly ends at 1."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
-        if self.decided and "1.00" in shown[1:]:
+        if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
             shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
         return f"{shown[0]} [{shown[1]}, {shown[2]}]"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from emulator.record.targets import Target
@@ -36,6 +36,12 @@ class Values:
     def mean(self) -> float:
         """Restricted mean time, s."""
         return mean(self.times, self.bound)
+
+    @property
+    def crossed(self) -> Values:
+        """The same with first crossings in place of the times from which on the target was held."""
+        first = {seed: Timed(self.crossings.get(seed), each.end) for seed, each in self.times.items()}
+        return replace(self, times=first)
 
     @property
     def bound(self) -> float:

@@ -11,7 +11,7 @@ from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.studies.cells import Border, Cell
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import OWN
+from emulator.studies.protocol import OWN, main_target, protocol_of
 from emulator.tuning.results import Founds
 from scenarios.schema.scenario import Scenario
 
@@ -75,13 +75,14 @@ class Answer:
     duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)  # the map between two alone
     borders: Sequence[Border] = ()
     traces: Sequence[Cell] = ()
+    trace_duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()  # about traces
     moved: Sequence[Moved] = ()
 
     @property
     def main(self) -> Target:
-        """The target that the verdict is about: that of the middle share."""
-        return self.targets[len(self.targets) // 2]
+        """The target that the verdict is about."""
+        return main_target(protocol_of(self.scenario), self.best, self.targets)
 
     @property
     def baseline(self) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 from math import sqrt
 
 from emulator.replay.conditions import Condition
+from emulator.results.resampling import SLIGHT
 from emulator.results.restricted import Contrast, Timed, contrast
 from emulator.results.times import bound, common, mean
 from scenarios.schema.protocol import Grid
@@ -35,6 +36,11 @@ class Cell:
         if self.first is None:
             return UNKNOWN
         return self.first if self.contrast and self.contrast.decided else UNDECIDED
+
+    @property
+    def slight(self) -> bool:
+        """Whether the second takes less than 1 % longer."""
+        return self.contrast is not None and self.contrast.ratio < 1 + SLIGHT
 
 
 def cell(

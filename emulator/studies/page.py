@@ -84,6 +84,8 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
         yield "## On recorded links"
         yield from _table(shown.shares(answer.traces, answer.baseline, "recorded links"))
         yield from _figures(figures, "traces")
+        for (one, other), cells in answer.trace_duels.items():
+            yield from _table(shown.shares(cells, one, f"recorded links, between {one} and {other} alone"))
         yield _list([f"{each}." for each in answer.assumptions])
 
 

@@ -76,6 +76,14 @@ def targets(said: Protocol, best: float) -> list[Target]:
     return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
 
 
+def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
+    """The one that the verdict is about: that of the middle share, or without shares the middle one."""
+    if not said.shares:
+        return among[len(among) // 2]
+    wanted = sorted(said.shares)[len(said.shares) // 2] * best
+    return min(among, key=lambda each: abs(each.value - wanted))
+
+
 def enough_seeds(scenario: Scenario) -> bool:
     """Whether there are as many as intervals need."""
     return len(scenario.seeds) >= FEW

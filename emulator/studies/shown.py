@@ -38,14 +38,26 @@ def roles(answer: Answer) -> Table:
 def times(answer: Answer) -> Table:
     """Restricted mean times to each target on the study's own links."""
     found = [[answer.value(label, target) for target in answer.targets] for label in _labels(answer)]
+    held = answer.main.hold > 1  # else a target is reached when it is first crossed
     unit = units.of_time(each.mean for row in found for each in row if each)
     rows = [
-        (label, role(answer.scenario, label), *(_time(each, unit) for each in row))
+        (label, role(answer.scenario, label), *(_time(each, unit) for each in row + _crossed(answer, label, held)))
         for label, row in zip(_labels(answer), found, strict=True)
     ]
     caption = f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time."
-    caption += _horizons(answer)
-    return Table(caption, ("algorithm", "part", *map(goal, answer.targets)), rows, 2)
+    headings = ["algorithm", "part", *map(goal, answer.targets)]
+    if held:
+        caption += (
+            f" A target is reached with the first of {answer.main.hold} evaluations in a row at or above it; the last "
+            "column is the time to the very first evaluation there."
+        )
+        headings.append(f"{goal(answer.main)}, first crossing")
+    return Table(f"{caption}{_horizons(answer)}", headings, rows, 2)
+
+
+def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
+    found = answer.value(label, answer.main)
+    return [found.crossed if found else None] if held else []
 
 
 def _horizons(answer: Answer) -> str:

@@ -65,6 +65,7 @@ def tables(answer: Answer) -> dict[str, Table]:
         *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
         _borders(answer),
         _places("traces.csv", answer.traces),
+        *(_places(f"traces-{one}-{other}.csv", each) for (one, other), each in answer.trace_duels.items()),
         Table("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),
         Table("nulls.csv", NULLS, list(_nulls(answer))),
     )

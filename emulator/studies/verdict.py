@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 
-from emulator.results.resampling import figure
+from emulator.results.resampling import SLIGHT, figure
 from emulator.results.summary import FEW
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, joined
@@ -18,8 +18,11 @@ from emulator.studies.swings import swings
 from emulator.studies.words import count, goal, share
 from scenarios.schema.protocol import Protocol
 
+Duels = Mapping[tuple[str, str], Sequence[Cell]]
 LINES = 10
 PAIRS = 2  # told in a sentence each; more of them share the second
+NEXT_TO_NOTHING = f" by less than {100 * SLIGHT:g} %"
+SIDES = ("sooner", f"sooner{NEXT_TO_NOTHING}", f"later{NEXT_TO_NOTHING}", "later", "undecided", "not known")
 CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
@@ -29,13 +32,21 @@ def verdict(answer: Answer) -> list[str]:
     return lines[:LINES]
 
 
+def short(answer: Answer) -> list[str]:
+    """The half of it: who is first, the first pair, all others, whether importance helps, what is undecided."""
+    if not enough_seeds(answer.scenario):
+        return verdict(answer)[: LINES // 2]
+    parts = (_warning, _first, _pairs, _against_baseline, _importance, _undecided)
+    return [line for part in parts for line in islice(part(answer), 1)][: LINES // 2]
+
+
 def _decided(answer: Answer) -> Iterator[str]:
     yield from _first(answer)
     yield from _pairs(answer)
     yield from _against_baseline(answer)
     yield from _importance(answer)
-    yield from _places(answer.cells, answer, "Of the {} links and device speeds on the map")
-    yield from _places(answer.traces, answer, "Of the {} recorded links")
+    yield from _places(answer, "Of the {} links and device speeds on the map", answer.cells, answer.duels)
+    yield from _places(answer, "Of the {} recorded links", answer.traces, answer.trace_duels)
     yield from _sensitivity(answer)
     yield from _undecided(answer)
 
@@ -121,7 +132,7 @@ def _against_baseline(answer: Answer) -> Iterator[str]:
     baseline = answer.baseline
     others = [label for label in ranked(answer.scenario) if label != baseline]
     found = {label: answer.compared(label, baseline, answer.main) for label in others}
-    groups: dict[str, list[str]] = {"sooner": [], "later": [], "undecided": [], "not known": []}
+    groups: dict[str, list[str]] = {side: [] for side in SIDES}
     for label, each in found.items():
         known = each is not None and each.contrast is not None
         groups[_side(each, label)].append(f"{label} {each.contrast}" if each and known else label)
@@ -133,7 +144,10 @@ def _against_baseline(answer: Answer) -> Iterator[str]:
 def _side(each: Comparison | None, label: str) -> str:
     if each is None or each.contrast is None:
         return "not known"
-    return "undecided" if each.sooner is None else "sooner" if each.sooner == label else "later"
+    if each.sooner is None:
+        return "undecided"
+    side = "sooner" if each.sooner == label else "later"
+    return f"{side}{NEXT_TO_NOTHING}" if abs(each.contrast.ratio - 1) < SLIGHT else side
 
 
 def _importance(answer: Answer) -> Iterator[str]:
@@ -160,16 +174,11 @@ def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
     return f"importance is not shown to help {original}, as it is not decided that each placebo is later: {told}"
 
 
-def _places(cells: Sequence[Cell], answer: Answer, where: str) -> Iterator[str]:
+def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> Iterator[str]:
     if cells:
         said = [f"{where.format(len(cells))}, {_won(cells, [answer.baseline])}"]
-        if cells is answer.cells:
-            said += [f"between {one} and {other} alone, {_won(of, ())}" for (one, other), of in _first_duel(answer)]
+        said += [f"between {one} and {other} alone, {_won(of, ())}" for (one, other), of in islice(duels.items(), 1)]
         yield f"{'; '.join(said)}."
-
-
-def _first_duel(answer: Answer) -> Iterator[tuple[tuple[str, str], Sequence[Cell]]]:
-    yield from islice(answer.duels.items(), 1)
 
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
@@ -177,9 +186,16 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
-    said = [f"{name} is first on {share(counts[name], len(cells))}" for name in first]
+    said = [f"{name} is first on {share(counts[name], len(cells))}{_slight(cells, name)}" for name in first]
     said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
     return joined(said)
+
+
+def _slight(cells: Sequence[Cell], name: str) -> str:
+    """On how many of the places that it wins it does so by next to nothing."""
+    won = [each for each in cells if each.winner == name]
+    slight = sum(each.slight for each in won)
+    return f", on {'each' if slight == len(won) else slight} of them{NEXT_TO_NOTHING}" if slight else ""
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from scenarios.schema.scenario import Scenario
 
 FOR_ROUNDS = f"{OWN}, tuned for rounds"
 SHOWN = 3  # recordings that are named where an assumption is told
+PERCENT = re.compile(r"(\d+)%")
 
 
 class Places:
@@ -81,8 +84,8 @@ class Places:
         grid = cells.grid(self.protocol.map)
         return self._cells([place for place, _ in grid], [each for _, each in grid], goal, among=among)
 
-    def traces(self, goal: Target) -> tuple[list[cells.Cell], list[str]]:
-        """Who is first on each trace, and what was assumed about them."""
+    def traces(self, goal: Target) -> tuple[list[cells.Cell], dict[tuple[str, str], list[cells.Cell]], list[str]]:
+        """Who is first on each trace, also between the two of each pair alone, and what was assumed about traces."""
         found: list[Condition] = []
         left: list[str] = []
         for name in self.protocol.traces:
@@ -90,12 +93,12 @@ class Places:
                 found += links_from([name], Uplink(ratio=self.protocol.up_ratio), tell=left.append)
             except (ValueError, OSError) as error:
                 left.append(f"{name} is left out: {error}")
-        assumed: dict[str, list[str]] = {}
-        for each in found:
-            for said in each.about(self.base):
-                assumed.setdefault(said, []).append(each.name)
-        made = self._cells([{"trace": each.name} for each in found], found, goal) if found else []
-        return made, [*left, *(f"{said} ({_some(names)})" for said, names in assumed.items())]
+        if not found:
+            return [], {}, left
+        at = [{"trace": each.name} for each in found]
+        between = {pair: self._cells(at, found, goal, among=pair) for pair in self.protocol.pairs}
+        assumed = alike([(said, each.name) for each in found for said in each.about(self.base)])
+        return self._cells(at, found, goal), between, [*left, *assumed]
 
     @cached_property
     def base(self) -> Any:
@@ -166,6 +169,23 @@ class Places:
             return made.means[one] / made.means[other]
 
         return list(cells.borders(drawn, ratio))
+
+
+def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Each sentence once, with whom it is about; those that differ in their percentages alone are one: `41 to 48%`."""
+    about: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    for sentence, name in said:
+        words, numbers = PERCENT.split(sentence)[::2], PERCENT.findall(sentence)
+        about.setdefault(tuple(words), {}).setdefault(name, [int(each) for each in numbers])
+    for form, of in about.items():
+        ranges = [_range(numbers) for numbers in zip(*of.values(), strict=True)]
+        sentence = "".join(f"{words}{number}" for words, number in zip_longest(form, ranges, fillvalue=""))
+        yield f"{sentence} ({_some(list(of))})"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}%" if low == high else f"{low} to {high}%"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import METRIC, OWN, pairs, protocol_of, targets
+from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
@@ -224,7 +224,7 @@ class Studying:
         on, unknown = at.on_links(own)
         found = analysis.all_values(on, goals, self.protocol.horizon_s)
         compared = comparisons([each for each in found if each.link != FOR_ROUNDS], pairs(self.scenario))
-        main = goals[len(goals) // 2]
+        main = main_target(self.protocol, best, goals)
         self._say("replays on the map and on traces")
         answer = Answer(
             scenario=self.scenario,
@@ -241,14 +241,13 @@ class Studying:
             unknown=unknown,
         )
         drawn = at.map(main)
-        traces, assumed = at.traces(main)
+        traces, between, assumed = at.traces(main)
         moved = self._sensitivity(out, founds, goals)
         duels = at.duels(main)
         borders = [border for each in (drawn, *duels.values()) for border in at.borders(each, main)]
         replays.kept.write()
-        return replace(
-            answer, cells=drawn, duels=duels, borders=borders, traces=traces, assumptions=assumed, moved=moved
-        )
+        answer = replace(answer, cells=drawn, duels=duels, borders=borders, moved=moved)
+        return replace(answer, traces=traces, trace_duels=between, assumptions=assumed)
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
         """One factor at a time, with the settings that were tuned without it; to the first target."""
@@ -285,7 +284,7 @@ class Studying:
         from emulator.report.studied import pictures  # altair takes a second to import
         from emulator.studies.page import markdown
         from emulator.studies.tables import tables
-        from emulator.studies.verdict import verdict
+        from emulator.studies.verdict import short, verdict
 
         with uninterrupted():
             for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
@@ -300,6 +299,7 @@ class Studying:
             shown = {Path(name).stem: f"figures/{name}" for name in drawn if name.endswith(".png")}
             replace_file(out / "study.md", markdown(answer, shown))
             said = {"digest": answer.digest, "exploratory": answer.exploratory, "verdict": verdict(answer)}
+            said["short"] = short(answer)
             replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
         if self.settings.format is Format.json:
             typer.echo(json.dumps({"out": str(out), **said}, indent=1))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from emulator.commands.study.places import alike
 from emulator.record.targets import Target
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
@@ -36,6 +37,15 @@ def rows(accuracies: Sequence[float], length: float = 10.0) -> list[dict[str, An
             "bytes": {"up": {"weights": 60}, "down": {"weights": 40}},
         }
         for n, value in enumerate(accuracies)
+    ]
+
+
+def test_what_is_assumed_of_several_recordings_is_said_once() -> None:
+    said = [("41% lie there, with 48% left", "a"), ("45% lie there, with 48% left", "b"), ("no uplink", "b")]
+    assert list(alike(said)) == ["41 to 45% lie there, with 48% left (a and b)", "no uplink (b)"]
+    assert list(alike([*said[:1], ("{} is 41% of it", "a")])) == [
+        "41% lie there, with 48% left (a)",
+        "{} is 41% of it (a)",
     ]
 
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.record.targets import Target
+from emulator.studies import analysis
 from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.page import markdown
+from emulator.studies.protocol import OWN
 from emulator.studies.swings import swings
-from emulator.studies.verdict import LINES, verdict
+from emulator.studies.verdict import LINES, short, verdict
 from emulator.studies.words import role
-from tests.emulator.studies.made import TARGET, answer, run, runs_of, scenario
+from tests.emulator.studies.made import TARGET, answer, place, run, runs_of, scenario
 
 WRONG = Null("fedcl-0", TARGET, {1: 3}, {1: 4})
 PLACEBO = {"fedcl": {}, "name": "fedcl-shuffled"}
@@ -93,6 +96,59 @@ def test_shares_of_the_map_and_of_traces():
     assert (
         "fedavg is first on 1 (50 %) and 1 (50 %) is undecided." in verdict(answer(cells=[answer().cells[0], open_]))[3]
     )
+
+
+def test_between_the_two_of_a_pair_alone_it_says_who_is_first_on_recorded_links_too():
+    cells = answer().cells
+    told = verdict(answer(trace_duels={("fedavg", "fedcl"): [cells[0], replace(cells[0], contrast=None)]}))
+    assert (
+        "Of the 1 recorded links, fedavg is first on 1 (100 %); between fedavg and fedcl alone, fedavg is first on 1 "
+        "(50 %) and 1 (50 %) is undecided."
+    ) in told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(10.05, "later by less than 1 %: fedcl 1.005 ["), (9.95, "sooner by less than 1 %: fedcl 0.99")],
+)
+def test_next_to_nothing_is_called_so(seconds: float, said: str):
+    """As many rounds as FedAvg's, each half a percent longer or shorter: decided, and of no consequence."""
+    runs = runs_of(5)
+    told = verdict(answer(runs={**runs, "fedcl": {seed: run(4, seconds, importance=True) for seed in range(1, 6)}}))
+    assert any(line.startswith("Of the ranked algorithms") and said in line for line in told)
+
+
+def test_places_that_are_won_by_next_to_nothing_are_counted():
+    runs = {"fedavg": runs_of(5)["fedavg"], "fedcl": {seed: run(4, 10.05) for seed in range(1, 6)}}
+    cells = [place({"up_mbit_s": 1.0}, runs), place({"up_mbit_s": 2.0}, {k: runs_of(5)[k] for k in runs})]
+    assert [each.slight for each in cells] == [True, False]
+    told = verdict(answer(cells=[cells[0]]))
+    assert any("fedavg is first on 1 (100 %), on each of them by less than 1 %." in line for line in told)
+
+
+def test_the_main_target_is_that_of_the_middle_share():
+    """0.9, 0.95 and 0.99 of 0.9, beside two that papers name: the middle of all five would be another."""
+    targets = [Target("accuracy", value, 1) for value in (0.5, 0.6, 0.81, 0.855, 0.891)]
+    assert answer(targets=targets).main.value == 0.855
+    without = scenario(5, shares=[], values=[0.5, 0.6, 0.81])
+    assert answer(targets=targets[:3], said=without).main.value == 0.6
+
+
+def test_the_first_crossing_stands_beside_the_time_from_which_a_target_was_held():
+    """It is touched in the second round of 10 s, and held from the fourth on."""
+    held = Target("accuracy", 0.8, 3)
+    runs = {label: {seed: run(4, 10.0, early=2) for seed in range(1, 6)} for label in ("fedavg", "fedcl", "fedcurv")}
+    page = markdown(answer(values=analysis.all_values({OWN: runs}, [held], None), targets=[held]), {})
+    assert "| fedavg | baseline | 40.0 (5 of 5) | 20.0 (5 of 5) |" in page
+    assert "test accuracy 0.8, first crossing |" in page
+    assert "first crossing" not in markdown(answer(), {})
+
+
+def test_the_short_verdict_is_the_half_of_it():
+    made = replace(with_placebo(7), exploratory=True)
+    told = verdict(made)
+    assert short(made) == [*told[:4], next(line for line in told if line.startswith("Importance "))]
+    assert short(answer(3)) == verdict(answer(3))
 
 
 def test_the_factor_that_moves_most():
