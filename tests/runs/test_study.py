@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -127,15 +130,44 @@ def test_without_its_penalty_an_algorithm_takes_as_many_rounds_as_the_baseline(m
         assert [row["accuracy"] for row in own[:both]] == [row["accuracy"] for row in base[:both]]
 
 
+KILLED = (  # what is there when the command is killed
+    "tuning/trials/*/*/rounds.jsonl",
+    "baseline/*/rounds.jsonl",
+    "reporting/*-s3/rounds.jsonl",
+    "replays.npz",
+    "sensitivity/*/*/rounds.jsonl",
+)
+WRITTEN = ("times.csv", "nulls.csv", "study.md")  # it kills itself once it has written this file
+KILLS_ITSELF = """
+import os, signal, sys
+from emulator.commands.study import play
+from emulator.record.record import replace_file
+
+last = sys.argv.pop(1)
+
+def replaced(path, *words):
+    replace_file(path, *words)
+    if path.name == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+play.replace_file = replaced
+from emulator.__main__ import main
+main()
+"""
+
+
 def test_what_was_killed_goes_on_to_the_same_tables(made: Path) -> None:
-    """Among the runs that are reported, and among the replays; each time the same command goes on, in one process."""
+    """In each of its parts, and while it writes; each time the same command goes on, in one process."""
     out = made / "killed"
-    instants = ("reporting/*-s3/rounds.jsonl", "replays.npz")
     words = ["study", made / "tiny.yaml", "--ledger", made / "other-ledger", "--workers", "0", "--quiet"]
-    for instant in instants:
+    for instant in KILLED:
         command = Command(out, *words)
         command.until(lambda instant=instant: any(out.glob(instant)))
         command.killed()
+    for file in WRITTEN:
+        kill = [sys.executable, "-c", KILLS_ITSELF, file, *map(str, words), "--out", str(out)]
+        done = subprocess.run(kill, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
     code, text = Command(out, *words).ended(300)
     assert code == 0, text
     for each in sorted((made / "out" / "tables").iterdir()):
