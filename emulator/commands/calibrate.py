@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from emulator.commands.devices import POWERS
 from emulator.commands.lines import busy
+from emulator.commands.machine import processor
 from emulator.forecast.calibration import Measured, measure
 
 
@@ -46,7 +45,8 @@ def source(threads: int) -> str:
     import torch
 
     with_threads = f"{threads} thread{'s' * (threads > 1)}"
-    return f"measured: fedlapse calibrate on {_processor()} with torch {torch.__version__} and {with_threads}"
+    on = processor().replace('"', "").replace(",", " ")  # for a line of CSV
+    return f"measured: fedlapse calibrate on {on} with torch {torch.__version__} and {with_threads}"
 
 
 def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
@@ -73,11 +73,3 @@ def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
 
 def _unmeasured(keys: Sequence[str]) -> str:
     return f"power is not measured, so no joules are known; add {', '.join(keys)}"
-
-
-def _processor() -> str:
-    """Its name, without what would break a line of CSV."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
-    return (named or [platform.processor() or platform.machine()])[0].replace('"', "").replace(",", " ")

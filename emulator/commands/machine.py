@@ -1,21 +1,33 @@
-"""The computer that a command runs on, as host.json names it."""
+"""The command and the computer that it runs on, as host.json names them."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from emulator.lab.lab import CPU
+from emulator.worlds.gpus import model
+
+PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 CPUINFO = Path("/proc/cpuinfo")  # of Linux
 MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)  # of a PC, of a Raspberry Pi
 
 
-def machine() -> dict[str, Any]:
-    """System, processor and number of cores."""
+def machine(places: Sequence[str]) -> dict[str, Any]:
+    """The command, versions, system, processor, number of cores, and what the trainings are computed on."""
     known = {"system": platform.platform(), "architecture": platform.machine()}
-    return {**known, "processor": processor(), "cores": os.cpu_count()}
+    return {
+        "command": ["fedlapse", *sys.argv[1:]],
+        "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
+        "machine": {**known, "processor": processor(), "cores": os.cpu_count()},
+        "device": {"torch": list(places)} if places[0] == CPU else {"torch": list(places), "model": model(places[0])},
+    }
 
 
 def processor(cpuinfo: Path = CPUINFO) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
 import shlex
 import signal
 import sys
@@ -15,7 +14,6 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +63,6 @@ if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
 
 AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
-PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 
 
 @dataclass(frozen=True)
@@ -397,20 +394,10 @@ def _split(lab: Lab) -> str:
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 
-def _devices(places: Sequence[str]) -> dict[str, Any]:
-    """What the trainings were computed on."""
-    if places[0] == CPU:
-        return {"torch": [CPU]}
-    return {"torch": list(places), "model": gpus.model(places[0])}
-
-
-def host_text(seconds: float, outcomes: list[Outcome], session: Session) -> str:
+def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> str:
     """host.json: what belongs to this machine and moment, and may differ between equal runs."""
     host = {
-        "command": ["fedlapse", *sys.argv[1:]],
-        "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
-        "machine": machine(),
-        "device": _devices(session.lab.trains_on),
+        **machine(session.lab.trains_on),
         "real_seconds": seconds,
         "world": session.settings.world,
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),

@@ -30,4 +30,6 @@ def test_where_the_system_does_not_name_it_there_is_the_architecture(tmp_path, c
 
 
 def test_the_machine_has_all_that_tells_two_records_apart():
-    assert machine().keys() == {"system", "architecture", "processor", "cores"}
+    said = machine(["cpu"])
+    assert said["machine"].keys() == {"system", "architecture", "processor", "cores"}
+    assert said["device"] == {"torch": ["cpu"]}
