@@ -24,6 +24,7 @@ from emulator.record.events import (
 from emulator.record.record import Line, read_lines
 from emulator.record.run import RUN, Facts, Run, read_facts, read_run
 from emulator.record.tally import Bill
+from emulator.record.targets import Target, reached
 from emulator.record.work import Duty, Pieces, Works
 
 Sizes = Mapping[str, int]  # bytes per kind and "frame"
@@ -124,6 +125,11 @@ class Script:
                     return each
                 found = each
         return found
+
+    def until(self, target: Target) -> Script:
+        """Its rounds up to the one in which it reached the target; all if it did not."""
+        row = reached([each.row for each in self.rounds], target)
+        return self if row is None else replace(self, rounds=self.rounds[: row["round"] + 1])
 
     @property
     def cycles(self) -> bool:

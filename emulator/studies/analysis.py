@@ -80,7 +80,10 @@ def cells(
     runs: Runs,
     target: Target,
 ) -> list[Cell]:
-    """Who is first at each place, with the configuration that is best there."""
+    """Who is first at each place, with the configuration that is best there.
+
+    Of a run that reached the target, no stamps are needed of the rounds after it.
+    """
     found = []
     for place, there, which in zip(places, stamps, variants, strict=True):
         known, _ = elsewhere(chosen(runs, which), renamed(there, which))

@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.record.record import read_lines
+from emulator.record.targets import Target
+from emulator.replay.batch import Batch, Order, Source
+from emulator.studies.cells import at_point
 from scenarios.load import build, dump
 from tests.emulator.commands.processes import Command
 from tests.runs.nets import DENSE
@@ -173,6 +176,21 @@ def test_what_was_killed_goes_on_to_the_same_tables(made: Path) -> None:
     for each in sorted((made / "out" / "tables").iterdir()):
         assert (out / "tables" / each.name).read_bytes() == each.read_bytes(), each.name
     assert (out / "figures" / "times.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_replays_that_end_when_the_target_is_reached_are_as_long_as_they_must_be(made: Path) -> None:
+    """The rounds after it are left out, and those before it end when they would have."""
+    target, condition = Target("accuracy", 0.5, 1), at_point(0.3, 2, 40, 0.5)
+    whole, short = (Batch(Source(made / "out" / "reporting", targets=(), until=each)) for each in (None, target))
+    assert len(whole.scripts) == len(short.scripts)
+    left = 0
+    for number, script in enumerate(whole.scripts):
+        rows = [each.row for each in script.rounds]
+        there = next((row["round"] + 1 for row in rows if row["accuracy"] >= target.value), len(rows))
+        full, cut = (batch.play(Order(number, condition)).stamps for batch in (whole, short))
+        assert cut == full[:there]
+        left += len(full) - there
+    assert left > 0
 
 
 def analytic(folder: Path, label: str, up: float, speed: float, target: float) -> float:

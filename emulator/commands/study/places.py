@@ -119,7 +119,7 @@ class Places:
     ) -> list[cells.Cell]:
         """`labels`: who is replayed, by default all that are ranked; `among`: who is compared, by default all those."""
         labels = labels or ranked(self.scenario)
-        there = self.replays.of(self.folder, wanted, self._labels(labels))
+        there = self.replays.of(self.folder, wanted, self._labels(labels), until=goal)
         best = self._best(wanted, labels)
         which = [{label: each[label] for label in among or labels if label in each} for each in best]
         return analysis.cells(places, there, which, self.runs, goal)

@@ -13,6 +13,7 @@ from emulator.commands.replay.play import play_all
 from emulator.commands.stopping import uninterrupted
 from emulator.commands.trials import Trials, Unfinished
 from emulator.record.digest import digest
+from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
@@ -28,15 +29,20 @@ class Replays:
     trials: Trials
     kept: Kept
     quiet: bool
-    read: dict[tuple[Path, tuple[str, ...]], tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
+    read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
 
-    def of(self, folder: Path, wanted: Sequence[Condition], labels: Sequence[str] = ()) -> list[Stamps]:
-        """When the rounds of the runs end in each setting; `labels`: of these runs alone.  Raises Unfinished."""
-        at = folder, tuple(labels)
-        if at not in self.read:
-            self.read[at] = digest(folder), Batch(Source(folder, only=tuple(labels), targets=()))
-        record, batch = self.read[at]
-        names = [key(each, f"{record} {','.join(labels)}") for each in wanted]
+    def of(
+        self, folder: Path, wanted: Sequence[Condition], labels: Sequence[str] = (), until: Target | None = None
+    ) -> list[Stamps]:
+        """When the rounds of the runs end in each setting.  Raises Unfinished.
+
+        `labels`: of these runs alone; `until`: of the rounds up to that in which a run reached this target.
+        """
+        source = Source(folder, only=tuple(labels), targets=(), until=until)
+        if source not in self.read:
+            self.read[source] = digest(folder), Batch(source)
+        record, batch = self.read[source]
+        names = [key(each, f"{record} {','.join(labels)} {until.name if until else ''}") for each in wanted]
         new = {name: each for name, each in zip(names, wanted, strict=True) if name not in self.kept.known}
         if new:
             self._make(batch, new)
