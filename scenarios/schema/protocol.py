@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,25 @@ class Sensitivity(Part):
         {"skew": {"iid": {"data.split": {"kind": "iid"}}}},
         default={},
     )
+
+
+class Rule(Part):
+    """When two algorithms are called different. There is one rule; it is written here so that it is fixed with the
+    rest."""
+
+    interval: Literal["bootstrap-t"] = says(
+        "How the interval of a ratio of mean times and its p-value are found: whole seeds are drawn again, with the "
+        "times of both algorithms.",
+        "bootstrap-t",
+        default="bootstrap-t",
+    )
+    resamples: Literal[10_000] = says("How often seeds are drawn again.", 10_000, default=10_000)
+    adjust: Literal["holm"] = says(
+        "How the p-values of a pair of algorithms are adjusted, over all targets and links together.",
+        "holm",
+        default="holm",
+    )
+    level_percent: Literal[5] = says("Adjusted p-values below this are decided.", 5, default=5)
 
 
 class Protocol(Part):
@@ -88,6 +107,7 @@ class Protocol(Part):
         300,
         default=None,
     )
+    rule: Rule = says("When two algorithms are called different.", {}, default=Rule())
     links: Annotated[dict[Name, Elsewhere], Field(max_length=50)] = says(
         "Other links, by name, on which the algorithms are compared too.", {"3g": {"up_mbit_s": 0.5}}, default={}
     )
