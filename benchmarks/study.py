@@ -173,8 +173,7 @@ def with_table(readme: str, tables: Path) -> str:
     head, _, rest = readme.partition(BEGUN)
     _, _, tail = rest.partition(ENDED)
     times, compared = _rows(tables / "times.csv"), _rows(tables / "comparisons.csv")
-    targets = list(dict.fromkeys(row["target"] for row in times))
-    goal = targets[len(targets) // 2]
+    goal = json.loads((tables.parent / "study.json").read_text(encoding="utf-8"))["main"]
     here = [row for row in compared if (row["link"], row["target"]) == ("own links", goal)]
     lines = [f"| algorithm | seconds to {goal} | reached | over fedavg's, 95 % | decided |", "|---|---|---|---|---|"]
     lines += [_line(label, times, here, goal) for label in _ranked(tables, times, goal)]
@@ -192,22 +191,23 @@ def _ranked(tables: Path, times: Sequence[dict[str, str]], goal: str) -> list[st
     return sorted(ranked(protocol), key=lambda label: _mean(label, times, goal)[0])
 
 
-def _mean(label: str, times: Sequence[dict[str, str]], goal: str) -> tuple[float, str]:
-    """Restricted mean time, s; `9 of 10`."""
+def _mean(label: str, times: Sequence[dict[str, str]], goal: str) -> tuple[float, int, int]:
+    """Restricted mean time, s; how many seeds got there, of how many."""
     mine = [r for r in times if (r["link"], r["target"], r["algorithm"]) == ("own links", goal, label)]
     cut = [min(float(r["time s"] or "inf"), float(r["horizon s"] or "inf")) for r in mine]
     there = sum(bool(r["time s"]) and float(r["time s"]) <= float(r["horizon s"] or "inf") for r in mine)
-    return sum(cut) / len(cut), f"{there} of {len(mine)}"
+    return sum(cut) / len(cut), there, len(mine)
 
 
 def _line(label: str, times: Sequence[dict[str, str]], compared: Sequence[dict[str, str]], goal: str) -> str:
-    mean, reached = _mean(label, times, goal)
+    seconds, there, of = _mean(label, times, goal)
+    mean, reached = f"{'' if there == of else '≥ '}{seconds:.1f}", f"{there} of {of}"
     found = [row for row in compared if (row["algorithm"], row["base"]) == (label, "fedavg")]
     if not found:
-        return f"| {label} | {mean:.1f} | {reached} | 1 | |"
+        return f"| {label} | {mean} | {reached} | 1 | |"
     (row,) = found
     over = f"{float(row['ratio']):.2f} [{float(row['low']):.2f}, {float(row['high']):.2f}]"
-    return f"| {label} | {mean:.1f} | {reached} | {over} | {row['decided']} |"
+    return f"| {label} | {mean} | {reached} | {over} | {row['decided']} |"
 
 
 def _deeper(line: str) -> str:

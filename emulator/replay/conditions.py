@@ -141,8 +141,7 @@ def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
     if above is not None:
         return Condition(down.name, down.down, above.up, assumptions=(f"the uplink is {above.name}",))
     if down.up is not None:
-        option = "--symmetric" if uplink.symmetric else "--up-ratio"
-        unused = () if share is None else (f"the uplink is the recorded one, and {option} is not used",)
+        unused = () if share is None else (f"the uplink is the recorded one, not {share:g} x downlink",)
         return Condition(down.name, down.down, down.up, assumptions=unused)
     if share is None:
         raise ValueError(

@@ -57,20 +57,21 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
                 yield why(mine, theirs, runs)
 
 
-def nulls(runs: Runs, labels: Sequence[str], baseline: str, targets: Sequence[Target]) -> list[Null]:
-    """Rounds to each target of algorithms without penalty, and of the baseline, among those that both have played."""
+def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
+    """Algorithms without penalty beside the baseline.  A slower one plays fewer rounds until the horizon: those that
+    it did not come to are no difference."""
     return [
-        Null(label, target, *_places(runs[label], runs[baseline], target)) for label in labels for target in targets
+        _null(label, seed, run, base)
+        for label in labels
+        for seed, run in sorted(runs[label].items())
+        if (base := runs[baseline].get(seed)) is not None
     ]
 
 
-def _places(
-    one: Mapping[int, Observed], other: Mapping[int, Observed], target: Target
-) -> tuple[dict[int, int | None], dict[int, int | None]]:
-    """A slower one plays fewer rounds until the horizon: what it did not come to is no difference."""
-    both = {seed: min(len(one[seed].rows), len(other[seed].rows)) for seed in one.keys() & other.keys()}
-    mine, theirs = ({seed: of[seed].first(both[seed]).place(target) for seed in sorted(both)} for of in (one, other))
-    return mine, theirs
+def _null(label: str, seed: int, run: Observed, base: Observed) -> Null:
+    both = list(zip(run.rows, base.rows, strict=False))
+    differs = (n for n, (mine, theirs) in enumerate(both) if mine["accuracy"] != theirs["accuracy"])
+    return Null(label, seed, len(both), next(differs, None))
 
 
 def cells(

@@ -37,22 +37,12 @@ class Moved:
 
 @dataclass(frozen=True)
 class Null:
-    """An algorithm without its penalty: the rounds that it takes to each target, beside the baseline's."""
+    """An algorithm without its penalty beside the baseline, under one seed."""
 
     label: str
-    target: Target
-    rounds: Mapping[int, int | None]  # by seed
-    base_rounds: Mapping[int, int | None]
-
-    @property
-    def same(self) -> bool:
-        """Whether they agree in every seed, as they must."""
-        return dict(self.rounds) == dict(self.base_rounds)
-
-    @property
-    def seen(self) -> int:
-        """Seeds in which both got there: in the others there is nothing to compare."""
-        return sum(None not in (self.rounds[seed], self.base_rounds.get(seed)) for seed in self.rounds)
+    seed: int
+    rounds: int  # that both have played
+    differs: int | None  # the first of them, from 0, after which their accuracies differ: there must be none
 
 
 @dataclass(frozen=True)
@@ -92,6 +82,11 @@ class Answer:
     def value(self, label: str, target: Target, link: str = OWN) -> Values | None:
         """One algorithm's times."""
         return next((v for v in self.values if (v.label, v.target, v.link) == (label, target, link)), None)
+
+    def whole(self, label: str, target: Target) -> bool:
+        """Whether all of its seeds got there on the study's own links, so that what they took is known."""
+        found = self.value(label, target)
+        return found is not None and found.reached == len(found.times)
 
     def compared(self, label: str, base: str, target: Target, link: str = OWN) -> Comparison | None:
         """One comparison."""

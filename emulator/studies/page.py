@@ -99,10 +99,11 @@ def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
 def _protocol(answer: Answer) -> Lines:
     scenario, said = answer.scenario, protocol_of(answer.scenario)
     seeds = ", ".join(map(str, scenario.seeds))
-    horizon = f"at most {said.horizon_s:g} s" if said.horizon_s else "the end of the first run that did not get there"
+    first = "the end of the first run that did not get there"
+    horizon = f"{said.horizon_s:g} s at most on the study's own links, on others {first}" if said.horizon_s else first
     links = joined([OWN, *said.links])
     facts = [
-        f"Fixed before training; SHA-256 `{answer.digest}`.",
+        f"SHA-256 `{answer.digest}`{'' if answer.exploratory else ', fixed before training'}.",
         (
             f"{counted(scenario.devices, 'device')}, {escaped(scenario.data.set)}, {escaped(scenario.model)}, "
             f"network model {scenario.network_model}."
@@ -111,10 +112,13 @@ def _protocol(answer: Answer) -> Lines:
         (
             f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
             f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
-            f"{answer.best:.4g}, the tuned baseline's best validation accuracy."
+            f"{answer.best:.4g}, the best validation accuracy of the tuned baseline in any of its rounds."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
-        "Two algorithms differ if the p-value of their ratio is below 0.05, adjusted over its targets and links.",
+        (
+            "Two algorithms are called different if the p-value of their ratio is below 0.05, adjusted over targets "
+            "and links, pair by pair."
+        ),
     ]
     if answer.exploratory:
         facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")

@@ -18,18 +18,21 @@ READ = """\
 - **Restricted mean time.** A run that stops before the target tells only that it would have taken longer. So each run
   counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
 - **Horizon.** The number of seconds for which all runs were watched. It is the end of the first run that stopped
-  without the target, or less if the protocol says so. Where all runs got there, none is needed.
+  without the target, or less if the protocol says so. Where all runs got there, none is needed. Runs are played for as
+  long as they take on the study's own links. So on faster links the horizon is that of the algorithm with the fewest
+  rounds.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
+  Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
 - **Decided, undecided.** With several targets and links, chance has several tries. Holm's adjustment of the p-values
-  makes up for that. A difference is decided if its adjusted p is below 0.05. Undecided does not mean equal. On the map
-  and on recorded links, each place has its own 95 % interval, without adjustment.
+  makes up for that, pair by pair. A difference is decided if its adjusted p is below 0.05. Undecided does not mean
+  equal. On the map and on recorded links, each place has its own 95 % interval, without adjustment.
 - **Placebo.** An algorithm whose importance means nothing, as its values are shuffled, say. If it does as well as the
   algorithm that it imitates, importance is not what helps.
-- **Null (without penalty).** An algorithm whose penalty is 0. It must take as many rounds as the baseline in every
-  seed; if it does not, the study is wrong.
+- **Null (without penalty).** An algorithm whose penalty is 0. It must learn exactly what the baseline learns; if it
+  does not, the study is wrong.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance.
 - **Row.** An algorithm that is shown but not ranked, such as one with a paper's own settings.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
-  accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on one link. Unless
-  something else is said, the settings are those for the link at hand.
+  accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
+  or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of these settings.
 """

@@ -21,6 +21,7 @@ from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
 DECIDED = "✓"
+REACHED = "2 and 9 of 10: so many seeds got there, the first's and the second's; the true ratio is mostly further off."
 LINKS = 8  # columns of a table; all are in comparisons.csv
 
 
@@ -44,7 +45,10 @@ def times(answer: Answer) -> Table:
         (label, role(answer.scenario, label), *(_time(each, unit) for each in row + _crossed(answer, label, held)))
         for label, row in zip(_labels(answer), found, strict=True)
     ]
-    caption = f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time."
+    caption = (
+        f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time. ≥: the "
+        "others would have taken longer than they were watched for."
+    )
     headings = ["algorithm", "part", *map(goal, answer.targets)]
     if held:
         caption += (
@@ -68,7 +72,11 @@ def _horizons(answer: Answer) -> str:
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
-    return f"{unit.show(each.mean)} ({count(each.reached, len(each.times))})" if each else NONE
+    """A mean in which some were cut off is less than the true one."""
+    if each is None:
+        return NONE
+    least = "≥ " if each.reached < len(each.times) else ""
+    return f"{least}{unit.show(each.mean)} ({count(each.reached, len(each.times))})"
 
 
 def ratios(answer: Answer) -> Table:
@@ -81,13 +89,20 @@ def ratios(answer: Answer) -> Table:
     ]
     caption = (
         f"The time of the first over that of the second, with 95 % intervals, on the study's own links. {DECIDED}: "
-        "decided after Holm's adjustment over all targets and links."
+        f"decided after Holm's adjustment over the targets and links of the two. {REACHED}"
     )
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
 
 def _ratio(each: Comparison | None) -> str:
-    return NONE if each is None else f"{each.contrast or NONE}{f' {DECIDED}' if each.decided else ''}"
+    if each is None or each.contrast is None:
+        return NONE
+    found = each.contrast
+    if not found.reached + found.base_reached:
+        return "nobody got there"
+    cut = min(found.reached, found.base_reached) < found.seeds
+    counts = f" ({found.reached} and {found.base_reached} of {found.seeds})" if cut else ""
+    return f"{found}{f' {DECIDED}' if each.decided else ''}{counts}"
 
 
 def on_links(answer: Answer) -> Table:
@@ -101,8 +116,15 @@ def on_links(answer: Answer) -> Table:
         if links and any(answer.compared(label, base, main, link) for link in links)
     ]
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
-    caption = f"The time over {base}'s on other links, to {goal(main)}; each tuned for the link. {DECIDED}: decided."
-    return Table(f"{caption}{more}", ("algorithm", *links), rows, 1)
+    caption = f"The time over {base}'s on other links, to {goal(main)}{_for_links(answer, links)} {DECIDED}: decided."
+    return Table(f"{caption}{more} {REACHED}", ("algorithm", *links), rows, 1)
+
+
+def _for_links(answer: Answer, links: Sequence[str]) -> str:
+    """On which of them settings were chosen for them."""
+    tune = answer.scenario.tune
+    known = [link for link in links if tune and link in tune.links]
+    return f"; on {joined(known)} with the settings that are best there." if known else "; settings are the same."
 
 
 def means(answer: Answer) -> Table:
@@ -116,8 +138,18 @@ def means(answer: Answer) -> Table:
         for number, label in enumerate(_labels(answer))
         if links
     ]
-    caption = f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time."
+    caption = (
+        f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time."
+        f"{_horizons_on(answer, links)}"
+    )
     return Table(caption, ("algorithm", *(f"{link}, {unit.name}" for link, unit in chosen.items())), rows, 1)
+
+
+def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
+    """Those of links on which some run did not get there."""
+    known = {link: answer.value(answer.baseline, answer.main, link) for link in links}
+    said = [f"{duration(v.tau)} on {link}" for link, v in known.items() if v and isfinite(v.tau)]
+    return f" Horizons: {joined(said)}." if said else ""
 
 
 def reasons(answer: Answer) -> Table:
@@ -127,12 +159,14 @@ def reasons(answer: Answer) -> Table:
         if each.target == answer.main and each.split:
             compared = answer.compared(each.label, each.base, each.target)
             time = (compared.contrast if compared else None) or each.split.time
-            parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
+            whole = answer.whole(each.label, each.target) and answer.whole(each.base, each.target)
+            needed = (each.split.rounds, each.bytes, each.joules) if whole else (None, None, None)
+            parts = (time, needed[0], each.split.pace, *needed[1:])
             rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
-        "first's and the second's. Where some did not, their rounds, bytes and joules are those up to the horizon."
+        f"first's and the second's. {NONE}: not known, as some did not get there."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
@@ -162,7 +196,10 @@ def paces(answer: Answer) -> Table:
         *("algorithm", f"a round, {unit.name}", "download", "compute", "upload"),
         *(f"down, {size.name}", f"up, {size.name}", f"energy, {spent.name}"),
     )
-    caption = "A round, mean over all rounds and seeds; bytes and energy are of all devices together."
+    caption = (
+        "A round, mean over all rounds and seeds; bytes and energy are of all devices together. What its parts leave "
+        "goes to connections, waiting and the server."
+    )
     return Table(caption, headings, rows, 1)
 
 
@@ -179,7 +216,8 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
     found = winners(cells, [baseline] if cells else ())
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
-    return Table(f"Who is first, of {len(cells)} {what}.", ("first", "count", "share"), rows, 1)
+    caption = f"Who is first, of {len(cells)} {what}; each is judged by its own 95 % interval, without adjustment."
+    return Table(caption, ("first", "count", "share"), rows, 1)
 
 
 def borders(answer: Answer) -> Table:
@@ -192,7 +230,10 @@ def borders(answer: Answer) -> Table:
     ]
     headings = ("first below", "first above", "uplink, Mbit/s", *(names.get(axis, axis) for axis in axes))
     return Table(
-        "Uplinks at which the winner changes, between cells in which it is decided who wins.", headings, rows, 2
+        "Uplinks at which the winner changes, on the map and between pairs alone, where it is decided who wins.",
+        headings,
+        rows,
+        2,
     )
 
 
@@ -202,10 +243,12 @@ def moved(answer: Answer) -> Table:
     cells = {(each.factor, each.setting, each.label): _moved(each) for each in answer.moved}
     places = dict.fromkeys((each.factor, each.setting) for each in answer.moved)
     rows = [(*place, *(cells.get((*place, label), NONE) for label in labels)) for place in places]
+    seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
     caption = (
-        f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, with the "
-        f"settings that were tuned without the change. {NONE}: nobody got there. 2 and 3 of 4: so many seeds got there "
-        f"in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times were cut."
+        f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, by the means of "
+        f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. 2 and 3 of 4: so "
+        f"many seeds got there in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times "
+        "were cut."
     )
     return Table(caption, ("factor", "setting", *labels), rows, 2)
 
@@ -232,14 +275,15 @@ def _edges(answer: Answer, best: Best) -> str:
 
 
 def nulls(answer: Answer) -> Table:
-    """Whether algorithms without penalty take as many rounds as the baseline."""
+    """Whether algorithms without penalty learn exactly as the baseline does."""
     rows = []
-    for each in answer.nulls:
-        differ = [str(seed) for seed in each.rounds if each.rounds[seed] != each.base_rounds.get(seed)]
-        said = f"yes, in each of {counted(each.seen, 'seed')}" if each.seen else NONE
-        rows.append((each.label, goal(each.target), "no: seed " + joined(differ) if differ else said))
+    for label in dict.fromkeys(each.label for each in answer.nulls):
+        mine = [each for each in answer.nulls if each.label == label]
+        differ = [f"seed {each.seed}, round {each.differs + 1}" for each in mine if each.differs is not None]
+        same = f"yes, in all {counted(sum(each.rounds for each in mine), 'round')}"
+        rows.append((label, f"no: {joined(differ)}" if differ else same))
     caption = (
-        f"Whether algorithms without their penalty take as many rounds as {answer.baseline}, as they must, in the "
-        f"seeds in which both got there. {NONE}: in none, so there is nothing to compare."
+        f"Whether the accuracies of algorithms without their penalty are {answer.baseline}'s, digit for digit, in all "
+        "rounds that both have played, as they must be."
     )
-    return Table(caption, ("algorithm", "target", "same"), rows, 3)
+    return Table(caption, ("algorithm", "same"), rows, 2)

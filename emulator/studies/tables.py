@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import isinf
 
 from emulator.results.resampling import Interval
+from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer
@@ -158,7 +159,7 @@ def _places(name: str, cells: Sequence[Cell]) -> Table:
     labels = list(dict.fromkeys(label for each in cells for label in each.chosen))
     headings = (
         *axes,
-        *("winner", "first", "second", "ratio", "low", "high"),
+        *("winner", "first", "second", "ratio", "low", "high", "first reached", "second reached", "of"),
         *(f"{label} s" for label in labels),
         *(f"{label} configuration" for label in labels),
     )
@@ -168,10 +169,15 @@ def _places(name: str, cells: Sequence[Cell]) -> Table:
 def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
     return (
         *(each.place.get(axis) for axis in axes),
-        *(each.winner, each.first, each.second, *_bounds(each.contrast)),
+        *(each.winner, each.first, each.second, *_bounds(each.contrast), *_counts(each.contrast)),
         *(each.means.get(label) for label in labels),
         *(each.chosen.get(label) for label in labels),
     )
+
+
+def _counts(found: Contrast | None) -> Row:
+    """Seeds that got there: the contrast is the second's time over the first's."""
+    return (found.base_reached, found.reached, found.seeds) if found else UNKNOWN
 
 
 def _borders(answer: Answer) -> Table:
@@ -192,12 +198,11 @@ def _sensitivity(answer: Answer) -> Iterator[Row]:
         yield each.factor, each.setting, each.label, each.ratio, *bounds, each.reached, each.base_reached, each.of
 
 
-NULLS = ("algorithm", "target", "seed", "rounds", "baseline rounds", "same")
+NULLS = ("algorithm", "seed", "rounds", "first that differs", "same")
 
 
 def _nulls(answer: Answer) -> Iterator[Row]:
-    """Rounds counted from 1, as many as it took."""
+    """Rounds counted from 1."""
     for each in answer.nulls:
-        for seed in sorted(each.rounds.keys() | each.base_rounds.keys()):
-            mine, base = (None if n is None else n + 1 for n in (each.rounds.get(seed), each.base_rounds.get(seed)))
-            yield each.label, each.target.name, seed, mine, base, mine == base
+        differs = None if each.differs is None else each.differs + 1
+        yield each.label, each.seed, each.rounds, differs, differs is None

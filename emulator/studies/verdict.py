@@ -37,7 +37,8 @@ def short(answer: Answer) -> list[str]:
     if not enough_seeds(answer.scenario):
         return verdict(answer)[: LINES // 2]
     parts = (_warning, _first, _pairs, _against_baseline, _importance, _undecided)
-    return [line for part in parts for line in islice(part(answer), 1)][: LINES // 2]
+    lines = [line for part in parts for line in islice(part(answer), 1)]
+    return [*lines[: LINES // 2 - 1], *lines[-1:]] if len(lines) > LINES // 2 else lines
 
 
 def _decided(answer: Answer) -> Iterator[str]:
@@ -53,12 +54,12 @@ def _decided(answer: Answer) -> Iterator[str]:
 
 def _warning(answer: Answer) -> Iterator[str]:
     """What a reader must know before anything else, in one sentence."""
-    wrong = list(dict.fromkeys(each.label for each in answer.nulls if not each.same))
+    wrong = list(dict.fromkeys(each.label for each in answer.nulls if each.differs is not None))
     said = [CHANGED] if answer.exploratory else []
     if wrong:
         said.append(
-            f"{'the' if said else 'The'} study is wrong: without their penalty, {joined(wrong)} must take exactly as "
-            f"many rounds as {answer.baseline}, and did not"
+            f"{'the' if said else 'The'} study is wrong: without their penalty, {joined(wrong)} must learn exactly as "
+            f"{answer.baseline} does, and did not"
         )
     if said:
         yield ", and ".join(said) + "."
@@ -91,7 +92,9 @@ def _first(answer: Answer) -> Iterator[str]:
         known = f"; {_settled(compared)}" if compared and compared.contrast else ""
         said += f", and {baseline} takes {_time(base)}{known}"
     elif order[1:]:
-        said += f"; next comes {order[1].label} with {_time(order[1])}"
+        compared = answer.compared(order[1].label, baseline, answer.main)
+        known = f"; {_settled(compared)}" if compared and compared.contrast else ""
+        said += f", and {order[1].label} comes next with {_time(order[1])}{known}"
     yield f"{said}."
 
 
@@ -117,15 +120,16 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    split = f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
-    return f"{split}{_cut(answer, label, base)}"
+    if answer.whole(label, answer.main) and answer.whole(base, answer.main):
+        return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
+    return f"{said}: each round {why.split.pace} times as long; {_cut(answer, label, base)}"
 
 
 def _cut(answer: Answer, *labels: str) -> str:
-    """Who did not get there in every seed: their rounds are those up to the horizon."""
+    """Who did not get there in every seed, so that nobody knows how many rounds it needs."""
     found = [each for label in labels if (each := answer.value(label, answer.main)) and each.reached < len(each.times)]
     short = [f"{each.label} got there in {count(each.reached, len(each.times))} seeds" for each in found]
-    return f" (counted up to the horizon, as {joined(short)})" if short else ""
+    return f"how many rounds it takes is open, as {joined(short)}"
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -168,7 +172,7 @@ def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
     if not known:
         return f"whether importance helps {original} is not known"
     if any(each.sooner == each.label for each in known):
-        return f"importance is not what helps {original}, as a placebo is sooner: {told}"
+        return f"a placebo is sooner than {original}, so importance does not help it: {told}"
     if all(each.sooner == original for each in known):
         return f"importance helps {original}, as each placebo of it is later: {told}"
     return f"importance is not shown to help {original}, as it is not decided that each placebo is later: {told}"
@@ -186,7 +190,10 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
-    said = [f"{name} is first on {share(counts[name], len(cells))}{_slight(cells, name)}" for name in first]
+    said = [
+        f"{name} is first on {share(counts[name], len(cells)) if counts[name] else 'none'}{_slight(cells, name)}"
+        for name in first
+    ]
     said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
     return joined(said)
 
@@ -207,11 +214,11 @@ def _sensitivity(answer: Answer) -> Iterator[str]:
             continue
         most = ranges[0]
         said.append(
-            f"the ratio of {label}'s time to {answer.baseline}'s changes most with {most.factor}, from "
+            f"the ratio of {label}'s time to {answer.baseline}'s differs most in {most.factor}, from "
             f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
         )
     if said:
-        few = "" if _known(answer) else " (values without intervals)"
+        few = "" if _known(answer) else f" (means of {counted(answer.moved[0].of, 'seed')}, which may be chance)"
         yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
 
 

@@ -237,7 +237,7 @@ class Studying:
             comparisons=compared,
             whys=list(analysis.reasons(found, own, pairs(self.scenario), OWN)),
             paces=[pace(label, of) for label, of in own.items()],
-            nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name, goals),
+            nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name),
             unknown=unknown,
         )
         drawn = at.map(main)
@@ -299,7 +299,7 @@ class Studying:
             shown = {Path(name).stem: f"figures/{name}" for name in drawn if name.endswith(".png")}
             replace_file(out / "study.md", markdown(answer, shown))
             said = {"digest": answer.digest, "exploratory": answer.exploratory, "verdict": verdict(answer)}
-            said["short"] = short(answer)
+            said |= {"short": short(answer), "main": answer.main.name}
             replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
         if self.settings.format is Format.json:
             typer.echo(json.dumps({"out": str(out), **said}, indent=1))

@@ -223,7 +223,7 @@ def test_a_share_of_the_downlink_is_for_those_without_an_uplink(tmp_path):
     assert (log.up.mean, log.assumptions) == (log.down.mean / 2, ("assumed: uplink = 0.5 x downlink",))
     assert (pair.up.mean, pair.assumptions) == (
         375e3,
-        ("the uplink is the recorded one, and --up-ratio is not used",),
+        ("the uplink is the recorded one, not 0.5 x downlink",),
     )
 
 

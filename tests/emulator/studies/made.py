@@ -116,7 +116,7 @@ def answer(seeds: int = 5, runs: Runs | None = None, said: Scenario | None = Non
         comparisons=comparisons(values, pairs(said)),
         whys=list(analysis.reasons(values, runs, pairs(said), OWN)),
         paces=[pace(label, of) for label, of in runs.items()],
-        nulls=[Null("fedcl-0", TARGET, dict.fromkeys(runs["fedavg"], 3), dict.fromkeys(runs["fedavg"], 3))],
+        nulls=[Null("fedcl-0", seed, 4, None) for seed in runs["fedavg"]],
         cells=[place(at, {k: runs[k] for k in ("fedavg", "fedcl")}), place({**at, "up_mbit_s": 10.0}, without)],
         borders=[Border({"down_over_up": 5.0, "round_trip_ms": 20.0, "speed_gflop_s": 5.0}, "fedavg", "fedcurv", 2.5)],
         traces=[place({"trace": "walk"}, {k: runs[k] for k in ("fedavg", "fedcl")})],

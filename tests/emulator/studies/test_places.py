@@ -15,6 +15,7 @@ from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
 from emulator.results.times import Values, common, values
 from emulator.studies import analysis
+from emulator.studies.answer import Null
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
 from emulator.studies.comparisons import comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
@@ -170,10 +171,8 @@ def test_the_grid_has_each_point_once_with_rates_in_bytes_and_half_of_the_round_
 def test_a_null_is_compared_in_the_rounds_that_both_have_played() -> None:
     longer, shorter = (Observed.of(rows(each), due=1) for each in ([0.1, 0.2, 0.6], [0.1, 0.2]))
     other = Observed.of(rows([0.1, 0.6]), due=1)
-    (null,) = analysis.nulls({"base": {1: longer}, "zero": {1: shorter}}, ["zero"], "base", [TARGET])
-    assert null.same
-    (null,) = analysis.nulls({"base": {1: longer}, "zero": {1: other}}, ["zero"], "base", [TARGET])
-    assert not null.same
+    found = analysis.nulls({"base": {1: longer, 2: longer}, "zero": {1: shorter, 2: other}}, ["zero"], "base")
+    assert found == [Null("zero", 1, 2, None), Null("zero", 2, 2, 1)]
 
 
 PLAIN: dict[str, Any] = {
