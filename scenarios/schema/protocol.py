@@ -80,7 +80,7 @@ class Protocol(Part):
         default={},
     )
     nulls: tuple[Name, ...] = says(
-        "Names of algorithms without their penalty. They take as many rounds as the baseline, or the study is wrong.",
+        "Names of algorithms without their penalty. They learn exactly as the baseline does, or the study is wrong.",
         ["fedcl-0"],
         default=(),
     )
