@@ -126,8 +126,3 @@ def winners(cells: Sequence[Cell], always: Sequence[str] = ()) -> dict[str, int]
     for each in cells:
         found[each.winner] = found.get(each.winner, 0) + 1
     return found
-
-
-def shares(cells: Sequence[Cell], baseline: str) -> dict[str, float]:
-    """The same as shares of the cells; the baseline is always named."""
-    return {name: count / len(cells) for name, count in winners(cells, [baseline]).items()}

@@ -16,7 +16,7 @@ from emulator.results.restricted import Timed, contrast
 from emulator.results.times import Values, common, values
 from emulator.studies import analysis
 from emulator.studies.answer import Null
-from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, shares
+from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
 from emulator.studies.comparisons import comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
@@ -135,11 +135,11 @@ def test_a_cell_is_won_only_where_the_interval_leaves_1_out() -> None:
     assert (beside.first, beside.second, beside.means["b"]) == ("a", "b", 50)
 
 
-def test_shares_of_the_cells_name_the_baseline_even_where_it_wins_none() -> None:
+def test_counts_of_the_cells_name_the_baseline_even_where_it_wins_none() -> None:
     cells = [cell({}, {"a": timed(FAST), "c": timed(SLOW)}, {})] * 3 + [
         cell({}, {"a": timed(FAST), "b": timed(SAME)}, {})
     ]
-    assert shares(cells, "c") == {"c": 0, "a": 0.75, UNDECIDED: 0.25}
+    assert winners(cells, ["c"]) == {"c": 0, "a": 3, UNDECIDED: 1}
 
 
 def test_the_border_lies_where_two_scripted_algorithms_take_equally_long() -> None:
