@@ -169,10 +169,10 @@ def _shared_rates(link: SharedLink) -> str:
 
 
 def _called(group: Group) -> str:
-    sometimes = group.sometimes_off - group.never_on
-    off = f"\n{sometimes} off at times" if sometimes else ""
     never = f"\n{group.never_on} never online" if group.never_on else ""
-    return f"{group.count} {escape(group.name)}{off}{never}"
+    shares = ((group.online_day, "a day"), (group.online_run, "a run"))
+    online = [f"\nonline {100 * share:.0f} % of {what}" for share, what in shares if group.sometimes_off]
+    return f"{group.count} {escape(group.name)}{never}{''.join(online)}"
 
 
 def _rounds(plan: Forecast) -> Table:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from devices.device import UNKNOWN
+from devices.device import UNKNOWN, Device
+from devices.presence import share_online
+from devices.traces import DAY
 from emulator.forecast.deadline import Alone, all_alone
 from emulator.lab.jobs import message_sizes
 from emulator.lab.lab import Lab
@@ -40,6 +43,8 @@ class Group:
     count: int
     sometimes_off: int  # devices that are offline at some time
     never_on: int  # devices that are always offline
+    online_day: float  # share of the first day, mean over devices
+    online_run: float  # share of the longest run
     flops_per_s: Span
     memory_bytes: Span
     down: Span  # bytes/s, of recordings the mean
@@ -84,6 +89,8 @@ def _group(
         count=count,
         sometimes_off=_of_all(count, [not device.presence.always for device in devices]),
         never_on=_of_all(count, [device.presence.next_on(0.0) == math.inf for device in devices]),
+        online_day=_online(devices, DAY),
+        online_run=_online(devices, span),
         flops_per_s=Span.of(device.profile.flops_per_s for device in devices),
         memory_bytes=Span.of(device.profile.memory_bytes for device in devices),
         down=Span.of(link.mean("down") for link in links),
@@ -94,6 +101,10 @@ def _group(
         examples=Span.of(len(lab.held(seed, name)) for name in names),
         alone={label: _spans([found[name] for name in names]) for label, found in alone.items()},
     )
+
+
+def _online(devices: Sequence[Device], until: float) -> float:
+    return fmean(share_online(device.presence, until) for device in devices)
 
 
 def _of_all(count: int, those: Sequence[bool]) -> int:

@@ -15,10 +15,8 @@ from scenarios.schema.scenario import Scenario
 DEFAULTS = "all defaults"
 # Errors of a training step's seconds.  benchmarks/devices.py: networks left out of three phones' measurements, with one
 # speed (nine cells) and with a speed for each class of layers (twelve); benchmarks/compute.py: calibrated computers.
-ONE_SPEED = "measured on a phone; for networks that were not, the median error is 45 %, the worst 97 %"
-BY_CLASS = (
-    "measured on a phone by class of layer; for networks that were not, the median error is 37 %, the worst 117 %"
-)
+ONE_SPEED = "measured on a phone; on networks not measured, the median error is 45 %, the worst 97 %"
+BY_CLASS = "measured on a phone by class of layer; on networks not measured, the median error is 37 %, the worst 117 %"
 CALIBRATED = "your own; of computers that `fedlapse calibrate` measured, the median error is 18 %, the worst 55 %"
 ASSUMED = "assumed, nobody measured it"
 SAID = "set in the scenario"

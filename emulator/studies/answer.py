@@ -68,6 +68,7 @@ class Answer:
     trace_duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()  # about traces
     moved: Sequence[Moved] = ()
+    warnings: Sequence[tuple[str, str]] = ()  # (algorithm, sentence): what a reader must know of its runs
 
     @property
     def main(self) -> Target:

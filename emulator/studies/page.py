@@ -25,6 +25,7 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
     parts = [
         f"# {escaped(answer.scenario.name)}: which algorithm is fastest",
         _list(verdict(answer)),
+        *_warnings(answer),
         "## Times to the targets",
         *_times(answer),
         *_figures(figures, "ratios", "times"),
@@ -42,6 +43,12 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
         "All numbers in full are in `tables/`: " + joined([f"`{name}`" for name in tables(answer)]) + ".",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _warnings(answer: Answer) -> Lines:
+    if answer.warnings:
+        yield "**What to know of these runs**, with the settings for the study's own links:"
+        yield _list([f"{label}: {text}." for label, text in answer.warnings])
 
 
 def _list(lines: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from devices import sessions
-from devices.presence import Availability, Presence, together
+from devices.presence import Availability, Presence, Recorded, together
 from devices.sessions import Diurnal, Renewal, Sessions, night
 from devices.traces import DAY, Log, read
 from network.files import BadFile
@@ -33,6 +33,8 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
     rng = generator(seed, f"presence of {name}")
     hour = float(rng.uniform(0, HOURS)) if said.hour is None else said.hour
     parts: list[Availability] = [_off(said.off), *_sessions(said, name, seed, hour)]
+    if said.diurnal and said.diurnal.hours:
+        parts.append(_daily(*said.diurnal.hours, hour))
     if said.trace:
         with told("fleet"):
             path = place(said.trace)
@@ -71,8 +73,14 @@ def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Ite
         yield Renewal(own("renewal"), drawn.mean_on_s, drawn.mean_off_s, drawn.cv_on, drawn.cv_off)
     if said.night:
         yield night(own("night"), hour)
-    if said.diurnal:
+    if said.diurnal and said.diurnal.arrive and said.diurnal.leave:
         yield Diurnal(own("diurnal"), said.diurnal.arrive, said.diurnal.leave, hour)
+
+
+def _daily(start: float, end: float, hour: float) -> Recorded:
+    """Online between these hours of each day; the run begins at `hour`."""
+    spans = [(start, end)] if start < end else [(0.0, end), (start, HOURS)]
+    return Recorded(tuple((a * 3600, b * 3600) for a, b in spans if a < b), DAY, hour * 3600)
 
 
 @lru_cache(maxsize=16)

@@ -49,18 +49,36 @@ class Renewal(Part):
     )
 
 
-class Diurnal(Part):
-    """Devices come and go at rates that depend on the hour of the device's day."""
+Hour = Annotated[float, Field(ge=0, le=24)]
 
-    arrive: Rates = says(
-        "Rates at which an offline device comes online, per hour, one for each of the 24 hours.", [0.5] * 24
+
+class Diurnal(Part):
+    """Devices come and go by the hour of their day: they are online in `hours`, or change at rates."""
+
+    hours: tuple[Hour, Hour] | None = says(
+        "Hours between which devices are online every day, as [from, to]; [22, 7] goes on past midnight.",
+        [6, 21],
+        default=None,
     )
-    leave: Rates = says(
-        "Rates at which an online device goes offline, per hour, one for each of the 24 hours.", [0.5] * 24
+    arrive: Rates | None = says(
+        "Rates at which an offline device comes online, per hour, one for each of the 24 hours.",
+        [0.5] * 24,
+        default=None,
+    )
+    leave: Rates | None = says(
+        "Rates at which an online device goes offline, per hour, one for each of the 24 hours.",
+        [0.5] * 24,
+        default=None,
     )
 
     @model_validator(mode="after")
-    def _something_changes(self) -> Diurnal:
+    def _one_way(self) -> Diurnal:
+        if self.hours and not (self.arrive or self.leave):
+            if self.hours[0] == self.hours[1]:
+                raise ValueError(f"hours are from {self.hours[0]:g} to {self.hours[1]:g}; they must differ")
+            return self
+        if self.hours or not (self.arrive and self.leave):
+            raise ValueError("it needs hours: [from, to], or both of arrive and leave")
         if not sum(self.arrive) or not sum(self.leave):
             raise ValueError("arrive and leave each need a rate above 0; else nothing ever changes")
         return self
@@ -94,17 +112,19 @@ class Presence(Part):
     )
     night: bool = says(
         "Mostly online between 22 and 7 o'clock, when phones charge and have Wi-Fi; the rates are assumed, not "
-        "measured.",
+        "measured. For devices that are off at night, see `diurnal`.",
         True,
         default=False,
     )
     diurnal: Diurnal | None = says(
-        "Rates of coming online and going offline for each hour of the day.",
+        "Hours of each day in which devices are online, or rates of coming and going for each hour.",
+        {"hours": [6, 21]},
         {"arrive": [1] * 7 + [0.1] * 17, "leave": [0.1] * 7 + [1] * 17},
         default=None,
     )
     hour: Annotated[float, Field(ge=0, lt=24)] | None = says(
-        "Hour of the devices' day at which the run begins. By default each device draws its own.",
+        "Hour of the devices' day at which the run begins. By default each device draws its own, as if they lived all "
+        "over the world.",
         22,
         default=None,
     )

@@ -25,6 +25,8 @@ from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
+from emulator.results.results import read
+from emulator.results.tables import failures, warnings
 from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
@@ -41,10 +43,12 @@ from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
 from scenarios.schema.protocol import Sensitivity
 from scenarios.schema.rounds import Rounds, Stop
+from scenarios.schema.rounds import Target as Aim
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
 PROTOCOL = "protocol.yaml"
+Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the label that plays them
 
 
 class Studying:
@@ -140,7 +144,7 @@ class Studying:
         goals = targets(self.protocol, best)
         variants = self._variants(founds)
         entries = self._entries(founds, variants)
-        rows = self._reporting(out / "reporting", entries, goals)
+        rows = self._reporting(out / "reporting", entries, goals, variants)
         runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
         return self._answer(out, founds, best, goals, variants, runs)
 
@@ -176,7 +180,7 @@ class Studying:
             found[label] = {name: configuration for configuration, name in known.items()}
         return found
 
-    def _entries(self, founds: Founds, variants: Mapping[str, Mapping[str, Configuration]]) -> list[Entry]:
+    def _entries(self, founds: Founds, variants: Variants) -> list[Entry]:
         """All that is played with the seeds that are reported."""
         baseline = self.scenario.algorithms[0].name
         found = []
@@ -190,11 +194,18 @@ class Studying:
                 found.append(entry)
         return found
 
-    def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target]) -> Rows:
+    def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
         """All algorithms with the seeds that are reported, until the last target is reached."""
+        told = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
         stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
-        scenario = self._made(algorithms=tuple(entries), rounds=self._until(stop))
+        rounds = self._until(stop).model_copy(update={"targets": told})
+        scenario = self._made(algorithms=tuple(entries), rounds=rounds, tuned=self._chosen(variants))
         return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
+
+    def _chosen(self, variants: Variants) -> dict[str, str]:
+        """How the settings of each run were chosen, for those who read its record."""
+        where = {True: "for its own links", False: "for other links or the fewest rounds"}
+        return {name: f"by the study, {where[name == label]}" for label, of in variants.items() for name in of}
 
     def _until(self, stop: Stop | None) -> Rounds:
         """Rounds until a target is reached, or the study's horizon."""
@@ -215,9 +226,10 @@ class Studying:
         founds: Founds,
         best: float,
         goals: Sequence[Target],
-        variants: Mapping[str, Mapping[str, Configuration]],
+        variants: Variants,
         runs: Runs,
     ) -> Answer:
+        seen = read(out / "reporting").summary
         replays = Replays(self.trials, Kept(out / "replays.npz"), self.settings.quiet)
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
@@ -239,6 +251,7 @@ class Studying:
             paces=[pace(label, of) for label, of in own.items()],
             nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name),
             unknown=unknown,
+            warnings=[(label, said) for label, said in (*failures(seen), *warnings(seen)) if label in self._told],
         )
         drawn = at.map(main)
         traces, between, assumed = at.traces(main)
@@ -248,6 +261,11 @@ class Studying:
         replays.kept.write()
         answer = replace(answer, cells=drawn, duels=duels, borders=borders, moved=moved)
         return replace(answer, traces=traces, trace_duels=between, assumptions=assumed)
+
+    @property
+    def _told(self) -> list[str]:
+        """Algorithms whose warnings are told: that a penalty of 0 does nothing is known."""
+        return [each.name for each in self.scenario.algorithms if each.name not in self.protocol.nulls]
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
         """One factor at a time, with the settings that were tuned without it; to the first target."""
@@ -306,6 +324,8 @@ class Studying:
             return
         for line in verdict(answer):
             say(line)
+        for label, text in answer.warnings:
+            say(f"fedlapse: {label}: {text}", err=True, tone="warning")
         if self.settings.ledger:
             say(self.trials.tally.sentence())
         say(f"study: {out / 'study.md'}")

@@ -37,7 +37,7 @@ def test_what_was_not_tuned_is_said_not_to_be() -> None:
 
 def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     computing, transfers = how_sure(scenario())
-    assert "phone-mid: measured on a phone; for networks that were not, the median error is 45 %" in computing
+    assert "phone-mid: measured on a phone; on networks not measured, the median error is 45 %" in computing
     assert "pixel-4: measured on a phone by class" in computing
     assert "pi-4: assumed, nobody measured it" in computing
     assert "3.2 %" in transfers

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
+from devices.presence import share_online
 from scenarios.build.absence import presence
 from scenarios.build.machines import fleet
 from scenarios.load import build
@@ -75,6 +76,53 @@ def test_by_night_more_devices_are_on_line_than_by_day():
 
     assert share(3.0) > 0.8
     assert share(15.0) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("hours", "hour", "off", "back"),
+    [
+        ((6, 21), 20, 1, 10),  # from 20 o'clock it is there for an hour, and again from 6 on
+        ((22, 7), 12, 0, 10),
+        ((22, 7), 23.5, 7.5, 22.5),  # past midnight
+        ((0, 24), 5, math.inf, 0),
+        ((18, 24), 23, 1, 19),
+    ],
+)
+def test_between_hours_of_ones_own_a_device_is_there_every_day(hours, hour, off, back):
+    one = presence("a-0", Presence(diurnal=Diurnal(hours=hours), hour=hour), 0)
+    for day in range(3):
+        began = day * DAY
+        assert one.next_off(began) == pytest.approx(began + off * HOUR)
+        gone = min(off, 24.0) * HOUR
+        assert one.next_on(began + gone) == pytest.approx(began + (back if off < 24 else 24) * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"hours": (6, 6)}, "hours are from 6 to 6; they must differ"),
+        ({"hours": (6, 21), "arrive": (0.5,) * 24}, "it needs hours: .from, to., or both of arrive and leave"),
+        ({"arrive": (0.5,) * 24}, "it needs hours: .from, to., or both of arrive and leave"),
+        ({}, "it needs hours: .from, to., or both of arrive and leave"),
+    ],
+)
+def test_a_day_is_said_in_one_way(said, reason):
+    with pytest.raises(ValidationError, match=reason):
+        Diurnal(**said)
+
+
+@pytest.mark.parametrize(
+    ("said", "until", "share"),
+    [
+        (Presence(diurnal=Diurnal(hours=(6, 21)), hour=0), DAY, 15 / 24),
+        (Presence(diurnal=Diurnal(hours=(6, 21)), hour=20), 2 * HOUR, 0.5),
+        (Presence(off=((10, 20), (30, 90))), 60.0, 1 / 3),
+        (Presence(off=((0, math.inf),)), 60.0, 0.0),
+        (Presence(), 60.0, 1.0),
+    ],
+)
+def test_the_share_of_the_time_that_a_device_is_online(said, until, share):
+    assert share_online(presence("a-0", said, 0), until) == pytest.approx(share)
 
 
 def test_rates_of_ones_own_decide_when_one_comes():
