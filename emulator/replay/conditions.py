@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 
 from devices.device import Device, Profile
 from emulator.replay.bare import Setting
+from emulator.results.units import joined
 from network.files import BadFile
 from network.links.link import Link
 from network.links.trace import Direction, Trace
@@ -64,7 +65,11 @@ class Condition:
 
     def about(self, base: Setting) -> tuple[str, ...]:
         """What is assumed where it takes the place of a setting's links."""
-        return *self.assumptions, *(self._of_traces(base) if self._traces else ())
+        return *self.assumptions, *(self._of_traces(base) if self._traces else self._of_stations(base))
+
+    def _of_stations(self, base: Setting) -> Iterator[str]:
+        if (self.down or self.up) and (stations := _stations(base)):
+            yield f"devices behind {joined(stations)} stay there, and its rates are those of the scenario"
 
     def _of_traces(self, base: Setting) -> Iterator[str]:
         if any(trace.kind == "achieved" for trace in self._traces):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from emulator.record.run import Run
 from emulator.record.targets import Target, reached
 from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
-from emulator.results.summary import Spread, spread, to_target
+from emulator.results.resampling import interval
+from emulator.results.summary import FEW, Spread, spread, to_target
 
 ALL = "all rounds"  # beside the targets: what a run takes for as many rounds as all runs have
 UNKNOWN = "not known"
@@ -156,10 +157,13 @@ class Finding:
         return tuple(sorted(times, key=lambda label: times[label].median))  # ties: in the scenario's order
 
     def ahead(self, target: str, one: str, other: str) -> bool:
-        """Whether `one` gets there before the `other`, and not in a tie, where all times are known."""
-        mine, theirs = self.times[target][one].median, self.times[target][other].median
-        lead = ratio(mine, theirs)
-        return mine < theirs and (lead is None or lead >= TIE)
+        """Whether `one` gets there before the `other`, where all times are known, and not in a tie.
+
+        From five seeds on, the interval of the ratio of their means must leave 1 out, too.
+        """
+        mine, theirs = self.times[target][one], self.times[target][other]
+        lead = ratio(mine.median, theirs.median)
+        return mine.median < theirs.median and (lead is None or (lead >= TIE and _shown(mine, theirs)))
 
     def first(self, target: str) -> str | None:
         """The label that gets there first, or TIED; None if that is not known or none gets there."""
@@ -189,6 +193,16 @@ class Finding:
             "assumed": self.assumed,
             "loops": self.loops,
         }
+
+
+def _shown(one: Times, other: Times) -> bool:
+    """Whether the seeds show that one takes less time than the other; below five, and if some never get there, yes."""
+    both = [(one.seeds[seed], other.seeds[seed]) for seed in sorted(one.seeds.keys() & other.seeds.keys())]
+    times = [(mine, theirs) for mine, theirs in both if mine is not None and theirs is not None]
+    if len(times) < FEW or math.inf in chain.from_iterable(times):
+        return True
+    found = interval([[mine for mine, _ in times], [theirs for _, theirs in times]], (1, -1))
+    return found is None or found.high < 1
 
 
 def _plain(value: float | None) -> float | str | None:

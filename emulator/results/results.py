@@ -60,6 +60,8 @@ def read(out: Path) -> Results:
     Raises ValueError, in one sentence, if the folder holds none or is damaged.
     """
     if not (out / "scenario.yaml").is_file():
+        if (out / "reporting" / "scenario.yaml").is_file():
+            raise ValueError(f"{out} holds a study; the runs that it reports are in {out / 'reporting'}")
         raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
     return results_of(out, load(str(out / "scenario.yaml"), algorithms=False))  # which were checked before they ran
 

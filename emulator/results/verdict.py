@@ -184,8 +184,8 @@ def _hints(found: Sequence[Values], seen: Seen) -> Iterator[str]:
         yield "More seeds give intervals: `fedlapse compare SCENARIO seeds=[1,2,3,4,5]` trains only the new ones."
     if any(each.later for each in found):
         yield f"More rounds let times count for longer: `fedlapse compare SCENARIO rounds.max={_more(found, seen)}`."
-    if others:  # most depends on links where rounds differ most
-        other = max(others, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
+    if there := [each for each in others if each.reached]:  # most depends on links where rounds differ most
+        other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
         yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
 
 

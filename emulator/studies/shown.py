@@ -21,7 +21,7 @@ from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
 DECIDED = "✓"
-REACHED = "2 and 9 of 10: so many seeds got there, the first's and the second's; the true ratio is mostly further off."
+REACHED = "(a and b of n): so many seeds got there, the first's and the second's; the true ratio is mostly further off."
 LINKS = 8  # columns of a table; all are in comparisons.csv
 
 
@@ -217,6 +217,12 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
     caption = f"Who is first, of {len(cells)} {what}; each is judged by its own 95 % interval, without adjustment."
+    if lost := [each for each in cells if each.chosen.keys() - each.means.keys()]:
+        labels = dict.fromkeys(label for each in lost for label in each.chosen if label not in each.means)
+        caption += (
+            f" {joined(list(labels))} {'is' if len(labels) == 1 else 'are'} not known on {len(lost)} of them, as a "
+        )
+        caption += "decision there comes out otherwise: which devices are asked, or whose replies count."
     return Table(caption, ("first", "count", "share"), rows, 1)
 
 
@@ -246,7 +252,7 @@ def moved(answer: Answer) -> Table:
     seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
     caption = (
         f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, by the means of "
-        f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. 2 and 3 of 4: so "
+        f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. (a and b of n): so "
         f"many seeds got there in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times "
         "were cut."
     )

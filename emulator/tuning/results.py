@@ -117,7 +117,8 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
     said = []
     for label, found in founds.items():
         if len(found.tried) < scenario.tune.budget:
-            said.append(f"{label}: {len(found.tried)} of {scenario.tune.budget} configurations: there are no others")
+            all_ = "the only configuration" if len(found.tried) == 1 else f"all {len(found.tried)} configurations"
+            said.append(f"{label}: {all_} that there can be, fewer than the budget of {scenario.tune.budget}")
         for option in found.edges:
             value, more = dict(found.best())[option], found.space.further(option, found.tried)
             advice = f"a larger budget tries {joined(more)} of the grid too" if more else "a wider grid may be better"

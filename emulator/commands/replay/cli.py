@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from emulator.worlds.executors import Cluster
 
 SEVERAL = ("--down", "--up")
+REPLAYED = "replayed"  # what the only setting is called where nothing else names it
 
 
 class Several(TyperCommand):
@@ -263,7 +264,7 @@ def _rates(
 def _called(batch: Batch) -> str:
     """What a setting without links of its own is called: as the scenario of the other fleet."""
     other = batch.source.fleet
-    return "replayed" if other is None or other.name == batch.scenario.name else other.name
+    return REPLAYED if other is None or other.name == batch.scenario.name else other.name
 
 
 def _conditions(
@@ -277,10 +278,9 @@ def _conditions(
 
     seconds = None if latency is None else SECONDS.value(latency)
     rate = None if server_rate is None else RATE.value(server_rate)
-    return [
-        replace(each, name=name, latency=seconds, server_rate=rate)
-        for name, each in _distinct(rates or [Condition(otherwise)])
-    ]
+    other = "" if otherwise == REPLAYED else f"{otherwise}, "
+    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
+    return [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:

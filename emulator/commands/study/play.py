@@ -27,6 +27,7 @@ from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
 from emulator.results.tables import failures, warnings
+from emulator.results.units import joined
 from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
@@ -100,7 +101,9 @@ class Studying:
             moved = settings * len(said.seeds) * sum(each.get(label, 0.0) for label in labels)
             say(f"and at most about {moved:.0f} in {settings} settings of the sensitivity: {self._about(moved)}")
         places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
-        say(f"and replays, without training, in {places} cells of the map and on the recorded links")
+        where = [f"{places} cells of the map"] * bool(places) + ["the recorded links"] * bool(self.protocol.traces)
+        if where:
+            say(f"and replays, without training, for {joined(where)}")
 
     def _rounds(self, label: str) -> float:
         """Those of a run, as far as its rounds before tuning tell: until the horizon."""
@@ -237,7 +240,8 @@ class Studying:
         found = analysis.all_values(on, goals, self.protocol.horizon_s)
         compared = comparisons([each for each in found if each.link != FOR_ROUNDS], pairs(self.scenario))
         main = main_target(self.protocol, best, goals)
-        self._say("replays on the map and on traces")
+        if self.protocol.map or self.protocol.traces:
+            self._say("replays on the map and on recorded links")
         answer = Answer(
             scenario=self.scenario,
             digest=self.digest,

@@ -264,7 +264,8 @@ def clear_tuning(out: Path) -> None:
 def _due(scenario: Scenario) -> int:
     """Configurations x rounds of all searches, as sittings play them anew: about half of all, and what is replayed."""
     assert scenario.tune
-    rounds, tried = steps_of(scenario), len(spaces(scenario)) * scenario.tune.budget
+    rounds = steps_of(scenario)
+    tried = sum(scenario.tune.budget if space.dimensions else 1 for space in spaces(scenario).values())
     left, total = float(tried), 0.0
     for count in rounds:
         total += left * count

@@ -166,6 +166,18 @@ def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
     assert found("e", x=math.inf, y=5.0).first("t") == "y"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "first"), [((15.0, 16.4, 18.1, 15.2, 13.4), "x"), ((12.0, 11.0, 9.0, 14.0, 17.0), "tie")]
+)
+def test_from_five_seeds_on_a_lead_must_be_shown_by_them(theirs, first):
+    """Of the second, one seed is sooner, one as late and three later: its median is 20 % longer, and nothing shown."""
+    mine = Times(dict(enumerate((10.0, 11.0, 12.0, 10.0, 9.0))))
+    there = Finding("a", (), {"t": {"x": mine, "y": Times(dict(enumerate(theirs)))}}, (), (), 0, 0)
+    assert there.first("t") == first
+    turned = Finding("b", (), {"t": {"x": Times(dict(enumerate(theirs))), "y": mine}}, (), (), 0, 0)
+    assert flips([there, turned], "t") == (["b"] if first == "x" else [])
+
+
 def test_ties_are_no_chain():
     """c is within 1 % of b and b of a, but c is not of a."""
     chain = found("a", a=100.0, b=100.6, c=101.3, d=math.inf, e=math.inf)
@@ -327,7 +339,9 @@ def test_a_cell_that_is_left_out_is_an_assumption(tmp_path):
     within, alone = Link(1.0, 1.0, 0.0, via="cell"), Link(1.0, 1.0, 0.0)
     (said,) = traced.about(base(within, alone))
     assert said == "a recorded link already contains its share of a cell, so it is not behind cell"
-    assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(within)) == ()
+    assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(alone)) == ()
+    (said,) = Condition("slow", down=5.0).about(base(within))
+    assert said == "devices behind cell stay there, and its rates are those of the scenario"
 
 
 def test_recorded_latencies_are_told_unless_another_is_said(tmp_path):

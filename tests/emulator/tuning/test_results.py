@@ -112,7 +112,7 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
         (
             {},
             found({of(0.01): both(30, 100), of(0.1): both(20, 200)}),
-            "fedavg: 2 of 3 configurations: there are no others",
+            "fedavg: all 2 configurations that there can be, fewer than the budget of 3",
         ),
         (
             {"budget": 2, "links": {"slow": {"up_mbit_s": 1}, "lossy": {"up_mbit_s": 2}}},
