@@ -196,7 +196,8 @@ def _rounds(plan: Forecast) -> Table:
             unit = of_energy([cost.joules])
             table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
         whole = counted(plan.rounds, "round")
-        table.add_row("", "run", duration(cost.span_s), "", f"{whole}, if no target stops it", end_section=True)
+        table.add_row("", "run", duration(cost.span_s), "", f"{whole} as rehearsed, if no target stops it")
+        table.add_section()
     return table
 
 

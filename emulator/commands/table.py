@@ -14,6 +14,7 @@ from rich.table import Table
 from emulator.commands.plan_text import columns, filled
 from emulator.results import tables
 from emulator.results.settings import settings
+from emulator.results.summary import FEW
 from emulator.results.units import counted
 from scenarios.schema.scenario import Scenario
 
@@ -30,6 +31,8 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     console = Console(file=text, width=columns(), markup=False, highlight=False)
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
     title = f"{scenario.name}: {size}, network model {scenario.network_model}"
+    if len(scenario.seeds) > 1:
+        title += f"; medians over seeds, in brackets the {'extremes' if len(scenario.seeds) < FEW else 'quartiles'}"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]

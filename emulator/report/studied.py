@@ -116,12 +116,23 @@ def times(answer: Answer) -> Figure | None:
     fill = alt.condition("datum.there == 'yes'", alt.value(COLOURS[0]), alt.value("white"))
     dots = here.transform_filter("datum.kind == 'seed'").mark_point(size=45, opacity=0.65, stroke=COLOURS[0])
     ticks = here.transform_filter("datum.kind == 'mean'").mark_tick(color=COLOURS[1], thickness=3, size=18, opacity=1)
-    layers: list[Any] = [dots.encode(**at, fill=fill), ticks.encode(**at)]
+    short = [
+        (each.label, each.bound / unit.size, f"{missing} seeds") for each in found if (missing := _missing(each)) > 1
+    ]
+    cut = table({"label": "string", "time": "number", "said": "string"}, short).mark_text(
+        align="left", dx=8, fontSize=10
+    )
+    layers: list[Any] = [dots.encode(**at, fill=fill), ticks.encode(**at), cut.encode(**at, text="said:N")]
     if isfinite(found[0].tau):
         layers.insert(0, rule(found[0].tau / unit.size))
     chart: Any = alt.LayerChart(layer=layers).properties(width=2 * WIDTH - 180, height=26 * len(order))
     described = f"Times of all seeds of {len(order)} algorithms."
     return Figure("times", "Times of all seeds", CAPTIONS["times"], frame(chart, "times", described))
+
+
+def _missing(each: Values) -> int:
+    """Seeds that did not get there in time: their dots lie on one another."""
+    return len(each.times) - each.reached
 
 
 def _dots(each: Values) -> Iterator[tuple[str, str, float, str]]:

@@ -4,7 +4,8 @@ CAPTIONS = {
     "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "
     "sooner than the baseline. A hollow point is undecided after Holm's adjustment.",
     "times": "Each dot is the time that one seed took to the main target on the study's own links. A hollow dot at the "
-    "horizon is a seed that did not get there in time. The tick is the restricted mean time.",
+    "horizon is a seed that did not get there in time; of several, their number stands beside it. The tick is the "
+    "restricted mean time.",
     "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
     "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
