@@ -151,7 +151,7 @@ def page(name: str, study: str, before: str) -> str:
 def _short(name: str) -> str:
     """Half of the study's verdict, as kept in docs/studies."""
     said = json.loads((DOCS / "studies" / name / "study.json").read_text(encoding="utf-8")).get("short", [])
-    return "\n".join([f"{OF[name]}:\n", *(f"- {escaped(line)}" for line in said), ""])
+    return "\n".join([f"{OF[name]}:\n", *(f"- {escaped(line)}" for line in said), ""]) if said else ""
 
 
 def _section(name: str, page: str) -> str:

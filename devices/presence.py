@@ -38,13 +38,11 @@ def share_online(presence: Availability, until: float) -> float:
     """The share of the first `until` seconds in which a device is online; after 2,000 sessions, of those alone."""
     online = now = 0.0
     for _ in range(SESSIONS):
-        begins = presence.next_on(now)
-        if begins >= until:
-            return online / until
+        begins = min(presence.next_on(now), until)
         now = min(presence.next_off(begins), until)
         online += now - begins
         if now >= until:
-            return online / until
+            break
     return online / now
 
 

@@ -169,10 +169,17 @@ def _shared_rates(link: SharedLink) -> str:
 
 
 def _called(group: Group) -> str:
-    never = f"\n{group.never_on} never online" if group.never_on else ""
-    shares = ((group.online_day, "a day"), (group.online_run, "a run"))
-    online = [f"\nonline {100 * share:.0f} % of {what}" for share, what in shares if group.sometimes_off]
-    return f"{group.count} {escape(group.name)}{never}{''.join(online)}"
+    lines = [f"{group.count} {escape(group.name)}"]
+    if group.never_on:
+        lines.append(f"{group.never_on} never online")
+    if group.never_on < group.sometimes_off:
+        shares = ((group.online_day, "a day"), (group.online_run, "a run"))
+        lines += [f"online {_percent(share)} of {what}" for share, what in shares]
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return "over 99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
 
 
 def _rounds(plan: Forecast) -> Table:
@@ -196,7 +203,7 @@ def _rounds(plan: Forecast) -> Table:
             unit = of_energy([cost.joules])
             table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
         whole = counted(plan.rounds, "round")
-        table.add_row("", "run", duration(cost.span_s), "", f"{whole} as rehearsed, if no target stops it")
+        table.add_row("", "run", duration(cost.span_s), "", f"{whole} like the rehearsed ones, if no target stops it")
         table.add_section()
     return table
 

@@ -32,7 +32,9 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
     title = f"{scenario.name}: {size}, network model {scenario.network_model}"
     if len(scenario.seeds) > 1:
-        title += f"; medians over seeds, in brackets the {'extremes' if len(scenario.seeds) < FEW else 'quartiles'}"
+        few = len(scenario.seeds) < FEW
+        title += f"; medians over seeds [{'extremes' if few else 'quartiles'}]"
+        title += "" if few else ", ratios of mean times [95 % interval]"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]

@@ -49,7 +49,7 @@ class Source:
     train: bool = False  # the runs are really played in each setting, not replayed
     only: tuple[str, ...] = ()  # labels; none: all
     targets: tuple[Target, ...] | None = None  # in place of the scenario's
-    until: Target | None = None  # runs are replayed no further than to it
+    until: Target | None = None  # runs need not be replayed further than to it
 
 
 class Batch:
@@ -70,7 +70,7 @@ class Batch:
         self.scripts = _scripts(folders, source.only, labels)
         if not self.scripts:
             raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
-        if source.until:
+        if source.until and self.scenario.rounds.stragglers != "finish":  # theirs end in a later round
             self.scripts = [script.until(source.until) for script in self.scripts]
         self.replayer = Replayer(self.scenario)
         self.targets = targets(self.scenario) if source.targets is None else list(source.targets)

@@ -69,7 +69,7 @@ class Condition:
 
     def _of_stations(self, base: Setting) -> Iterator[str]:
         if (self.down or self.up) and (stations := _stations(base)):
-            yield f"devices behind {joined(stations)} stay there, and its rates are those of the scenario"
+            yield f"devices behind {joined(stations)} stay there, and share what the scenario says"
 
     def _of_traces(self, base: Setting) -> Iterator[str]:
         if any(trace.kind == "achieved" for trace in self._traces):
@@ -146,7 +146,7 @@ def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
     if above is not None:
         return Condition(down.name, down.down, above.up, assumptions=(f"the uplink is {above.name}",))
     if down.up is not None:
-        unused = () if share is None else (f"the uplink is the recorded one, not {share:g} x downlink",)
+        unused = () if share is None else ("the uplink is the recorded one, and none is assumed",)
         return Condition(down.name, down.down, down.up, assumptions=unused)
     if share is None:
         raise ValueError(

@@ -196,12 +196,16 @@ class Finding:
 
 
 def _shown(one: Times, other: Times) -> bool:
-    """Whether the seeds show that one takes less time than the other; below five, and if some never get there, yes."""
-    both = [(one.seeds[seed], other.seeds[seed]) for seed in sorted(one.seeds.keys() & other.seeds.keys())]
-    times = [(mine, theirs) for mine, theirs in both if mine is not None and theirs is not None]
-    if len(times) < FEW or math.inf in chain.from_iterable(times):
+    """Whether the seeds show that one takes less time than the other; below five they need not.
+
+    A seed that never gets there counts with the latest time of any other.
+    """
+    seeds = sorted(one.seeds.keys() & other.seeds.keys())
+    known = [[of.seeds[seed] for seed in seeds] for of in (one, other)]
+    latest = max((at for at in chain.from_iterable(known) if at is not None and at < math.inf), default=0.0)
+    if len(seeds) < FEW or not latest:
         return True
-    found = interval([[mine for mine, _ in times], [theirs for _, theirs in times]], (1, -1))
+    found = interval([[min(at, latest) for at in of if at is not None] for of in known], (1, -1))
     return found is None or found.high < 1
 
 

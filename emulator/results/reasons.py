@@ -100,5 +100,5 @@ def _parts(own: Pace, best: Pace) -> str:
     large = [name for name in more if more[name] > max(LEAST * abs(whole), SMALL * best.total)]
     named = sorted(large, key=lambda name: -more[name])[:PARTS]
     show = durations([more[name] for name in named])
-    said = [f"{name} {show(more[name])} {word}" for name in named if float(show(more[name]).split()[0])]
+    said = [f"{name} {show(more[name])} {word}" for name in named if not show(more[name]).startswith("0.0 ")]
     return f": {joined(said)}" if said else ""

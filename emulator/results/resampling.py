@@ -47,7 +47,7 @@ class Interval:
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        """`1.20 [1.10, 1.31]`, with more digits where less than 1 % is decided, or an interval nearly ends at 1."""
+        """`1.20 [1.10, 1.31]`, with more digits if less than 1 % is decided, or the interval ends close to 1."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
             shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]

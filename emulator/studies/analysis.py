@@ -69,9 +69,9 @@ def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
 
 
 def _null(label: str, seed: int, run: Observed, base: Observed) -> Null:
-    both = list(zip(run.rows, base.rows, strict=False))
-    differs = (n for n, (mine, theirs) in enumerate(both) if mine["accuracy"] != theirs["accuracy"])
-    return Null(label, seed, len(both), next(differs, None))
+    both = [(mine["accuracy"], theirs["accuracy"]) for mine, theirs in zip(run.rows, base.rows, strict=False)]
+    differs = (n for n, (mine, theirs) in enumerate(both) if mine != theirs)
+    return Null(label, seed, sum(mine is not None for mine, _ in both), next(differs, None))
 
 
 def cells(

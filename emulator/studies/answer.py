@@ -41,7 +41,7 @@ class Null:
 
     label: str
     seed: int
-    rounds: int  # that both have played
+    rounds: int  # that both have played, and after which they were evaluated
     differs: int | None  # the first of them, from 0, after which their accuracies differ: there must be none
 
 
@@ -68,7 +68,7 @@ class Answer:
     trace_duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()  # about traces
     moved: Sequence[Moved] = ()
-    warnings: Sequence[tuple[str, str]] = ()  # (algorithm, sentence): what a reader must know of its runs
+    warnings: Sequence[str] = ()  # what a reader must know of the runs
 
     @property
     def main(self) -> Target:

@@ -47,8 +47,8 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
 
 def _warnings(answer: Answer) -> Lines:
     if answer.warnings:
-        yield "**What to know of these runs**, with the settings for the study's own links:"
-        yield _list([f"{label}: {text}." for label, text in answer.warnings])
+        yield "**What to know about the runs** (with the settings for the study's own links):"
+        yield _list([f"{text}." for text in answer.warnings])
 
 
 def _list(lines: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import FEW
+from scenarios.schema.hardware import Presence
 from scenarios.schema.protocol import Protocol
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
@@ -26,6 +27,8 @@ def protocol_of(scenario: Scenario) -> Protocol:
             if name not in labels:
                 raise BadScenario(f"there is no algorithm {name!r}; {did_you_mean(name, labels)}", ("study", key))
     _check_baseline(said, labels[0])
+    if not (said.shares or said.values):
+        raise BadScenario("it has no target; shares: [0.95] is one", ("study", "shares"))
     if said.sensitivity and (both := sorted(set(said.sensitivity.seeds) & _tuning_seeds(scenario))):
         raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
     return said
@@ -82,6 +85,14 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
         return among[len(among) // 2]
     wanted = sorted(said.shares)[len(said.shares) // 2] * best
     return min(among, key=lambda each: abs(each.value - wanted))
+
+
+def in_time(scenario: Scenario) -> bool:
+    """Whether who is asked or who counts depends on how long rounds take: then an algorithm that sends more learns
+    from other devices, even without its penalty."""
+    rounds = scenario.rounds
+    away = any(group.presence != Presence() for group in scenario.fleet)
+    return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None
 
 
 def enough_seeds(scenario: Scenario) -> bool:

@@ -19,9 +19,9 @@ READ = """\
 - **Restricted mean time.** A run that stops before the target tells only that it would have taken longer. So each run
   counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
 - **Horizon.** The number of seconds for which all runs were watched. It is the end of the first run that stopped
-  without the target, or less if the protocol says so. Where all runs got there, none is needed. Runs are played for as
-  long as they take on the study's own links. So on faster links the horizon is that of the algorithm with the fewest
-  rounds.
+  without the target, or less if the protocol says so. Where all runs got there, none is needed. A replay has only the
+  rounds that were played. On faster links these end sooner, so the horizon is shorter there, and mostly set by the
+  algorithm with the fewest rounds.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
 - **Decided, undecided.** With several targets and links, chance has several tries. Holm's adjustment of the p-values

@@ -14,14 +14,16 @@ from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import OWN
+from emulator.studies.protocol import OWN, in_time
 from emulator.studies.tables import edges
 from emulator.studies.words import count, goal, role
 from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
 DECIDED = "✓"
-REACHED = "(a and b of n): so many seeds got there, the first's and the second's; the true ratio is mostly further off."
+REACHED = (
+    "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off."
+)
 LINKS = 8  # columns of a table; all are in comparisons.csv
 
 
@@ -66,8 +68,8 @@ def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
 
 def _horizons(answer: Answer) -> str:
     """Those of targets that some run did not reach."""
-    known = {target: answer.value(answer.baseline, target) for target in answer.targets}
-    said = [f"{duration(v.tau)} for {goal(target)}" for target, v in known.items() if v and isfinite(v.tau)]
+    known = {each.target: each.tau for each in answer.values if each.link == OWN and isfinite(each.tau)}
+    said = [f"{duration(tau)} for {goal(target)}" for target, tau in known.items()]
     return f" Horizons: {joined(said)}." if said else ""
 
 
@@ -124,7 +126,10 @@ def _for_links(answer: Answer, links: Sequence[str]) -> str:
     """On which of them settings were chosen for them."""
     tune = answer.scenario.tune
     known = [link for link in links if tune and link in tune.links]
-    return f"; on {joined(known)} with the settings that are best there." if known else "; settings are the same."
+    if known == list(links):
+        return ", each with the settings that are best there."
+    best = f"; on {joined(known)} with those that are best there" if known else ""
+    return f", with the settings for the study's own links{best}."
 
 
 def means(answer: Answer) -> Table:
@@ -147,8 +152,9 @@ def means(answer: Answer) -> Table:
 
 def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
     """Those of links on which some run did not get there."""
-    known = {link: answer.value(answer.baseline, answer.main, link) for link in links}
-    said = [f"{duration(v.tau)} on {link}" for link, v in known.items() if v and isfinite(v.tau)]
+    mine = (each for each in answer.values if each.target == answer.main and each.link in links)
+    known = {each.link: each.tau for each in mine if isfinite(each.tau)}
+    said = [f"{duration(tau)} on {link}" for link, tau in known.items()]
     return f" Horizons: {joined(said)}." if said else ""
 
 
@@ -166,7 +172,7 @@ def reasons(answer: Answer) -> Table:
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
-        f"first's and the second's. {NONE}: not known, as some did not get there."
+        f"first's and the second's. {NONE}: not known, mostly as some did not get there."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
@@ -217,13 +223,19 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
     caption = f"Who is first, of {len(cells)} {what}; each is judged by its own 95 % interval, without adjustment."
-    if lost := [each for each in cells if each.chosen.keys() - each.means.keys()]:
-        labels = dict.fromkeys(label for each in lost for label in each.chosen if label not in each.means)
-        caption += (
-            f" {joined(list(labels))} {'is' if len(labels) == 1 else 'are'} not known on {len(lost)} of them, as a "
-        )
-        caption += "decision there comes out otherwise: which devices are asked, or whose replies count."
-    return Table(caption, ("first", "count", "share"), rows, 1)
+    return Table(f"{caption}{_lost(cells)}", ("first", "count", "share"), rows, 1)
+
+
+def _lost(cells: Sequence[Cell]) -> str:
+    """Who is not known where, as a replay there is not exact."""
+    where = [each for each in cells if each.chosen.keys() - each.means.keys()]
+    who = list(dict.fromkeys(label for each in where for label in each.chosen if label not in each.means))
+    if not who:
+        return ""
+    return (
+        f" {joined(who)} {'is' if len(who) == 1 else 'are'} not known on {len(where)} of them, where a decision "
+        "comes out otherwise: which devices are asked, or whose replies count."
+    )
 
 
 def borders(answer: Answer) -> Table:
@@ -286,10 +298,13 @@ def nulls(answer: Answer) -> Table:
     for label in dict.fromkeys(each.label for each in answer.nulls):
         mine = [each for each in answer.nulls if each.label == label]
         differ = [f"seed {each.seed}, round {each.differs + 1}" for each in mine if each.differs is not None]
-        same = f"yes, in all {counted(sum(each.rounds for each in mine), 'round')}"
+        seen = sum(each.rounds for each in mine)
+        same = f"yes, in all {counted(seen, 'round')}" if seen else NONE
         rows.append((label, f"no: {joined(differ)}" if differ else same))
     caption = (
-        f"Whether the accuracies of algorithms without their penalty are {answer.baseline}'s, digit for digit, in all "
-        "rounds that both have played, as they must be."
+        f"Algorithms without their penalty must have exactly {answer.baseline}'s accuracies in all evaluated rounds "
+        "that both have played."
     )
+    if in_time(answer.scenario):
+        caption += " Not so here, where who is asked or counts depends on how long rounds take."
     return Table(caption, ("algorithm", "same"), rows, 2)

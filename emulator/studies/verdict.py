@@ -13,7 +13,7 @@ from emulator.results.units import counted, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import enough_seeds, protocol_of, ranked
+from emulator.studies.protocol import enough_seeds, in_time, protocol_of, ranked
 from emulator.studies.swings import swings
 from emulator.studies.words import count, goal, share
 from scenarios.schema.protocol import Protocol
@@ -54,7 +54,8 @@ def _decided(answer: Answer) -> Iterator[str]:
 
 def _warning(answer: Answer) -> Iterator[str]:
     """What a reader must know before anything else, in one sentence."""
-    wrong = list(dict.fromkeys(each.label for each in answer.nulls if each.differs is not None))
+    differ = [] if in_time(answer.scenario) else [each.label for each in answer.nulls if each.differs is not None]
+    wrong = list(dict.fromkeys(differ))
     said = [CHANGED] if answer.exploratory else []
     if wrong:
         said.append(
@@ -129,7 +130,7 @@ def _cut(answer: Answer, *labels: str) -> str:
     """Who did not get there in every seed, so that nobody knows how many rounds it needs."""
     found = [each for label in labels if (each := answer.value(label, answer.main)) and each.reached < len(each.times)]
     short = [f"{each.label} got there in {count(each.reached, len(each.times))} seeds" for each in found]
-    return f"how many rounds it takes is open, as {joined(short)}"
+    return f"the ratio of rounds is open, as {joined(short)}"
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -190,19 +191,17 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
-    said = [
-        f"{name} is first on {share(counts[name], len(cells)) if counts[name] else 'none'}{_slight(cells, name)}"
-        for name in first
-    ]
+    said = [f"{name} is first on {_share(cells, name) if counts[name] else 'none'}" for name in first]
     said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
     return joined(said)
 
 
-def _slight(cells: Sequence[Cell], name: str) -> str:
-    """On how many of the places that it wins it does so by next to nothing."""
+def _share(cells: Sequence[Cell], name: str) -> str:
+    """`15 (14 %; 3 of them by less than 1 %)`"""
     won = [each for each in cells if each.winner == name]
     slight = sum(each.slight for each in won)
-    return f", on {'each' if slight == len(won) else slight} of them{NEXT_TO_NOTHING}" if slight else ""
+    few = f"; {'all' if slight == len(won) else slight} of them{NEXT_TO_NOTHING}" if slight else ""
+    return f"{share(len(won), len(cells))[:-1]}{few})"
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:
@@ -214,11 +213,11 @@ def _sensitivity(answer: Answer) -> Iterator[str]:
             continue
         most = ranges[0]
         said.append(
-            f"the ratio of {label}'s time to {answer.baseline}'s differs most in {most.factor}, from "
+            f"the ratio of {label}'s time to {answer.baseline}'s varies most with {most.factor}, from "
             f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
         )
     if said:
-        few = "" if _known(answer) else f" (means of {counted(answer.moved[0].of, 'seed')}, which may be chance)"
+        few = "" if _known(answer) else f" (means of {counted(answer.moved[0].of, 'seed')}; differences may be chance)"
         yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
 
 

@@ -50,6 +50,7 @@ class Renewal(Part):
 
 
 Hour = Annotated[float, Field(ge=0, le=24)]
+SHORTEST = 1 / 60  # hours
 
 
 class Diurnal(Part):
@@ -73,11 +74,14 @@ class Diurnal(Part):
 
     @model_validator(mode="after")
     def _one_way(self) -> Diurnal:
-        if self.hours and not (self.arrive or self.leave):
-            if self.hours[0] == self.hours[1]:
-                raise ValueError(f"hours are from {self.hours[0]:g} to {self.hours[1]:g}; they must differ")
+        if self.hours and (self.arrive or self.leave):
+            raise ValueError("it has hours, and rates of coming and going; one of them is enough")
+        if self.hours:
+            start, end = self.hours
+            if (end - start) % 24 < SHORTEST and self.hours != (0, 24):
+                raise ValueError(f"hours are from {start:g} to {end:g}; they must lie a minute apart at least")
             return self
-        if self.hours or not (self.arrive and self.leave):
+        if not (self.arrive and self.leave):
             raise ValueError("it needs hours: [from, to], or both of arrive and leave")
         if not sum(self.arrive) or not sum(self.leave):
             raise ValueError("arrive and leave each need a rate above 0; else nothing ever changes")

@@ -6,6 +6,7 @@ import csv
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -17,6 +18,7 @@ from emulator.__main__ import app
 from emulator.record.record import read_lines
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
+from emulator.results.results import read
 from emulator.studies.cells import at_point
 from scenarios.load import build, dump
 from tests.emulator.commands.processes import Command
@@ -122,10 +124,29 @@ def test_a_report_over_another_protocol_must_be_called_exploratory(made: Path) -
     assert "xploratory" in (made / "again" / "study.md").read_text(encoding="utf-8")
 
 
-def test_without_its_penalty_an_algorithm_takes_as_many_rounds_as_the_baseline(made: Path) -> None:
+def test_a_study_of_an_earlier_version_goes_on(made: Path) -> None:
+    """Its protocol lacks a key that was not there yet: it is the same protocol, and its digest is the one of old."""
+    older = made / "older"
+    older.mkdir()
+    text = (made / "out" / "protocol.yaml").read_text(encoding="utf-8")
+    lacking = "\n".join(line for line in text.splitlines() if not line.strip().startswith("rule:")) + "\n"
+    assert lacking != text
+    (older / "protocol.yaml").write_text(lacking, encoding="utf-8")
+    assert "Exploratory" not in followed(made, made / "tiny.yaml", "older", "--workers", "0")
+    assert sha256(lacking.encode()).hexdigest() in (older / "study.md").read_text(encoding="utf-8")
+
+
+def test_its_runs_can_be_reported_by_themselves(made: Path) -> None:
+    text = (made / "out" / "reporting" / "scenario.yaml").read_text(encoding="utf-8")
+    assert "by the study, for its own links" in text
+    assert len(read(made / "out" / "reporting").scenario.rounds.targets) == 2
+    with pytest.raises(ValueError, match="holds a study; the runs that it reports are in .*reporting"):
+        read(made / "out")
+
+
+def test_without_its_penalty_an_algorithm_learns_as_the_baseline_does(made: Path) -> None:
     found = rows(made / "out", "nulls")
-    assert found
-    assert {row["algorithm"] for row in found} == {"zero"}
+    assert {(row["algorithm"], row["same"]) for row in found} == {("zero", "yes")}
     runs = made / "out" / "reporting"
     for seed in STUDY["seeds"]:
         own, base = (list(read_lines(runs / f"{label}-s{seed}" / "rounds.jsonl")) for label in ("zero", "fedavg"))

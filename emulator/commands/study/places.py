@@ -28,7 +28,7 @@ from scenarios.schema.scenario import Scenario
 
 FOR_ROUNDS = f"{OWN}, tuned for rounds"
 SHOWN = 3  # recordings that are named where an assumption is told
-PERCENT = re.compile(r"(\d+)%")
+PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
 class Places:
@@ -118,7 +118,7 @@ class Places:
         among: Sequence[str] = (),
     ) -> list[cells.Cell]:
         """`labels`: who is replayed, by default all that are ranked; `among`: who is compared, by default all those."""
-        labels = labels or ranked(self.scenario)
+        labels = labels or list(dict.fromkeys([*ranked(self.scenario), *among]))
         there = self.replays.of(self.folder, wanted, self._labels(labels), until=goal)
         best = self._best(wanted, labels)
         which = [{label: each[label] for label in among or labels if label in each} for each in best]
@@ -173,19 +173,19 @@ class Places:
 
 def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Each sentence once, with whom it is about; those that differ in their percentages alone are one: `41 to 48%`."""
-    about: dict[tuple[str, ...], dict[str, list[int]]] = {}
+    about: dict[tuple[str, ...], list[tuple[str, list[float]]]] = {}
     for sentence, name in said:
         words, numbers = PERCENT.split(sentence)[::2], PERCENT.findall(sentence)
-        about.setdefault(tuple(words), {}).setdefault(name, [int(each) for each in numbers])
+        about.setdefault(tuple(words), []).append((name, [float(each) for each in numbers]))
     for form, of in about.items():
-        ranges = [_range(numbers) for numbers in zip(*of.values(), strict=True)]
+        ranges = [_range(numbers) for numbers in zip(*(numbers for _, numbers in of), strict=True)]
         sentence = "".join(f"{words}{number}" for words, number in zip_longest(form, ranges, fillvalue=""))
-        yield f"{sentence} ({_some(list(of))})"
+        yield f"{sentence} ({_some(list(dict.fromkeys(name for name, _ in of)))})"
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _range(numbers: Sequence[float]) -> str:
     low, high = min(numbers), max(numbers)
-    return f"{low}%" if low == high else f"{low} to {high}%"
+    return f"{low:g}%" if low == high else f"{low:g} to {high:g}%"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ class Studying:
             moved = settings * len(said.seeds) * sum(each.get(label, 0.0) for label in labels)
             say(f"and at most about {moved:.0f} in {settings} settings of the sensitivity: {self._about(moved)}")
         places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
-        where = [f"{places} cells of the map"] * bool(places) + ["the recorded links"] * bool(self.protocol.traces)
+        where = [f"{places} cells of the map"] if places else []
+        where += ["the recorded links"] if self.protocol.traces else []
         if where:
             say(f"and replays, without training, for {joined(where)}")
 
@@ -127,6 +129,10 @@ class Studying:
         before = path.read_text(encoding="utf-8")
         if before == said:
             return
+        if self._says(before):
+            self.digest = self.recorded = sha256(before.encode()).hexdigest()
+            self.tuning.scenario = under(self.scenario, self.recorded)
+            return
         if self.settings.force:
             _emptied(out)
             replace_file(path, said)
@@ -136,6 +142,13 @@ class Studying:
             raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
         self.recorded = digest(parse(before, str(path)))
         self.tuning.scenario = under(self.scenario, self.recorded)
+
+    def _says(self, before: str) -> bool:
+        """Whether this is the same protocol, as an earlier version of fedlapse wrote it, which had fewer keys."""
+        try:
+            return digest(parse(before, PROTOCOL)) == self.digest
+        except BadScenario:
+            return False
 
     # --- what is played -------------------------------------------------------------------------------------------
 
@@ -199,16 +212,16 @@ class Studying:
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
         """All algorithms with the seeds that are reported, until the last target is reached."""
-        told = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
+        every = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
         stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
-        rounds = self._until(stop).model_copy(update={"targets": told})
+        rounds = self._until(stop).model_copy(update={"targets": every})
         scenario = self._made(algorithms=tuple(entries), rounds=rounds, tuned=self._chosen(variants))
         return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
 
     def _chosen(self, variants: Variants) -> dict[str, str]:
         """How the settings of each run were chosen, for those who read its record."""
-        where = {True: "for its own links", False: "for other links or the fewest rounds"}
-        return {name: f"by the study, {where[name == label]}" for label, of in variants.items() for name in of}
+        own, other = "by the study, for its own links", "by the study, for other links or the fewest rounds"
+        return {name: own if name == label else other for label, of in variants.items() for name in of}
 
     def _until(self, stop: Stop | None) -> Rounds:
         """Rounds until a target is reached, or the study's horizon."""
@@ -255,7 +268,8 @@ class Studying:
             paces=[pace(label, of) for label, of in own.items()],
             nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name),
             unknown=unknown,
-            warnings=[(label, said) for label, said in (*failures(seen), *warnings(seen)) if label in self._told],
+            warnings=[text for _, text in failures(seen)]
+            + [f"{label}: {text}" for label, text in warnings(seen) if label in self._told],
         )
         drawn = at.map(main)
         traces, between, assumed = at.traces(main)
@@ -268,8 +282,9 @@ class Studying:
 
     @property
     def _told(self) -> list[str]:
-        """Algorithms whose warnings are told: that a penalty of 0 does nothing is known."""
-        return [each.name for each in self.scenario.algorithms if each.name not in self.protocol.nulls]
+        """Whose warnings are told: those of links, and of algorithms, but that a penalty of 0 does nothing is known."""
+        names = (each.name for each in self.scenario.algorithms)
+        return ["links", *(name for name in names if name not in self.protocol.nulls)]
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
         """One factor at a time, with the settings that were tuned without it; to the first target."""
@@ -328,8 +343,8 @@ class Studying:
             return
         for line in verdict(answer):
             say(line)
-        for label, text in answer.warnings:
-            say(f"fedlapse: {label}: {text}", err=True, tone="warning")
+        for text in answer.warnings:
+            say(f"fedlapse: {text}", err=True, tone="warning")
         if self.settings.ledger:
             say(self.trials.tally.sentence())
         say(f"study: {out / 'study.md'}")

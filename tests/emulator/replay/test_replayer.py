@@ -235,7 +235,7 @@ def test_a_share_of_the_downlink_is_for_those_without_an_uplink(tmp_path):
     assert (log.up.mean, log.assumptions) == (log.down.mean / 2, ("assumed: uplink = 0.5 x downlink",))
     assert (pair.up.mean, pair.assumptions) == (
         375e3,
-        ("the uplink is the recorded one, not 0.5 x downlink",),
+        ("the uplink is the recorded one, and none is assumed",),
     )
 
 
@@ -341,7 +341,7 @@ def test_a_cell_that_is_left_out_is_an_assumption(tmp_path):
     assert said == "a recorded link already contains its share of a cell, so it is not behind cell"
     assert traced.about(base(alone)) == Condition("slow", down=5.0).about(base(alone)) == ()
     (said,) = Condition("slow", down=5.0).about(base(within))
-    assert said == "devices behind cell stay there, and its rates are those of the scenario"
+    assert said == "devices behind cell stay there, and share what the scenario says"
 
 
 def test_recorded_latencies_are_told_unless_another_is_said(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from emulator.commands.study.places import alike
 from emulator.record.targets import Target
+from emulator.results import resampling
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
@@ -17,11 +18,11 @@ from emulator.results.times import Values, common, values
 from emulator.studies import analysis
 from emulator.studies.answer import Null
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
-from emulator.studies.comparisons import comparisons
+from emulator.studies.comparisons import LEVEL, comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
 from scenarios.load import build
-from scenarios.schema.protocol import Grid
+from scenarios.schema.protocol import Grid, Rule
 from scenarios.text.faults import BadScenario
 
 TARGET = Target("accuracy", 0.5, 1)
@@ -181,6 +182,17 @@ PLAIN: dict[str, Any] = {
     "algorithms": ["fedavg", "fedprox", {"fedcl": {}, "name": "fedcl"}, {"fedcl": {"strength": 0}, "name": "zero"}],
     "study": {"nulls": ["zero"], "pairs": [["fedcl", "fedprox"]], "placebos": {}},
 }
+
+
+def test_the_rule_in_the_protocol_is_the_one_that_is_followed() -> None:
+    rule = Rule()
+    assert rule.resamples == resampling.RESAMPLES
+    assert rule.level_percent == 100 * LEVEL == pytest.approx(100 * (1 - resampling.LEVEL))
+
+
+def test_a_study_needs_a_target() -> None:
+    with pytest.raises(BadScenario, match="it has no target"):
+        protocol_of(build({**PLAIN, "study": {"shares": [], "values": []}}))
 
 
 def test_who_is_ranked_and_who_is_compared_with_whom() -> None:

@@ -14,6 +14,7 @@ from emulator.studies.protocol import OWN
 from emulator.studies.swings import swings
 from emulator.studies.verdict import LINES, short, verdict
 from emulator.studies.words import role
+from scenarios.schema.hardware import Presence
 from tests.emulator.studies.made import answer, place, run, runs_of, scenario
 
 WRONG = Null("fedcl-0", 1, 4, 2)
@@ -123,7 +124,7 @@ def test_places_that_are_won_by_next_to_nothing_are_counted():
     cells = [place({"up_mbit_s": 1.0}, runs), place({"up_mbit_s": 2.0}, {k: runs_of(5)[k] for k in runs})]
     assert [each.slight for each in cells] == [True, False]
     told = verdict(answer(cells=[cells[0]]))
-    assert any("fedavg is first on 1 (100 %), on each of them by less than 1 %." in line for line in told)
+    assert any("fedavg is first on 1 (100 %; all of them by less than 1 %)." in line for line in told)
 
 
 def test_the_main_target_is_that_of_the_middle_share():
@@ -159,8 +160,8 @@ def test_the_factor_that_moves_most():
     assert (widest.factor, widest.least, widest.most, widest.wide) == ("batch", "as it is", "8", 2.0)
     assert (other.factor, other.low, other.high) == ("skew", 1.2, 1.5)
     assert (
-        "To test accuracy 0.8, the ratio of fedcl's time to fedavg's differs most in batch, from 1.50 (as it is) to "
-        "3.00 (8) (means of 3 seeds, which may be chance)."
+        "To test accuracy 0.8, the ratio of fedcl's time to fedavg's varies most with batch, from 1.50 (as it is) to "
+        "3.00 (8) (means of 3 seeds; differences may be chance)."
     ) in verdict(answer())
     assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3, 0)], "fedcl") == []
 
@@ -177,7 +178,7 @@ def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
     runs = {**runs_of(5), "fedcl": {seed: run(99, 12.0) for seed in range(1, 6)}}
     made = answer(runs=runs)
     line = next(line for line in verdict(made) if line.startswith("fedcl takes "))
-    assert line.endswith(" times as long; how many rounds it takes is open, as fedcl got there in 0 of 5 seeds.")
+    assert line.endswith(" times as long; the ratio of rounds is open, as fedcl got there in 0 of 5 seeds.")
     (row,) = (
         line for line in markdown(made, {}).splitlines() if line.startswith("| fedcl | fedcurv | 0 and 5 of 5 | ")
     )
@@ -251,6 +252,45 @@ def test_never_more_than_ten_lines_each_a_sentence():
     assert all((line.endswith(".") and line[0].isupper()) or line.startswith("fed") for line in told)
     assert told == verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
     assert told[-1].endswith("remain undecided, and 1 time could not be replayed.")
+
+
+def test_the_page_says_what_is_wrong_with_the_runs():
+    page = markdown(answer(warnings=["fedcurv: in 9 of 9 rounds the penalty does nothing"]), {})
+    assert "- fedcurv: in 9 of 9 rounds the penalty does nothing." in page
+    assert "What to know" not in markdown(answer(), {})
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_where_time_decides_who_learns_a_null_may_differ(away: bool):
+    said = scenario(5)
+    group = said.fleet[0].model_copy(update={"presence": Presence(off=((5.0, 6.0),))})
+    made = replace(answer(nulls=[WRONG]), scenario=said.model_copy(update={"fleet": (group,)} if away else {}))
+    assert verdict(made)[0].startswith("The study is wrong") is not away
+    assert ("Not so here" in markdown(made, {})) is away
+
+
+@pytest.mark.parametrize(
+    ("tuned", "said"),
+    [
+        ({}, "to test accuracy 0.8, with the settings for the study's own links. ✓"),
+        ({"fast": {"up_mbit_s": 9}}, "to test accuracy 0.8, each with the settings that are best there. ✓"),
+        ({"slow": {"up_mbit_s": 9}}, "to test accuracy 0.8, with the settings for the study's own links. ✓"),
+    ],
+)
+def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, object], said: str):
+    plain = scenario(5)
+    assert plain.tune
+    tune = plain.tune.model_copy(update={"links": tuned})
+    page = markdown(replace(answer(), scenario=plain.model_copy(update={"tune": tune})), {})
+    assert f"The time over fedavg's on other links, {said}: decided." in page
+
+
+def test_the_page_says_where_replays_are_not_known():
+    cell = answer().cells[0]
+    lost = replace(cell, means={"fedavg": 40.0})
+    page = markdown(answer(cells=[cell, lost]), {})
+    assert "fedcl is not known on 1 of them, where a decision comes out otherwise" in page
+    assert "not known on" not in markdown(answer(), {})
 
 
 def test_the_page_names_everything():

@@ -86,6 +86,7 @@ def test_by_night_more_devices_are_on_line_than_by_day():
         ((22, 7), 23.5, 7.5, 22.5),  # past midnight
         ((0, 24), 5, math.inf, 0),
         ((18, 24), 23, 1, 19),
+        ((24, 6), 1, 5, 23),
     ],
 )
 def test_between_hours_of_ones_own_a_device_is_there_every_day(hours, hour, off, back):
@@ -100,8 +101,12 @@ def test_between_hours_of_ones_own_a_device_is_there_every_day(hours, hour, off,
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"hours": (6, 6)}, "hours are from 6 to 6; they must differ"),
-        ({"hours": (6, 21), "arrive": (0.5,) * 24}, "it needs hours: .from, to., or both of arrive and leave"),
+        ({"hours": (6, 6)}, "hours are from 6 to 6; they must lie a minute apart at least"),
+        ({"hours": (24, 0)}, "hours are from 24 to 0; they must lie a minute apart at least"),
+        (
+            {"hours": (6, 21), "arrive": (0.5,) * 24},
+            "it has hours, and rates of coming and going; one of them is enough",
+        ),
         ({"arrive": (0.5,) * 24}, "it needs hours: .from, to., or both of arrive and leave"),
         ({}, "it needs hours: .from, to., or both of arrive and leave"),
     ],
