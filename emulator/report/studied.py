@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -148,6 +148,8 @@ def pace(answer: Answer) -> Figure | None:
     found = {label: parts for label, parts in found.items() if parts}
     if not found:
         return None
+    large = _large(found)
+    found = {label: {part: parts[part] for part in parts if part in large} for label, parts in found.items()}
     names = critical.named(part for parts in found.values() for part in parts)
     unit = units.of_time(sum(parts.values()) for parts in found.values())
     rows = [
@@ -169,6 +171,11 @@ def pace(answer: Answer) -> Figure | None:
     )
     described = f"Stacked bars of what a round's seconds go to, for {len(found)} algorithms."
     return Figure("pace", "What a round is made of", CAPTIONS["pace"], frame(chart, "pace", described))
+
+
+def _large(found: Mapping[str, Mapping[Part, float]]) -> set[Part]:
+    """The parts that are 1 % of some algorithm's round at least: a picture shows no others."""
+    return {part for parts in found.values() for part in parts if parts[part] >= 0.01 * sum(parts.values())}
 
 
 def _part(what: str) -> Part:

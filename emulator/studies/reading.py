@@ -6,7 +6,8 @@ CAPTIONS = {
     "times": "Each dot is the time that one seed took to the main target on the study's own links. A hollow dot at the "
     "horizon is a seed that did not get there in time; of several, their number stands beside it. The tick is the "
     "restricted mean time.",
-    "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round.",
+    "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round. Parts "
+    "below 1 % of every round are left out.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
     "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
     "duel": "The same between these two alone, as if there were no others.",
