@@ -11,9 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emulator.lab.lab import CPU
-from emulator.worlds.gpus import model
-
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 CPUINFO = Path("/proc/cpuinfo")  # of Linux
 MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)  # of a PC, of a Raspberry Pi
@@ -21,12 +18,14 @@ MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MUL
 
 def machine(places: Sequence[str]) -> dict[str, Any]:
     """The command, versions, system, processor, number of cores, and what the trainings are computed on."""
+    from emulator.worlds.gpus import model  # numpy takes a moment, and `calibrate --help` needs none of it
+
     known = {"system": platform.platform(), "architecture": platform.machine()}
     return {
         "command": ["fedlapse", *sys.argv[1:]],
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
         "machine": {**known, "processor": processor(), "cores": os.cpu_count()},
-        "device": {"torch": list(places)} if places[0] == CPU else {"torch": list(places), "model": model(places[0])},
+        "device": {"torch": list(places)} if places[0] == "cpu" else {"torch": list(places), "model": model(places[0])},
     }
 
 

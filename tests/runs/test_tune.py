@@ -88,7 +88,7 @@ def test_a_budget_beyond_all_there_is_to_try_is_told(tmp_path: Path) -> None:
     """Of one value there are no neighbours."""
     made = tuned(tmp_path, {**SHORT, "tune": {"grid": {"training.lr": [0.1]}, "budget": 4, "links": {}}})
     assert len(made.found["algorithms"]["fedavg"]["tried"]) == 1
-    assert "fedavg: 1 of 4 configurations: there are no others" in made.said
+    assert "fedavg: the only configuration that there can be, fewer than the budget of 4" in made.said
 
 
 @pytest.mark.slow

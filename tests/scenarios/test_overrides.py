@@ -30,7 +30,7 @@ def test_algorithms_go_by_label_and_their_options_by_name():
     scenario = changed("algorithms.fedcl-n10.interval=3", "algorithms.1.mu=2.5", "algorithms.fedcurv.name=curv")
     assert [entry.options for entry in scenario.algorithms[1:3]] == [
         {"mu": 2.5},
-        {"strength": 5, "importance": "sq", "interval": 3},
+        {"strength": 0.5, "importance": "sq", "interval": 3},
     ]
     assert scenario.algorithms[3].name == "curv"
 

@@ -25,7 +25,7 @@ PAIRS = {
         set(),
         {"seed"},
     ),
-    "diurnal": (hardware.Diurnal, sessions.Diurnal, {}, set(), {"seed", "local"}),
+    "diurnal": (hardware.Diurnal, sessions.Diurnal, {}, {"hours"}, {"seed", "local"}),
     "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth", "windows"}),
     "rounds": (
         rounds.Rounds,
