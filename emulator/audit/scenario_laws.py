@@ -22,7 +22,7 @@ from emulator.audit.format import Row
 from emulator.audit.stragglers import over
 from emulator.audit.timeline import PHASES, Round, Visit
 from emulator.audit.whole_record import Fault, slack
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, pending, reached
 from scenarios.schema.rounds import Rounds
 
 
@@ -48,7 +48,8 @@ def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
 
 def _is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
     stop, until = rules.stop_at, rules.until_s
-    late = bool(until and rows and rows[-1]["time_s"] >= until)
+    held = any(pending(rows, Target(each.metric, each.value, each.hold)) for each in rules.targets)
+    late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
     return len(rows) == rules.max or late or bool(stop and reached(rows, Target(stop.metric, stop.value, stop.hold)))
 
 

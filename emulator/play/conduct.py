@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.conversation.rounds import RoundRules
@@ -17,7 +18,8 @@ class Conduct:
     rules: RoundRules
     schedule: Schedule
     stop_at: Target | None = None
-    until: float | None = None  # s after which no further round begins
+    until: float | None = None  # s after which no further round begins, unless one of these targets is pending
+    targets: Sequence[Target] = ()
 
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
@@ -38,6 +40,7 @@ class Conduct:
             Schedule(evaluate.every, None if often == "never" or not evaluate.test else often, evaluate.test),
             Target(stop.metric, stop.value, stop.hold) if stop else None,
             rounds.until_s,
+            [Target(each.metric, each.value, each.hold) for each in rounds.targets],
         )
 
     def evaluated(self, round: int) -> bool:

@@ -14,7 +14,7 @@ from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.run import Run
 from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
-from emulator.record.targets import reached
+from emulator.record.targets import pending, reached
 
 Progress = Callable[[Run, Row], None]
 GoingOn = Callable[[], bool]
@@ -59,12 +59,18 @@ class Diary:
             values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
-        enough = enough or (conduct.until is not None and play.stamp >= conduct.until)
+        enough = enough or self._late(play.stamp)
         if enough and values["personalised"] is None and conduct.schedule.personalise_every is not None:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
         return not enough and self._going_on(number) and self.stage.record.unwritten is None
+
+    def _late(self, stamp: float) -> bool:
+        """Whether the run's time is over.  A target that is held until then is waited for: else nobody would know."""
+        conduct = self.stage.conduct
+        over = conduct.until is not None and stamp >= conduct.until
+        return over and not any(pending(self.measured, target) for target in conduct.targets)
 
     def _going_on(self, number: int) -> bool:
         """Notes when somebody asks the run to stop before its last round."""

@@ -23,6 +23,12 @@ class Target:
         return f"{self.metric} {self.value:g}{held}"
 
 
+def pending(rows: Sequence[Mapping[str, Any]], target: Target) -> bool:
+    """Whether the last evaluations are enough for the target, and too few to tell whether it is held."""
+    known = [row[target.metric] for row in rows if row[target.metric] is not None]
+    return bool(known) and known[-1] >= target.value and reached(rows, target) is None
+
+
 def reached(rows: Sequence[Mapping[str, Any]], target: Target) -> Mapping[str, Any] | None:
     """The round in which the target was reached: the first of `hold` rounds in a row at or above the value.
 

@@ -136,7 +136,10 @@ class Rounds(Part):
     )
     stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
     until_s: Seconds | None = says(
-        "Virtual seconds after which no further round begins, so that a run ends early.", 600, default=None
+        "Virtual seconds after which no further round begins, so that a run ends early. Where the last evaluations are "
+        "enough for a target, and too few to tell whether it is held, that is waited for.",
+        600,
+        default=None,
     )
 
 

@@ -102,6 +102,13 @@ def test_until_s_ends_the_run_with_the_first_round_that_ends_after_it(play):
         assert [row["time_s"] for row in play(rounds={"max": 6, "until_s": until}).rounds] == ends[:due]
 
 
+@pytest.mark.parametrize(("value", "due"), [(0.01, 5), (0.999, 1)])
+def test_a_target_that_is_held_when_the_time_is_over_is_waited_for(play, value, due):
+    """Any accuracy is enough for the first, which is to be held for five rounds; no accuracy is for the second."""
+    targets = [{"metric": "accuracy", "value": value, "hold": 5}]
+    assert len(play(rounds={"max": 8, "until_s": 1e-3, "targets": targets}).rounds) == due
+
+
 def test_a_reply_that_is_not_finite_is_refused_counted_and_named(play):
     run = play(rounds={"max": 5}, training={"epochs": 3, "batch": 8, "lr": 1e6, "weight_decay": 1e6})
     assert run.of("refused")
