@@ -48,9 +48,9 @@ def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
 
 def _is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
     stop, until = rules.stop_at, rules.until_s
-    held = any(pending(rows, Target(each.metric, each.value, each.hold)) for each in rules.targets)
+    held = any(pending(rows, Target.of(each)) for each in rules.targets)
     late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
-    return len(rows) == rules.max or late or bool(stop and reached(rows, Target(stop.metric, stop.value, stop.hold)))
+    return len(rows) == rules.max or late or bool(stop and reached(rows, Target.of(stop)))
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:

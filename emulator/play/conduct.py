@@ -38,9 +38,9 @@ class Conduct:
                 transfers=rounds.transfers,
             ),
             Schedule(evaluate.every, None if often == "never" or not evaluate.test else often, evaluate.test),
-            Target(stop.metric, stop.value, stop.hold) if stop else None,
+            Target.of(stop) if stop else None,
             rounds.until_s,
-            [Target(each.metric, each.value, each.hold) for each in rounds.targets],
+            [Target.of(each) for each in rounds.targets],
         )
 
     def evaluated(self, round: int) -> bool:

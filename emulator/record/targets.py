@@ -17,6 +17,11 @@ class Target:
     value: float
     hold: int = schema.Target.model_fields["hold"].default
 
+    @classmethod
+    def of(cls, said: schema.Target) -> Target:
+        """As a scenario says it."""
+        return cls(said.metric, said.value, said.hold)
+
     @property
     def name(self) -> str:
         held = f" held {self.hold}" if self.hold > 1 else ""

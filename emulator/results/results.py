@@ -108,7 +108,7 @@ def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
 
 
 def targets(scenario: Scenario) -> list[Target]:
-    return [Target(said.metric, said.value, said.hold) for said in scenario.rounds.targets]
+    return [Target.of(said) for said in scenario.rounds.targets]
 
 
 def facts(scenario: Scenario) -> str:

@@ -87,7 +87,7 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
     return min(among, key=lambda each: abs(each.value - wanted))
 
 
-def in_time(scenario: Scenario) -> bool:
+def time_decides(scenario: Scenario) -> bool:
     """Whether who is asked or who counts depends on how long rounds take: then an algorithm that sends more learns
     from other devices, even without its penalty."""
     rounds = scenario.rounds

@@ -13,7 +13,7 @@ from emulator.results.units import counted, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import enough_seeds, in_time, protocol_of, ranked
+from emulator.studies.protocol import enough_seeds, protocol_of, ranked, time_decides
 from emulator.studies.swings import swings
 from emulator.studies.words import count, goal, share
 from scenarios.schema.protocol import Protocol
@@ -54,7 +54,7 @@ def _decided(answer: Answer) -> Iterator[str]:
 
 def _warning(answer: Answer) -> Iterator[str]:
     """What a reader must know before anything else, in one sentence."""
-    differ = [] if in_time(answer.scenario) else [each.label for each in answer.nulls if each.differs is not None]
+    differ = [] if time_decides(answer.scenario) else [each.label for each in answer.nulls if each.differs is not None]
     wrong = list(dict.fromkeys(differ))
     said = [CHANGED] if answer.exploratory else []
     if wrong:
@@ -89,18 +89,17 @@ def _first(answer: Answer) -> Iterator[str]:
     )
     base = answer.value(baseline, answer.main)
     if best.label != baseline and base:
-        compared = answer.compared(best.label, baseline, answer.main)
-        known = f"; {_settled(compared)}" if compared and compared.contrast else ""
-        said += f", and {baseline} takes {_time(base)}{known}"
+        said += f", and {baseline} takes {_time(base)}{_settled(answer, best.label)}"
     elif order[1:]:
-        compared = answer.compared(order[1].label, baseline, answer.main)
-        known = f"; {_settled(compared)}" if compared and compared.contrast else ""
-        said += f", and {order[1].label} comes next with {_time(order[1])}{known}"
+        said += f", and {order[1].label} comes next with {_time(order[1])}{_settled(answer, order[1].label)}"
     yield f"{said}."
 
 
-def _settled(found: Comparison) -> str:
-    return f"the difference is {'decided' if found.decided else 'not decided'}"
+def _settled(answer: Answer, label: str) -> str:
+    """Whether it is decided that the algorithm differs from the baseline; nothing if that is not known."""
+    found = answer.compared(label, answer.baseline, answer.main)
+    known = found is not None and found.contrast is not None
+    return f"; the difference is {'decided' if found and found.decided else 'not decided'}" if known else ""
 
 
 def _pairs(answer: Answer) -> Iterator[str]:
