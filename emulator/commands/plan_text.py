@@ -202,10 +202,18 @@ def _rounds(plan: Forecast) -> Table:
         if cost.joules is not None:
             unit = of_energy([cost.joules])
             table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
-        whole = counted(plan.rounds, "round")
-        table.add_row("", "run", duration(cost.span_s), "", f"{whole} like the rehearsed ones, if no target stops it")
+        table.add_row("", "run", duration(cost.span_s), "", _of_run(cost, plan))
         table.add_section()
     return table
+
+
+def _of_run(cost: Price, plan: Forecast) -> str:
+    """Why a run is not its rounds times the mean round: the rehearsed ones lasted what they lasted."""
+    played = cost.rounds[1] + 1
+    rest = plan.rounds - played
+    if rest <= 0:
+        return f"{counted(plan.rounds, 'round')}, all rehearsed, if no target stops it"
+    return f"{played} rehearsed in {duration(cost.played_s)}, {rest} more like them, if no target stops it"
 
 
 def _fates(cost: Price) -> str:

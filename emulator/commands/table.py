@@ -34,7 +34,7 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     if len(scenario.seeds) > 1:
         few = len(scenario.seeds) < FEW
         title += f"; medians over seeds [{'extremes' if few else 'quartiles'}]"
-        title += "" if few else ", ratios of mean times [95 % interval]"
+        title += "" if few else ", means and their ratios [95 % interval]"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
         shown = until if columns() >= WIDE else [_narrow(each) for each in until]
@@ -64,8 +64,9 @@ def _print(title: str, grid: Table, console: Console) -> None:
 
 
 def _narrow(shown: tables.Table) -> tables.Table:
-    """Without the ratios of rounds and bytes: the last of every pair of columns but the first pair."""
-    kept = [0, 1, 2, 3, 4, 5, 7, *range(9, len(shown.headings))]
+    """Without the ratios of rounds and bytes, which come after that of time."""
+    ratios = [number for number, heading in enumerate(shown.headings) if heading.startswith("/ ")]
+    kept = [number for number in range(len(shown.headings)) if number not in ratios[1:]]
     rows = [[row[number] for number in kept] for row in shown.rows]
     return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
 

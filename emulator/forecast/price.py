@@ -44,7 +44,8 @@ class Price:
     refused: float
     failed: int  # of these rounds
     wasted: float  # share of the bytes, both ways, that served no counted reply
-    span_s: float  # of the whole run, if no target stops it
+    played_s: float  # of the rounds that were played, as they came
+    span_s: float  # of the whole run, if no target stops it: those, and the others as long as the mean of their kind
 
 
 def alike(_: int) -> str:
@@ -125,6 +126,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
         refused=mean(lambda row: row["refused"]),
         failed=sum(bool(rows[number]["failed"]) for number in numbers),
         wasted=_share(mean(lambda row: row["wasted_bytes"]), mean(_bytes)),
+        played_s=rows[-1]["time_s"],
         span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
     )
 

@@ -92,11 +92,12 @@ class Result:
     times: Mapping[str, float | None]  # by target, see Times
     end: float  # s, of its last round
     parting: Parting | None
-    assumed: int
+    assumed: int  # messages and pieces of work that the record lacks
     failure: str | None
     loops: int = 0  # of the recording that was repeated most
     guesses: frozenset[str] = frozenset()  # targets to which the time, if known, rests on assumed accuracies
     stamps: tuple[float, ...] = ()  # s, when each round ended
+    pieces: int = 0  # all messages and pieces of work
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> Result:
@@ -116,6 +117,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
         replayed.loops,
         frozenset(target.name for target in targets if assumed(replayed, target)),
         tuple(float(row["time_s"]) for row in replayed.rows),
+        replayed.pieces,
     )
 
 
@@ -146,8 +148,9 @@ class Finding:
     times: Mapping[str, Mapping[str, Times]]  # by target, by label
     partings: Sequence[Note]  # where replays stop being exact
     failures: Sequence[Note]  # why they ended, where a run would have ended too
-    assumed: int  # pieces that the record lacks
+    assumed: int  # messages and pieces of work that the record lacks
     loops: int  # of the trace that was repeated most
+    pieces: int = 0  # all messages and pieces of work
 
     def order(self, target: str) -> tuple[str, ...] | None:
         """The labels, the fastest first; None if not all are known or none gets there."""
@@ -191,6 +194,7 @@ class Finding:
             "not_exact": list(map(str, self.partings)),
             "failures": list(map(str, self.failures)),
             "assumed": self.assumed,
+            "pieces": self.pieces,
             "loops": self.loops,
         }
 
@@ -220,9 +224,9 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
         guessed = {each.label for each in replays if target in each.guesses}
         times[target] = {label: Times(seeds, label in guessed) for label, seeds in of.items()}
     failures = [Note(r.label, r.seed, f"ends early: {r.failure}") for r in replays if r.failure]
-    pieces = sum(each.assumed for each in replays)
+    assumed, pieces = sum(each.assumed for each in replays), sum(each.pieces for each in replays)
     loops = max((each.loops for each in replays), default=0)
-    return Finding(name, assumptions, times, list(_partings(replays)), failures, pieces, loops)
+    return Finding(name, assumptions, times, list(_partings(replays)), failures, assumed, loops, pieces)
 
 
 def _partings(replays: Sequence[Result]) -> Iterator[Note]:

@@ -75,6 +75,7 @@ class Replayed:
     failure: str | None  # why the conversation could not go on
     loops: int = 0  # how often the recording that was repeated most has started over
     unknown: int | None = None  # the first round of which not even --anyway tells an accuracy; it may be yet to come
+    pieces: int = 0  # all: a request, training and a reply of each device asked, and the aggregation
 
 
 class Stopped(RunFailed):
@@ -137,7 +138,8 @@ class Replayer:
         if check.parting and check.unknown is None and len(script.rounds) < self.conduct.rules.max:
             check.unknown = len(script.rounds)  # a run would have gone on
         said = check.parting, len(prices.assumed), outcome.failure
-        return Replayed(script.label, script.seed, outcome.rows, *said, looped, check.unknown)
+        pieces = sum(3 * row["asked"] + 1 for row in outcome.rows)
+        return Replayed(script.label, script.seed, outcome.rows, *said, looped, check.unknown, pieces)
 
 
 class Check:

@@ -50,17 +50,19 @@ def differing(contrasts: Mapping[str, Contrast | None]) -> set[str]:
 
 
 def with_intervals(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]) -> dict[str, Any]:
-    """The summary with `paired` at each target: the ratio of restricted mean times to the baseline's, if known."""
+    """The summary with the restricted mean time at each target, s, as `mean_s`, and as `paired` its ratio to the
+    baseline's; None where they are not known."""
     seen = observed(runs)
     baseline = summary["baseline"]
     labels = {label: {**said, "targets": dict(said["targets"])} for label, said in summary["labels"].items()}
     for target in targets:
         found = {each.label: each for each in standings(seen, target)}
-        for label in labels.keys() - {baseline}:
-            known = label in found and baseline in found
-            ratio = against(found[label], found[baseline]) if known else None
-            said = labels[label]["targets"][target.name]
-            labels[label]["targets"][target.name] = {**said, "paired": _plain(ratio)}
+        for label, said in labels.items():
+            ratio = against(found[label], found[baseline]) if label in found and baseline in found else None
+            more: dict[str, Any] = {"mean_s": found[label].mean if ratio else None}
+            if label != baseline:
+                more["paired"] = _plain(ratio)
+            said["targets"][target.name] = {**said["targets"][target.name], **more}
     return {**summary, "labels": labels}
 
 

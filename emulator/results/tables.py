@@ -29,6 +29,10 @@ UNREACHED = (
     " Where no seed got there, the best value stands in place of the time, "
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
+MEANS = (
+    "Mean: of times up to the second that the verdict names, if it names one; its ratio is paired by seed, with the "
+    "95 % bootstrap interval."
+)
 FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
 
 
@@ -47,23 +51,36 @@ def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
     ]
     targets = [target for _, _, target in entries]
     time, times = units.column([target["time_s"] for target in targets], units.of_time)
+    means = _means(targets)
     size, sizes = units.column([target["bytes"] for target in targets], units.of_bytes)
     rounds = [units.spread(target["rounds"], Unit("", 1.0, None)) for target in targets]
     rows = [
-        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, cells))
-        for (label, name, target), *cells in zip(entries, times, rounds, sizes, strict=True)
+        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, cells, mean))
+        for (label, name, target), mean, *cells in zip(entries, means, times, rounds, sizes, strict=True)
     ]
     against = f"/ {summary['baseline']}"
-    headings = ("algorithm", "target", "reached", _heading("time", time), against, "rounds", against)
+    times_of = [_heading("time", time), *([_heading("mean", time)] if any(means) else []), against]
+    headings = ("algorithm", "target", "reached", *times_of, "rounds", against)
     missed = UNREACHED if any(not target["reached"] for target in targets) else ""
-    several = any(target.get("paired") for target in targets)
-    pairs = " Of time: of restricted means, paired by seed, with the 95 % bootstrap interval." if several else ""
+    pairs = f" {MEANS}" if any(means) else ""
     caption = (
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
         f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}{missed}"
     )
     found = Table(caption, (*headings, size or "bytes", against), rows, 2)
     return _with_energy(found, targets) if energy else found
+
+
+def _means(targets: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Of each target the cell with the restricted mean time, in the unit of the median; no cells if none is known."""
+    known = [target.get("mean_s") for target in targets]
+    if not any(known):
+        return [[] for _ in targets]
+    unit, each = units.of_rows([target["time_s"].values() for target in targets], units.of_time)
+    shown = [
+        (own.show if unit else own.full)(mean) if mean else units.NONE for mean, own in zip(known, each, strict=True)
+    ]
+    return [[cell] for cell in shown]
 
 
 def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
@@ -212,17 +229,17 @@ def _heading(what: str, unit: str) -> str:
     return f"{what}, {unit}" if unit else what
 
 
-def _figures(target: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
-    """Each measure, and its ratio to the baseline's."""
+def _figures(target: Mapping[str, Any], shown: Sequence[str], mean: Sequence[str]) -> list[str]:
+    """Each measure, and its ratio to the baseline's; the mean stands after the time, where there is a cell for it."""
     if target["time_s"]["low"] is None:  # not in any seed
         best, rounds = target["best"], target["at_pace"]
         far = f"best {best['median']:.3f}" if best else units.NEVER
-        return [far, units.NONE, f"~{rounds}" if rounds else units.NONE, *[units.NONE] * 3]
-    cells = []
+        return [far, *[units.NONE] * len(mean), units.NONE, f"~{rounds}" if rounds else units.NONE, *[units.NONE] * 3]
+    cells: list[str] = []
     for measure, cell in zip(MEASURES, shown, strict=True):
         pairs = target.get("paired") if measure == "time_s" else None
         ratio = _paired(pairs) if pairs else units.ratio(target["ratio_to_baseline"][measure])
-        cells += [cell, ratio]
+        cells += [cell, *(mean if measure == "time_s" else ()), ratio]
     return cells
 
 

@@ -118,7 +118,8 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
     for label, found in founds.items():
         if len(found.tried) < scenario.tune.budget:
             all_ = "the only configuration" if len(found.tried) == 1 else f"all {len(found.tried)} configurations"
-            said.append(f"{label}: {all_} that there can be, fewer than the budget of {scenario.tune.budget}")
+            inside = " in its grid" if scenario.tune.grid_only else ""
+            said.append(f"{label}: {all_} that there can be{inside}, fewer than the budget of {scenario.tune.budget}")
         for option in found.edges:
             value, more = dict(found.best())[option], found.space.further(option, found.tried)
             advice = f"a larger budget tries {joined(more)} of the grid too" if more else "a wider grid may be better"

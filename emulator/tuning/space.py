@@ -61,6 +61,7 @@ class Space:
     label: str
     dimensions: tuple[Dimension, ...]
     valid: Valid = lambda _: True
+    grid_only: bool = False  # whether no value is tried that the grid does not name
 
     @property
     def grid(self) -> list[Configuration]:
@@ -97,7 +98,7 @@ class Space:
         names = [each.option for each in self.dimensions]
         rows = sorted(product(*values), key=lambda row: _off_centre(row, values))
         found = (tuple(zip(names, row, strict=True)) for row in rows)
-        return [each for each in found if self.valid(each)]
+        return [each for each in found if self._may_be_tried(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
         """A Latin hypercube (McKay et al. 1979) on the grid; what is there twice, or is not valid, is left out."""
@@ -122,7 +123,10 @@ class Space:
         found: list[Configuration] = []
         for dimension in sorted(self.dimensions, key=lambda each: _turn(each.option, edges)):
             found += [_with(best, dimension.option, other) for other in others(dimension, values[dimension.option])]
-        return [each for each in dict.fromkeys(found) if each not in tried and self.valid(each)]
+        return [each for each in dict.fromkeys(found) if each not in tried and self._may_be_tried(each)]
+
+    def _may_be_tried(self, new: Configuration) -> bool:
+        return self.valid(new) and (not self.grid_only or new in self.grid)
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
         """The options of the best that have the largest or smallest value that was tried, where others lie beyond."""
@@ -171,7 +175,7 @@ def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
             if owner == whose:
                 found[f"{TRAINING}.{option}" if owner == TRAINING else option] = values
     dimensions = (Dimension(option, _numbers(option, values, valid)) for option, values in found.items())
-    return Space(entry.name, tuple(dimensions), valid)
+    return Space(entry.name, tuple(dimensions), valid, tune.grid_only)
 
 
 def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Choice, ...]:

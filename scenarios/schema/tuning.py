@@ -61,8 +61,15 @@ class Tune(Part):
     )
     grid: dict[str, Choices] = says(
         "Values to try, by option: `training.KEY` for all algorithms, NAME.OPTION for one algorithm, or for all that "
-        "share its kind. Strengths and rates stand ten times apart; the search halves and doubles around the best.",
+        "share its kind. Strengths and rates stand ten times apart; the search halves and doubles around the best, "
+        "unless `grid_only`.",
         {"training.lr": [0.01, 0.1], "fedcl.strength": [0.5, 5, 50]},
+    )
+    grid_only: bool = says(
+        "Whether only values of the grid are tried. Otherwise the search may go a step beyond the grid's edge, and "
+        "halve and double around the best.",
+        True,
+        default=False,
     )
     budget: Count = says("Configurations that are tried for each algorithm.", 12, default=12)
     rungs: Annotated[int, Field(ge=1, le=10)] = says(

@@ -158,9 +158,17 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
         everywhere = len(names) == len(findings) - 1
         yield assumption if everywhere else f"{assumption} ({_some_of(names)})"
     if lacking := sum(each.assumed for each in findings):
-        yield f"{lacking} messages and pieces of work that the record does not have are taken to be like others in it"
+        yield _like_others(lacking, sum(each.pieces for each in findings))
     for each in findings:
         yield from (f"{each.name}: {said}" for said in repeated(each))
+
+
+def _like_others(lacking: int, pieces: int) -> str:
+    share = f"{100 * lacking / pieces:.2g} %" if lacking < pieces else "all"
+    return (
+        f"{share} of all messages and computations did not take place in the recorded runs: each is taken to be as "
+        "large as the same device's in another round, or as another device's in this one"
+    )
 
 
 def _settings_of(findings: Sequence[Finding]) -> dict[str, list[str]]:

@@ -36,7 +36,7 @@ def test_the_mean_leaves_round_0_out():
     cost = price([row(5.0), row(15.0), row(35.0)], rounds=3)
     assert cost.rounds == (1, 2)
     assert cost.seconds == 15.0  # of 10 and 20
-    assert cost.span_s == 35.0
+    assert (cost.played_s, cost.span_s) == (35.0, 35.0)
 
 
 def test_a_single_round_is_its_own_mean():

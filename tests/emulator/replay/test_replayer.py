@@ -6,7 +6,7 @@ import pytest
 
 from algorithms.step import Step
 from devices.device import Device, profiles
-from emulator.commands.replay.text import _guessed, ranked
+from emulator.commands.replay.text import _assumed, _guessed, ranked
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.events import ServerEnded
 from emulator.record.record import read_events
@@ -360,6 +360,19 @@ def test_at_one_speed_every_kind_of_layer_is_as_fast(kind):
     took = made.seconds(Step(1e9, **{kind: 1e9}), 1) - made.seconds(Step(), 1)
     assert took == pytest.approx(1.0)
     assert phone.seconds(Step(1e9, **{kind: 1e9}), 1) - phone.seconds(Step(), 1) != pytest.approx(1.0)
+
+
+def test_how_much_of_a_replay_the_record_lacks_is_told_as_a_share():
+    """Two replays of 40 and 60 messages and computations, of which 1 and 3 were not in the record: 4 %."""
+    runs = [
+        replace(replayed((3.0, 0.6), seed=seed), assumed=lacks, pieces=of)
+        for seed, lacks, of in ((1, 1, 40), (2, 3, 60))
+    ]
+    there = finding("there", (), [result_of(run, [GOAL], 1) for run in runs])
+    assert (there.plain["assumed"], there.plain["pieces"]) == (4, 100)
+    (said,) = _assumed([found("as recorded", x=1.0), there])
+    assert said.startswith("4 % of all messages and computations did not take place in the recorded runs")
+    assert list(_assumed([found("as recorded", x=1.0)])) == []
 
 
 def test_of_all_runs_the_most_repeated_recording_is_told():

@@ -10,14 +10,18 @@ import pytest
 from emulator.record.targets import Target
 from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
+from emulator.results.tables import to_targets
 from tests.emulator.results.played import Rows, never, runs_of, until
 
 TARGET = Target("accuracy", 0.85)
 
 
+def summed(runs: Mapping[str, Mapping[int, Rows]]) -> dict[str, Any]:
+    return with_intervals(summarise(runs, (TARGET,), dict.fromkeys(runs, 0.0)), runs, (TARGET,))
+
+
 def paired(runs: Mapping[str, Mapping[int, Rows]]) -> dict[str, Any] | None:
-    summary = with_intervals(summarise(runs, (TARGET,), dict.fromkeys(runs, 0.0)), runs, (TARGET,))
-    found: dict[str, Any] | None = summary["labels"]["b"]["targets"][TARGET.name]["paired"]
+    found: dict[str, Any] | None = summed(runs)["labels"]["b"]["targets"][TARGET.name]["paired"]
     return found
 
 
@@ -40,6 +44,27 @@ def test_a_run_that_was_cut_off_counts_up_to_the_horizon() -> None:
     assert found is not None
     assert found["ratio"] == pytest.approx(4.2)
     assert (found["reached"], found["tau"]) == (4, 50)
+
+
+def test_the_table_has_the_means_that_are_compared_beside_the_medians() -> None:
+    """As above: b's times are 40 four times and the horizon of 50 s, 42 in the mean; its median is 40."""
+    shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)])))
+    assert shown.headings[3:6] == ("time, s", "mean, s", "/ a")
+    assert [row[4] for row in shown.rows] == ["10.0", "42.0"]
+    assert [row[3].split()[0] for row in shown.rows] == ["10.0", "40.0"]
+    assert shown.rows[1][5].startswith("4.20×")
+    few = to_targets(summed(runs_of(a=[until(10)] * 4, b=[until(40)] * 4)))
+    assert few.headings[3:5] == ("time, s", "/ a")
+    assert {len(row) for row in [*few.rows, few.headings]} == {9}
+
+
+def test_a_target_that_no_seed_reached_has_no_mean() -> None:
+    harder = Target("accuracy", 0.99)
+    runs = runs_of(a=[until(10)] * 5, b=[until(40)] * 5)
+    made = summarise(runs, (TARGET, harder), dict.fromkeys(runs, 0.0))
+    shown = to_targets(with_intervals(made, runs, (TARGET, harder)))
+    assert {len(row) for row in [*shown.rows, shown.headings]} == {10}
+    assert [row[4] for row in shown.rows] == ["10.0", "–", "40.0", "–"]
 
 
 def test_below_five_shared_seeds_there_is_no_ratio() -> None:

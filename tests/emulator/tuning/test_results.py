@@ -115,6 +115,11 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
             "fedavg: all 2 configurations that there can be, fewer than the budget of 3",
         ),
         (
+            {"grid_only": True},
+            found({of(0.01): both(30, 100), of(0.1): both(20, 200)}),
+            "fedavg: all 2 configurations that there can be in its grid, fewer than the budget of 3",
+        ),
+        (
             {"budget": 2, "links": {"slow": {"up_mbit_s": 1}, "lossy": {"up_mbit_s": 2}}},
             found({of(0.01): both(30, 100), of(0.1): both(20, 200)}),
             "fedavg: on lossy its time is not known, as a replay there is not exact",
@@ -125,7 +130,7 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
             "fedavg: no configuration reached validation 0.9; the best is by accuracy",
         ),
     ],
-    ids=["nothing", "budget", "link", "none"],
+    ids=["nothing", "budget", "grid", "link", "none"],
 )
 def test_a_reader_is_told_what_the_table_does_not_show(tune: dict[str, Any], made: Found, said: str | None) -> None:
     remarks = [each for each in results.remarks(scenario(**tune), {"fedavg": made}) if "edge" not in each]

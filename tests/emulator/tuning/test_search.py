@@ -132,6 +132,17 @@ def test_an_edge_that_the_budget_does_not_reach_is_told() -> None:
     assert found.edges == ["strength"]
 
 
+def test_a_search_can_be_kept_within_its_grid() -> None:
+    """Whatever lies beyond: also the baseline's settings of training, if the grid does not have them."""
+    space = Space("made-up", (LR, STRENGTH), grid_only=True)
+    found = searched(
+        {"training.lr": 0.03, "strength": 5000.0}, 24, 0, sd=0.01, space=space, lr=(("training.lr", 0.03),)
+    )
+    assert set(found.tried) == set(space.grid)
+    assert dict(found.best())["strength"] == 500.0
+    assert "strength" in found.edges
+
+
 def test_every_value_of_the_grid_is_tried_about_equally_often() -> None:
     chosen = SPACE.coarse(10, np.random.default_rng(1))
     assert len(set(chosen)) == 10
