@@ -97,6 +97,8 @@ def _empty(out: Path) -> None:
             setting.rmdir()
     for run in [path.parent for path in out.glob("*/events.jsonl")]:
         shutil.rmtree(run)
+    for run in [path for path in out.glob("*-s*") if path.is_dir() and not any(path.iterdir())]:
+        run.rmdir()  # of one that was killed before its first line
     for name in OURS:
         (out / name).unlink(missing_ok=True)
     shutil.rmtree(out / "charts", ignore_errors=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.commands.folder import alone
+from emulator.commands.folder import alone, clear
 from scenarios.load import dump, load
 from scenarios.text.faults import BadScenario
 
@@ -34,3 +34,14 @@ def test_a_folder_is_free_again_when_its_command_has_ended(tmp_path):
         pass
     with alone(tmp_path):
         pass
+
+
+def test_force_takes_away_what_a_killed_command_left_and_nothing_else(tmp_path):
+    """Of a replay on one more link: the folder of a run in which nothing stands yet."""
+    for name in ("scenario.yaml", "replay.json", "mine.txt", "5Mbit-s/replay.json", "5Mbit-s/fedavg-s1/events.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "5Mbit-s" / "fedavg-s2").mkdir()
+    (tmp_path / "empty").mkdir()
+    clear(tmp_path, force=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "empty"}
