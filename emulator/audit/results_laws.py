@@ -34,6 +34,7 @@ PROSE = (
     "sentence",
     "why",
     "hints",
+    "how_sure",
     "text",
     "assumed",
 )  # keys of the summary whose words another build may choose otherwise

@@ -73,8 +73,10 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     else:
         if ending.interrupted:
             say(f"{cut_off(results)}: these are no results yet", tone="warning")
-        _print(results, judged)
+        _print_tables(results)
     _warn(results.summary, ending)
+    if format is Format.text:
+        _print_verdict(results, judged)
     if unwritten:
         say(f"fedlapse: {_incomplete(results, ending, unwritten)}", err=True, tone="bad")
         return FAILED
@@ -135,11 +137,15 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
     return said + later * (REPORT in missing)
 
 
-def _print(results: Results, judged: Sequence[Judgement]) -> None:
+def _print_tables(results: Results) -> None:
     typer.echo(table(results.scenario, results.summary))
     typer.echo(settings_table(results.scenario))
     for line in (*how_sure(results.scenario), *unmetered(results.summary)):
         say(line)
+
+
+def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
+    """The answer comes last, as it is what one looks for."""
     answer, *others = told(results.summary, results.folder)
     say(answer, tone="answer")
     for line in others:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -20,19 +21,29 @@ STYLES: Mapping[Tone, Mapping[str, Any]] = {  # of the terminal; NO_COLOR switch
 }
 
 
+FIRST = re.compile(r"\S+\s+reached\s.*\sfirst:", re.DOTALL)
+UNDECIDED = re.compile(r"no\s+difference\s+shown|not\s+decided\s+among")
+COMMAND = re.compile(r"`[^`]+`")
+GLUE = "\N{NO-BREAK SPACE}"
+
+
 def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
     """Prints text, each of its lines wrapped at the terminal's width; elsewhere, as in a file, a line stays one.
 
-    An answer stands out as a whole, of other tones the first word has the colour.
+    An answer stands out as a whole, and in it a winner that the seeds show; of other tones the first word has the
+    colour.
     """
     wide = for_terminal(text, err)
     typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
 
 
 def _toned(text: str, tone: Tone) -> str:
-    if tone == "answer":
-        return "\n".join(typer.style(line, **STYLES[tone]) for line in text.split("\n"))
     word, space, rest = text.partition(" ")
+    if tone == "answer":
+        won = FIRST.match(text) and not UNDECIDED.search(text)
+        winner = typer.style(word, **STYLES["answer"], **STYLES["good"]) if won else ""
+        lines = text.removeprefix(word if won else "").split("\n")
+        return winner + "\n".join(typer.style(line, **STYLES[tone]) for line in lines)
     return f"{typer.style(word, **STYLES[tone])}{space}{rest}"
 
 
@@ -60,7 +71,9 @@ def for_terminal(text: str, err: bool = False) -> str:
 def wrapped(line: str, width: int) -> str:
     """One line, with line breaks; what follows the first is indented as the line is, and a little more."""
     inner = line[: len(line) - len(line.lstrip())] + "  "
-    return textwrap.fill(line, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+    whole = COMMAND.sub(lambda found: found[0].replace(" ", GLUE), line)  # so that it can be copied
+    filled = textwrap.fill(whole, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+    return filled.replace(GLUE, " ")
 
 
 def _width(err: bool) -> int | None:

@@ -18,7 +18,7 @@ from emulator.results.summary import FEW
 
 LEVEL = 0.95
 SHAPES = {"reached": "circle", "ended without": "triangle-right"}
-ROOM = 1.3  # times the last mark: its number stands beside it
+ROOM = 1.4  # times the last mark: its number stands beside it
 Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
 
 
@@ -118,7 +118,11 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
     y = alt.Y("label:N", title=None, scale=alt.Scale(domain=labels))
     colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette.of_labels(labels)), legend=None)
     columns = {"label": "string"} | dict.fromkeys(("last", "median", "low", "high"), "number") | {"text": "string"}
-    middle = table(columns, middles).encode(y=y)
+    several = len({seed for _, seed, *_ in dots}) > 1
+    named = [
+        (*middle[:-1], f"median {middle[-1]}" if several and middle[2] != "" else middle[-1]) for middle in middles
+    ]
+    middle = table(columns, named).encode(y=y)
     each = table({"label": "string", "seed": "string", "time": "number", "fate": "string"}, dots)
     fates = [fate for fate in SHAPES if any(dot[3] == fate for dot in dots)]
     shape = alt.Shape(

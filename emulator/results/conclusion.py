@@ -10,6 +10,7 @@ from typing import Any
 from emulator.record.digest import digest
 from emulator.results.caveats import Caveats
 from emulator.results.expectations import judge
+from emulator.results.hints import Plan
 from emulator.results.results import Results, targets
 from emulator.results.units import counted, under
 from emulator.results.verdict import verdict
@@ -25,7 +26,7 @@ def summed_up(
     `cut_short`: labels of which a record could not be written to its end.
     """
     reserved = f"{cut_off(found)}, so this is no result. " if interrupted else _early([*failures, *cut_short])
-    said = verdict(found.runs, targets(found.scenario))
+    said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
         **found.summary,
         "failures": failures,

@@ -17,7 +17,7 @@ from emulator.record.targets import Target
 Rows = Sequence[Mapping[str, Any]]
 
 LEAST = 4  # evaluations of which a pace can be told
-FAR = 20  # times as many rounds as were played: what is farther is not told
+FAR = 5  # times as many rounds as were played: what is farther is not told
 
 
 def best(rows: Rows, metric: str) -> float | None:

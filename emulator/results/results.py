@@ -13,6 +13,7 @@ from emulator.record.record import read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
+from emulator.results.settings import how_sure, settings
 from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
 from emulator.results.units import counted
@@ -95,6 +96,9 @@ def _summary(
     made["published"] = beside(scenario.published, begun)
     made["network"] = scenario.network_model
     made["unmetered"] = _unmetered(scenario, made)
+    chosen = settings(scenario)
+    made["settings"] = [dict(zip(chosen.headings, row, strict=True)) for row in chosen.rows]
+    made["how_sure"] = how_sure(scenario)
     kept = ("digest", "sentence", "why", "hints", "expect", "interrupted", "failures", "links")
     return {**made, **{key: said[key] for key in kept if key in said}}
 

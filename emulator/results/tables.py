@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from emulator.results import caveats, units
@@ -16,6 +17,8 @@ DREW = "what the devices drew in the rounds in which they were asked"
 MEASURES = ("time_s", "rounds", "bytes")
 METRICS = ("accuracy", "initial", "personalised")
 NUMBERS = {
+    "omega_max": "the largest Ω of a weight",
+    "omega_mean": "the mean Ω of all weights",
     "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
     "penalty_share": "the penalty’s part of the loss that training ended with",
     "identity": "the share of devices for which 1 stood for Ω, for want of another",
@@ -30,8 +33,8 @@ UNREACHED = (
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
 MEANS = (
-    "Mean: of times up to the second that the verdict names, if it names one; its ratio is paired by seed, with the "
-    "95 % bootstrap interval."
+    "Mean: of times up to the second that the verdict names, if it names one. Ratios are those of means, where every "
+    "seed got there; that of times has the 95 % bootstrap interval, paired by seed."
 )
 FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
 
@@ -54,18 +57,19 @@ def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
     means = _means(targets)
     size, sizes = units.column([target["bytes"] for target in targets], units.of_bytes)
     rounds = [units.spread(target["rounds"], Unit("", 1.0, None)) for target in targets]
+    base = summary["labels"][summary["baseline"]]["targets"]
     rows = [
-        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, cells, mean))
+        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, base[name], cells, mean))
         for (label, name, target), mean, *cells in zip(entries, means, times, rounds, sizes, strict=True)
     ]
     against = f"/ {summary['baseline']}"
     times_of = [_heading("time", time), *([_heading("mean", time)] if any(means) else []), against]
     headings = ("algorithm", "target", "reached", *times_of, "rounds", against)
     missed = UNREACHED if any(not target["reached"] for target in targets) else ""
-    pairs = f" {MEANS}" if any(means) else ""
+    ratios = MEANS if any(means) else f"Ratios of medians to {summary['baseline']}."
     caption = (
         f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
-        f"a seed that never got there counts as ∞. Ratios of medians to {summary['baseline']}.{pairs}{missed}"
+        f"a seed that never got there counts as ∞. {ratios}{missed}"
     )
     found = Table(caption, (*headings, size or "bytes", against), rows, 2)
     return _with_energy(found, targets) if energy else found
@@ -186,7 +190,15 @@ def numbers(summary: Mapping[str, Any]) -> Table:
 
 def _spreads(found: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """A cell for each of these names, – where nothing was found."""
-    return [units.spread(found[name], FIGURES) if found.get(name) else units.NONE for name in names]
+    return [
+        units.spread(found[name], _figure(found[name].values())) if found.get(name) else units.NONE for name in names
+    ]
+
+
+def _figure(values: Iterable[float | None]) -> Unit:
+    """Three digits after the point; of counts of 10 and more one."""
+    largest = max((value for value in values if value is not None), default=0.0)
+    return FIGURES if largest < 10 else replace(FIGURES, digits=1)
 
 
 def published(summary: Mapping[str, Any]) -> Table:
@@ -229,7 +241,9 @@ def _heading(what: str, unit: str) -> str:
     return f"{what}, {unit}" if unit else what
 
 
-def _figures(target: Mapping[str, Any], shown: Sequence[str], mean: Sequence[str]) -> list[str]:
+def _figures(
+    target: Mapping[str, Any], base: Mapping[str, Any], shown: Sequence[str], mean: Sequence[str]
+) -> list[str]:
     """Each measure, and its ratio to the baseline's; the mean stands after the time, where there is a cell for it."""
     if target["time_s"]["low"] is None:  # not in any seed
         best, rounds = target["best"], target["at_pace"]
@@ -238,9 +252,18 @@ def _figures(target: Mapping[str, Any], shown: Sequence[str], mean: Sequence[str
     cells: list[str] = []
     for measure, cell in zip(MEASURES, shown, strict=True):
         pairs = target.get("paired") if measure == "time_s" else None
-        ratio = _paired(pairs) if pairs else units.ratio(target["ratio_to_baseline"][measure])
+        ratio = _paired(pairs) if pairs else units.ratio(_over(target, base, measure, bool(mean)))
         cells += [cell, *(mean if measure == "time_s" else ()), ratio]
     return cells
+
+
+def _over(target: Mapping[str, Any], base: Mapping[str, Any], measure: str, means: bool) -> float | None:
+    """The ratio of means where means are shown, as far as every seed got there; else that of medians."""
+    if not means:
+        ratio: float | None = target["ratio_to_baseline"][measure]
+        return ratio
+    ours, theirs = ([at and at[measure] for at in of["seeds"].values()] for of in (target, base))
+    return None if None in (*ours, *theirs) or not any(theirs) else fmean(ours) / fmean(theirs)
 
 
 def _paired(ratio: Mapping[str, Any]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from emulator.record.targets import Target
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
-from emulator.results.units import counted, duration, durations
+from emulator.results.units import counted, durations
 
 Seen = Mapping[str, Mapping[int, Observed]]
 
@@ -29,17 +29,27 @@ def sentences(seen: Seen, target: Target) -> list[str]:
     return lines
 
 
-def pace(label: str, of: Mapping[int, Observed], target: Target) -> str:
+def paces(seen: Seen, target: Target) -> list[str]:
     """`fedavg played 10 rounds; at the pace of its last ones, 0.9 takes about 46 rounds (154 s).`"""
+    needed = {label: rounds_at_pace([run.rows for run in of.values()], target) for label, of in seen.items()}
+    show = durations([rounds * _seconds_a_round(seen[label]) for label, rounds in needed.items() if rounds])
+    return [_pace(label, of, target, needed[label], show) for label, of in seen.items()]
+
+
+def _seconds_a_round(of: Mapping[int, Observed]) -> float:
+    return sum(run.stamps[-1] for run in of.values()) / sum(len(run.rows) for run in of.values())
+
+
+def _pace(
+    label: str, of: Mapping[int, Observed], target: Target, rounds: int | None, show: Callable[[float], str]
+) -> str:
     played = max(len(run.rows) for run in of.values())
-    rounds = rounds_at_pace([run.rows for run in of.values()], target)
     begin = f"{label} played {counted(played, 'round')}; at the pace of its last ones, {target.value:g}"
     if len(curve_of([run.rows for run in of.values()], target.metric)) < LEAST:
         return f"{label} played {counted(played, 'round')}, too few to say when it would reach {target.value:g}."
     if rounds is None:
         return f"{begin} is not in sight."
-    each = sum(run.stamps[-1] for run in of.values()) / sum(len(run.rows) for run in of.values())
-    return f"{begin} takes about {rounds} rounds ({duration(rounds * each)})."
+    return f"{begin} takes about {rounds} rounds ({show(rounds * _seconds_a_round(of))})."
 
 
 def _at(run: Observed, metric: str, time: float) -> float | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf, isfinite, log
+from math import inf, isfinite
 
 from emulator.record.targets import Target
 from emulator.results import unreached
+from emulator.results.hints import Plan, hints, of_nobody
 from emulator.results.observed import Observed
-from emulator.results.reasons import length, reasons, times
+from emulator.results.reasons import reasons, times
 from emulator.results.restricted import Contrast
 from emulator.results.standings import Runs, against, differing, observed, standings
 from emulator.results.summary import FEW
@@ -30,10 +31,10 @@ Standing = tuple[Target, Sequence[Values]]  # the least mean first
 class Verdict:
     sentence: str  # the answer
     why: Sequence[str] = field(default=())  # a line for each algorithm
-    hints: Sequence[str] = field(default=())  # what to do next; OUT and SCENARIO stand for the user's own
+    hints: Sequence[str] = field(default=())  # what to do next; OUT stands for the folder of the results
 
 
-def verdict(runs: Runs, targets: Sequence[Target]) -> Verdict:
+def verdict(runs: Runs, targets: Sequence[Target], plan: Plan = Plan()) -> Verdict:  # noqa: B008  it is frozen
     """On the hardest target that any run reached; if none was, how far each algorithm came.
 
     `runs` are all rows, by label and seed.  Below 5 seeds there are values and no ranking by statistics.
@@ -45,10 +46,10 @@ def verdict(runs: Runs, targets: Sequence[Target]) -> Verdict:
     if not ordered:
         return Verdict("The scenario has no target, so there is no time to compare; rounds.targets sets one.")
     ranked = [(target, found) for target in reversed(ordered) if any(map(_times, found := standings(seen, target)))]
-    return _reached(seen, ranked, runs) if ranked else _nobody(seen, ordered[0])
+    return _reached(seen, ranked, runs, plan) if ranked else _nobody(seen, ordered[0])
 
 
-def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs) -> Verdict:
+def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs, plan: Plan) -> Verdict:
     target, found = ranked[0]
     show = durations([time for each in found for time in _times(each)])
     if _enough(found):
@@ -57,7 +58,7 @@ def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs) -> Verdict:
         lines = _values(target, found, show)
     waiting = [label for label in runs if label not in seen]
     none = f" No round of {joined(waiting)} was played." if waiting else ""
-    return Verdict(lines + none, list(reasons(found, seen)), list(_hints(found, seen)))
+    return Verdict(lines + none, list(reasons(found, seen)), list(hints(found, seen, plan)))
 
 
 def _enough(found: Sequence[Values]) -> bool:
@@ -174,23 +175,5 @@ def _nobody(seen: Seen, target: Target) -> Verdict:
     """Said of the easiest target: those above it were missed too."""
     total = sum(len(of) for of in seen.values())
     first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
-    why = [unreached.pace(label, of, target) for label, of in seen.items()]
-    return Verdict(" ".join([first, *unreached.sentences(seen, target)]), why)
-
-
-def _hints(found: Sequence[Values], seen: Seen) -> Iterator[str]:
-    best, others = found[0], found[1:]
-    if others and min(len(each.times) for each in found) < FEW:
-        yield "More seeds give intervals: `fedlapse compare SCENARIO seeds=[1,2,3,4,5]` trains only the new ones."
-    if any(each.later for each in found):
-        yield f"More rounds let times count for longer: `fedlapse compare SCENARIO rounds.max={_more(found, seen)}`."
-    if there := [each for each in others if each.reached]:  # most depends on links where rounds differ most
-        other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
-        yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
-
-
-def _more(found: Sequence[Values], seen: Seen) -> int:
-    """Rounds of all runs after which the latest time that is known lies within the horizon, about."""
-    latest = max(time for each in found for time in _times(each))
-    rounds = max(len(run.stamps) for of in seen.values() for run in of.values())
-    return ceil(rounds * latest / found[0].tau)
+    sentences = " ".join([first, *unreached.sentences(seen, target)])
+    return Verdict(sentences, unreached.paces(seen, target), list(of_nobody(seen, target)))

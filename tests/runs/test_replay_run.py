@@ -345,6 +345,15 @@ def test_a_trace_that_never_changes_is_that_constant_link(ran, tmp_path):
     assert times[0] == pytest.approx(times[1], rel=1e-9)
 
 
+def test_the_map_of_a_hint_is_drawn_without_a_range(fedlapse, results, tmp_path):
+    """As the verdict says it: from 0.1 to 100 Mbit/s and from 5 to 500 ms."""
+    done = fedlapse("map", results, "--points", "2", "--workers", "0", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((tmp_path / "map.json").read_text())["cells"]
+    assert [cell["uplink"] for cell in cells] == pytest.approx([12.5e3, 12.5e3, 12.5e6, 12.5e6])
+    assert [cell["latency"] for cell in cells] == pytest.approx([0.005, 0.5, 0.005, 0.5])
+
+
 def test_the_map_is_drawn(fedlapse, results):
     done = fedlapse(
         "map", results, "--uplink", "1..10Mbit/s", "--latency", "5..50ms", "--points", "2", "--workers", "0"

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from emulator.replay.grid import Axis, Cell, Point
 
 MOST = 4096  # cells
+UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map of which nothing is said
 REASONS = 3  # for which cells are not exact, that are told
 DOUBTS: dict[str, Callable[[Cell], bool]] = {
     "tie": lambda cell: cell.tie,
@@ -56,11 +57,11 @@ DOUBTS: dict[str, Callable[[Cell], bool]] = {
 
 Uplink = Annotated[
     str | None,
-    typer.Option(metavar="RANGE", help="Rates of uplinks, such as 0.1..100Mbit/s, or one value."),
+    typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
 ]
 Latency = Annotated[
     str | None,
-    typer.Option(metavar="RANGE", help="Latency one way, such as 5..500ms, or one value."),
+    typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
 ]
 Speed = Annotated[
     str | None,
@@ -115,7 +116,8 @@ def map_(
 ) -> None:
     """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
 
-    Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad
+    Without a range: uplinks of 0.1 to 100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are
+    marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad
     input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
@@ -154,11 +156,13 @@ def _axes(uplink: str | None, latency: str | None, speed: str | None, points: in
     from emulator.replay.grid import Axis
     from scenarios.text.dimensions import RATE, SECONDS, SPEED
 
+    if uplink is latency is speed is None:
+        uplink, latency = UPLINKS, LATENCIES
     said = (("uplink", uplink, RATE), ("latency", latency, SECONDS), ("speed", speed, SPEED))
     axes = [Axis.over(name, of.span(text), points) for name, text, of in said if text is not None]
     sizes = [len(axis.values) for axis in axes]
     if not any(size > 1 for size in sizes):
-        raise ValueError("a map needs a range, such as --uplink 0.1..100Mbit/s --latency 5..500ms")
+        raise ValueError(f"a map needs a range, such as --uplink {UPLINKS} --latency {LATENCIES}")
     total = 1
     for size in sizes:
         total *= size

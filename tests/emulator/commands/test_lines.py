@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import sys
 import termios
 
 import pytest
 
-from emulator.commands.lines import busy, for_terminal, say, wrapped
+from emulator.commands.lines import _toned, busy, for_terminal, say, wrapped
 
 VERDICT = (
     "accuracy 0.9 was reached by fedcl in 4.3 min, 5.5 min (2 of 2 seeds; 61 % of it compute), by fedcurv in 12.3 min."
@@ -30,6 +31,12 @@ def test_what_follows_is_indented_a_little_more_than_the_line() -> None:
 def test_a_path_is_never_broken() -> None:
     path = "/a/very-long/folder/" + "x" * 60
     assert wrapped(f"results: {path}", 40).split("\n")[-1].strip() == path
+
+
+def test_a_command_is_never_broken_so_that_it_can_be_copied() -> None:
+    hint = "Which of two is first: `fedlapse map runs/farm-0001 -a fedavg -a fedcurv`."
+    assert "`fedlapse map runs/farm-0001 -a fedavg -a fedcurv`" in wrapped(hint, 60)
+    assert all(len(line) <= 60 for line in wrapped(hint, 60).split("\n"))
 
 
 def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +80,14 @@ def test_colours_are_for_terminals_and_follow_no_color(monkeypatch: pytest.Monke
     assert ("\x1b[31m✗\x1b[0m fedavg: 0.8" in shown) is not no_color
     assert ("\x1b[1mfirst\x1b[0m" in shown) is not no_color
     assert ("\x1b[" in shown) is not no_color
+
+
+@pytest.mark.parametrize(("note", "won"), [("", True), ("; no difference\nshown", False)])
+def test_only_a_winner_that_the_seeds_show_is_green(note: str, won: bool) -> None:
+    text = f"fedavg reached accuracy 0.9\nfirst: 27 s; 2.7x [2.3, 3.1] sooner than fedcurv (72 s{note})."
+    shown = _toned(text, "answer")
+    assert shown.startswith("\x1b[32m\x1b[1mfedavg\x1b[0m" if won else "\x1b[1mfedavg reached")
+    assert re.sub(r"\x1b\[\d+m", "", shown) == text
 
 
 def test_a_file_gets_no_colour(capsys: pytest.CaptureFixture[str]) -> None:

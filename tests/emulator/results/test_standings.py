@@ -11,7 +11,7 @@ from emulator.record.targets import Target
 from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
 from emulator.results.tables import to_targets
-from tests.emulator.results.played import Rows, never, runs_of, until
+from tests.emulator.results.played import Rows, never, row, runs_of, until
 
 TARGET = Target("accuracy", 0.85)
 
@@ -53,9 +53,17 @@ def test_the_table_has_the_means_that_are_compared_beside_the_medians() -> None:
     assert [row[4] for row in shown.rows] == ["10.0", "42.0"]
     assert [row[3].split()[0] for row in shown.rows] == ["10.0", "40.0"]
     assert shown.rows[1][5].startswith("4.20×")
+    assert shown.rows[1][7] == "–"  # not every seed got there, so the mean of its rounds is not known
     few = to_targets(summed(runs_of(a=[until(10)] * 4, b=[until(40)] * 4)))
     assert few.headings[3:5] == ("time, s", "/ a")
     assert {len(row) for row in [*few.rows, few.headings]} == {9}
+
+
+def test_ratios_of_rounds_are_those_of_means_too() -> None:
+    """Rounds to the target: 2 in each seed of a; of b 2 four times, and once 3: 11 / 10, where both medians are 2."""
+    late = [row(0, 5, 0.1, 5), row(1, 10, 0.1, 5), row(2, 15, 0.9, 5)]
+    shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(10)] * 4, late])))
+    assert (shown.rows[1][6], shown.rows[1][7]) == ("2", "1.10×")
 
 
 def test_a_target_that_no_seed_reached_has_no_mean() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from emulator.record.targets import Target
 from emulator.results.pace import best, rounds_at_pace
 from emulator.results.standings import observed
-from emulator.results.unreached import pace
+from emulator.results.unreached import paces
 from tests.emulator.results.played import Rows, row, runs_of
 
 
@@ -33,7 +34,7 @@ def test_what_rises_no_longer_has_no_pace() -> None:
     assert rounds_at_pace([flat], Target("accuracy", 0.9)) is None
     few = falling(0.5, rounds=3)
     assert rounds_at_pace([few], Target("accuracy", 0.9)) is None
-    said = pace("a", observed(runs_of(a=[few]))["a"], Target("accuracy", 0.9))
+    (said,) = paces(observed(runs_of(a=[few])), Target("accuracy", 0.9))
     assert said == "a played 3 rounds, too few to say when it would reach 0.9."
     assert rounds_at_pace([falling(0.01)], Target("accuracy", 0.99)) is None  # far beyond what was played
 
@@ -41,9 +42,17 @@ def test_what_rises_no_longer_has_no_pace() -> None:
 def test_the_line_says_rounds_and_seconds() -> None:
     """0.8 / sqrt(n) = 0.1 at n = 64, of 3 s each."""
     seen = observed(runs_of(a=[falling(0.5)]))
-    said = pace("a", seen["a"], Target("accuracy", 0.9))
+    (said,) = paces(seen, Target("accuracy", 0.9))
     begin = "a played 20 rounds; at the pace of its last ones, 0.9 takes about"
     assert said in (f"{begin} 64 rounds (192 s).", f"{begin} 65 rounds (195 s).")  # rounding of logs, as above
+
+
+def test_all_lines_have_one_unit() -> None:
+    """0.8 / n ** power = 0.2 after 16 and 64 rounds, of 3 s each: 48 and 192 s, minutes if taken by themselves."""
+    seen = observed(runs_of(a=[falling(0.5, rounds=14)], b=[falling(1 / 3, rounds=14)]))
+    a, b = paces(seen, Target("accuracy", 1 - 0.8 / 4))
+    assert re.search(r" 1[67] rounds \([\d.]+ s\)", a)
+    assert re.search(r" 6[45] rounds \(\d+ s\)", b)
 
 
 def test_the_best_value_need_not_be_the_last() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from emulator.record.targets import Target
+from emulator.results.hints import Plan
 from emulator.results.verdict import Verdict, verdict
+from scenarios.load import build
+from tests.conftest import SMALL, merged
 from tests.emulator.results.played import Rows, never, row, runs_of, until
 
 TARGET = Target("accuracy", 0.85)
@@ -84,7 +88,7 @@ def test_who_got_there_after_the_horizon_is_named_and_more_rounds_are_advised() 
         "Times count up to 50.0 s, as far as all runs are known; b with 5 of 5 seeds got there later, which ratios "
         "leave out."
     )
-    assert "More rounds let times count for longer: `fedlapse compare SCENARIO rounds.max=4`." in found.hints
+    assert "More rounds let times count for longer: `fedlapse compare OUT/scenario.yaml rounds.max=4`." in found.hints
     assert " rounds of a within 50.0 s, each " in found.why[1]
     assert " each within 50.0 s; " in found.why[0]
 
@@ -114,6 +118,38 @@ def test_a_difference_that_only_an_easier_target_shows_is_said() -> None:
 def test_one_label_is_told_without_a_comparison() -> None:
     assert sentence(a=[until(10)] * 5) == "a reached accuracy 0.85 in 10.0 s (means of 5 seeds)."
     assert said(a=[until(10)] * 2).hints == []
+
+
+def test_hints_fit_the_scenario() -> None:
+    """A map is drawn of replays, which are exact only where no decision depends on time."""
+    runs = runs_of(a=[until(10)] * 5, b=[until(11)] * 5)
+    (map_,) = verdict(runs, (TARGET,)).hints
+    assert "fedlapse map" in map_
+    assert verdict(runs, (TARGET,), Plan(replayed_exactly=False)).hints == []
+    tune, _ = verdict(runs, (TARGET,), Plan(tuned=False)).hints
+    assert "`fedlapse tune --help`" in tune
+
+
+def test_what_a_scenario_means_for_hints() -> None:
+    assert Plan.of(build(SMALL)) == Plan(tuned=False)
+    for changes in (
+        {"rounds": {"deadline_s": 60}},
+        {"rounds": {"ask": 4}},
+        {"fleet": [{**SMALL["fleet"][0], "presence": {"off": [[1, 2]]}}]},
+    ):
+        assert not Plan.of(build(merged(SMALL, changes))).replayed_exactly
+    assert Plan.of(build(merged(SMALL, {"tuned": {"fedavg": "by hand"}}))).tuned
+
+
+def test_nobody_got_there_but_would_with_more_rounds() -> None:
+    """Errors of 1/2, 1/3, 1/4 and 1/5 after 1 to 4 rounds of 10 s."""
+    rows = [row(k, 10.0 * (k + 1), 1 - 1 / (k + 2), 10) for k in range(4)]
+    found = said((Target("accuracy", 0.875),), a=[rows])
+    ((pace,), (hint,)) = found.why, found.hints
+    rounds = int(re.search(r"about (\d+) rounds", pace)[1])  # type: ignore[index]
+    assert 6 <= rounds <= 9  # a power law of the last rounds: a little sooner than 1/8 after 7
+    assert f"({10 * rounds}.0 s)" in pace
+    assert hint == f"More rounds: `fedlapse compare OUT/scenario.yaml rounds.max={rounds}`."
 
 
 def test_nobody_reached_it() -> None:

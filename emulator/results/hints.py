@@ -1,0 +1,66 @@
+"""What to do next with results: commands that can be copied, in which OUT stands for their folder.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+
+from emulator.record.targets import Target
+from emulator.results.observed import Observed
+from emulator.results.pace import rounds_at_pace
+from emulator.results.reasons import length
+from emulator.results.summary import FEW
+from emulator.results.times import Values
+from scenarios.schema.hardware import Presence
+from scenarios.schema.scenario import Scenario
+
+Seen = Mapping[str, Mapping[int, Observed]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What hints depend on beside the results."""
+
+    replayed_exactly: bool = True  # on other links: no decision depends on time
+    tuned: bool = True  # it is known how some setting was chosen
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Plan:
+        rounds = scenario.rounds
+        always_on = all(group.presence == Presence() for group in scenario.fleet)
+        decided = rounds.deadline_s is None and rounds.ask is None
+        return cls(always_on and decided, bool(scenario.tuned))
+
+
+def hints(found: Sequence[Values], seen: Seen, plan: Plan) -> Iterator[str]:
+    """Of a target that somebody reached; `found` has the least mean first."""
+    best, others = found[0], found[1:]
+    if others and min(len(each.times) for each in found) < FEW:
+        yield _again("More seeds give intervals", "'seeds=[1,2,3,4,5]'", " trains only the new ones")
+    if any(each.later for each in found):
+        yield _again("More rounds let times count for longer", f"rounds.max={_more(found, seen)}")
+    if others and not plan.tuned:
+        yield "Settings decide comparisons, and these are not known to be tuned: see `fedlapse tune --help`."
+    there = [each for each in others if each.reached]
+    if there and plan.replayed_exactly:  # most depends on links where rounds differ most
+        other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
+        yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
+
+
+def of_nobody(seen: Seen, target: Target) -> Iterator[str]:
+    """Of a target that nobody reached, and that some would at their pace."""
+    known = [rounds_at_pace([run.rows for run in of.values()], target) for of in seen.values()]
+    if needed := [rounds for rounds in known if rounds]:
+        yield _again("More rounds", f"rounds.max={max(needed)}")
+
+
+def _again(why: str, change: str, what: str = "") -> str:
+    return f"{why}: `fedlapse compare OUT/scenario.yaml {change}`{what}."
+
+
+def _more(found: Sequence[Values], seen: Seen) -> int:
+    """Rounds of all runs after which the latest time that is known lies within the horizon, about."""
+    times = (each.time for of in found for each in of.times.values() if each.time is not None)
+    rounds = max(len(run.stamps) for of in seen.values() for run in of.values())
+    return ceil(rounds * max(times) / found[0].tau)
