@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import busy
 from emulator.commands.options import (
     DeviceOption,
     ExecutorName,
@@ -61,7 +62,8 @@ def compare(
 
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
-        from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+        with busy("starting"):
+            from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
         from emulator.record.given import given_by
 
         with placed(scenario.source):

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from emulator.commands.errors import FAILED
-from emulator.commands.lines import say
+from emulator.commands.lines import busy, say
 from emulator.commands.options import Format
 from emulator.commands.stopping import code
 from emulator.commands.table import settings_table, table
@@ -110,8 +110,9 @@ def _written(results: Results, host: str) -> list[OSError]:
 
     failed = []
     summary = summary_text(results)
-    with_host = replace(results, host=json.loads(host))
-    for name, text in (("host.json", host), ("summary.json", summary), (REPORT, page([with_host]))):
+    with busy("writing the report"):
+        shown = page([replace(results, host=json.loads(host))])
+    for name, text in (("host.json", host), ("summary.json", summary), (REPORT, shown)):
         try:
             replace_file(results.folder / name, text)
         except OSError as error:

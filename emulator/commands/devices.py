@@ -70,7 +70,7 @@ def devices(
     if format is Format.json:
         typer.echo(_json(known))
     else:
-        typer.echo(_one(known) if one else _text(known))
+        typer.echo(_one(known) if one else _text(known, file))
 
 
 def alone(name: str) -> Table | None:
@@ -123,7 +123,7 @@ def _json(known: Table) -> str:
     return json.dumps(said, indent=1)
 
 
-def _text(known: Table) -> str:
+def _text(known: Table, file: Path | None) -> str:
     from emulator.commands.plan_text import columns, filled, printed
 
     width = columns()
@@ -133,18 +133,9 @@ def _text(known: Table) -> str:
         "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
-    sources = [filled(f"{name}: {_sources(quantities)}", width, "  ") for name, quantities in known.items()]
-    return printed([*parts, filled(legend, width), "\n".join(["Sources", *sources])], width)
-
-
-def _sources(quantities: Mapping[str, Said]) -> str:
-    """Who says what, each once: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for quantity, one in quantities.items():
-        said.setdefault((one.source, one.date), []).append(quantity.replace("_", " "))
-    dates = sorted({date for _, date in said})
-    each = [f"{', '.join(which)}: {source}" for (source, _), which in said.items()]
-    return f"{'; '.join(each)} ({', '.join(dates)})"
+    own = f"; {file} says it of its own" if file else ""
+    sources = f"`fedlapse devices NAME` says of each number who measured or assumed it{own}."
+    return printed([*parts, filled(legend, width), filled(sources, width)], width)
 
 
 def _grid(title: str, known: Table, columns: Sequence[tuple[str, Sequence[str]]]) -> Grid:

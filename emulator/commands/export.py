@@ -18,7 +18,7 @@ class Form(StrEnum):
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `compare` or `run` wrote.")],
-    format: Annotated[Form, typer.Option(help="parquet needs polars: pip install 'fedlapse[frames]'.")] = Form.csv,
+    format: Annotated[Form, typer.Option(help="parquet needs the extra `frames`.")] = Form.csv,
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
 ) -> None:
     """Writes rounds, events, transfers and devices of a finished run as one table each."""

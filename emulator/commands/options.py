@@ -51,7 +51,7 @@ What = Annotated[
     typer.Argument(
         metavar="[SCENARIO] [PATH=VALUE]...",
         help="A scenario file, or the name of one that comes with fedlapse (default: quickstart); then single values "
-        "to change, such as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30 algorithms.fedcurv.strength=1.",
+        "to change, such as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30.",
         autocompletion=_scenarios,
         show_default=False,
     ),

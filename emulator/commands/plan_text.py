@@ -69,8 +69,8 @@ def printed(parts: Iterable[RenderableType], width: int) -> str:
 def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
     """A table without a frame: columns of text, then of numbers."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for heading in texts:
-        table.add_column(escape(heading))
+    for number, heading in enumerate(texts):
+        table.add_column(escape(heading), no_wrap=not number)
     for heading in numbers:
         table.add_column(escape(heading), justify="right")
     return table

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import busy
 from emulator.commands.options import (
     DeviceOption,
     ExecutorName,
@@ -80,7 +81,8 @@ def run(
 
     with told_in_one_line():
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
-        from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+        with busy("starting"):
+            from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
         from emulator.record.given import given_by
 
         place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)

@@ -37,11 +37,13 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
         title += "" if few else ", means and their ratios [95 % interval]"
     if scenario.rounds.targets:
         until = [tables.to_targets(ordered, energy) for energy in (True, False)]
-        shown = until if columns() >= WIDE else [_narrow(each) for each in until]
+        narrow = [_narrow(each) for each in until]
+        shown = until if columns() >= WIDE else [*narrow, _without(narrow[-1], "rounds"), _times(narrow[-1])]
         _print(f"{title}; until a target was reached", _fitting(shown, console), console)
         console.print()
         title = "At the end"
-    _print(title, _fitting([tables.at_the_end(ordered, energy) for energy in (True, False)], console), console)
+    ended = [tables.at_the_end(ordered, energy) for energy in (True, False)]
+    _print(title, _fitting([*ended, _without(ended[-1], "initial")], console), console)
     if (stated := tables.published(ordered)).rows:
         console.print()
         _print("Beside what is published", _grid(stated), console)
@@ -66,7 +68,19 @@ def _print(title: str, grid: Table, console: Console) -> None:
 def _narrow(shown: tables.Table) -> tables.Table:
     """Without the ratios of rounds and bytes, which come after that of time."""
     ratios = [number for number, heading in enumerate(shown.headings) if heading.startswith("/ ")]
-    kept = [number for number in range(len(shown.headings)) if number not in ratios[1:]]
+    return _only(shown, [number for number in range(len(shown.headings)) if number not in ratios[1:]])
+
+
+def _times(shown: tables.Table) -> tables.Table:
+    """Up to the ratio of times."""
+    return _only(shown, range(1 + next(n for n, heading in enumerate(shown.headings) if heading.startswith("/ "))))
+
+
+def _without(shown: tables.Table, name: str) -> tables.Table:
+    return _only(shown, [number for number, heading in enumerate(shown.headings) if heading != name])
+
+
+def _only(shown: tables.Table, kept: Sequence[int]) -> tables.Table:
     rows = [[row[number] for number in kept] for row in shown.rows]
     return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
 
@@ -88,7 +102,7 @@ def _folded(shown: tables.Table) -> tables.Table:
 def _grid(shown: tables.Table) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for number, heading in enumerate(shown.headings):
-        grid.add_column(heading, justify="left" if number < shown.words else "right")
+        grid.add_column(heading, justify="left" if number < shown.words else "right", no_wrap=not number)
     above = ""
     for row in shown.rows:  # a label stands once
         grid.add_row("" if row[0] == above else row[0], *row[1:])

@@ -4,6 +4,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from ruamel.yaml import YAML
@@ -12,12 +13,12 @@ from scenarios.build import machines
 from scenarios.load import parse
 
 ROOT = Path(__file__).parents[2]
-README, INDEX, INSTALL, TUTORIAL, HOW_TO = (
+README, INDEX, INSTALL, TUTORIAL, HOW_TO, REPLAY = (
     (ROOT / page).read_text(encoding="utf-8")
-    for page in ("README.md", "docs/index.md", "docs/install.md", "docs/tutorial.md", "docs/how-to.md")
+    for page in ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "tutorial", "how-to", "replay")))
 )
-READ = README + INDEX + INSTALL + TUTORIAL + HOW_TO
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+READ = README + INDEX + INSTALL + TUTORIAL + REPLAY + HOW_TO
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 HERE = ["--workers", "0", "-q"]
 SHORT = {name: [*HERE, "training.epochs=1", "training.batch=64"] for name in ("compare", "run")}
 BARE = [*HERE, "--rounds", "1", "--seed", "1", "evaluate.every=0", "rounds.targets=[]", "--out", "o"]
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(text):
-    return [(kind, body) for kind, body in BLOCK.findall(text)]
+    return [(kind, dedent(body)) for _, kind, body in BLOCK.findall(text)]
 
 
 def commands(body):
@@ -44,6 +45,9 @@ def test_the_pages_run_as_they_are_read(fedlapse, tmp_path):
     ran = []
     for kind, body in blocks(READ):
         named = re.search(r"^# (\S+\.(?:yaml|py))$", body, re.MULTILINE)
+        if kind == "yaml" and not named:
+            assert check_with(body, fedlapse, tmp_path).returncode == 0, body
+            continue
         if kind in ("yaml", "python"):
             assert named, f"a block that names no file: {body[:40]}"
             (tmp_path / named[1]).write_text(body, encoding="utf-8")
@@ -54,6 +58,8 @@ def test_the_pages_run_as_they_are_read(fedlapse, tmp_path):
             if command[0] in ("pipx", "docker"):  # tests/test_distribution.py builds what they are given
                 continue
             assert command[0] == "fedlapse"
+            if "logs/" in command:
+                beside_the_farm(tmp_path)
             if command[1] == "--help":
                 continue
             done = fedlapse(*command[1:], *cut(command[1], command))
@@ -72,6 +78,27 @@ def test_the_commands_of_a_page_run(page, most, fedlapse, tmp_path, monkeypatch)
     done = [fedlapse(*command[1:]) for command in told[:most]]
     assert [each.stderr for each in done if each.returncode] == []
     assert len(done) == most
+
+
+def check_with(part, fedlapse, folder):
+    """`check` of the tutorial's scenario with these keys; my-board is measured as a pi-4."""
+    rows = (ROOT / "devices" / "profiles.csv").read_text(encoding="utf-8").splitlines()
+    board = [row.replace("pi-4,", "my-board,", 1) for row in rows if row.startswith("pi-4,")]
+    (folder / "mine.csv").write_text("\n".join([*(row for row in rows if row.startswith("name,")), *board]))
+    farm = next(body for kind, body in blocks(TUTORIAL) if kind == "yaml")
+    yaml = YAML()
+    whole = yaml.load(farm)
+    whole.update(yaml.load(part))
+    with (folder / "part.yaml").open("w", encoding="utf-8") as file:
+        yaml.dump(whole, file)
+    return fedlapse("check", "part.yaml")
+
+
+def beside_the_farm(folder):
+    """A folder of recordings and a scenario, which a reader has and the pages do not make."""
+    (folder / "logs").mkdir()
+    (folder / "logs" / "lte.csv").write_bytes((folder / "lte.csv").read_bytes())
+    (folder / "other.yaml").write_bytes((folder / "farm.yaml").read_bytes())
 
 
 def cut(name, command):

@@ -313,6 +313,10 @@ def _text(
     for label in batch.labels:
         yield _wins(label, [each for each in cells if each.first == label])
     yield from _without_winner(cells)
+    if len(batch.labels) > 2 and any(
+        each.tie for each in cells
+    ):  # others may stand between the two that one asks about
+        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
     yield from _unknown(cells)
     yield from _assumed(cells, batch.source)
     yield f"map: {out / 'map.html'}"
