@@ -22,7 +22,11 @@ from typing import Annotated
 
 import typer
 
+from emulator.record.targets import Target
+from emulator.report.studied import png, times_of
 from emulator.results.markup import escaped
+from emulator.results.restricted import Timed
+from emulator.results.times import Values
 from emulator.studies.protocol import ranked
 from scenarios.load import load
 
@@ -56,6 +60,7 @@ def main(
             whole.write_text(page(name, made, whole.read_text(encoding="utf-8")), encoding="utf-8")
             if name == "digits":
                 README.write_text(with_table(README.read_text(encoding="utf-8"), folder / "tables"), encoding="utf-8")
+                (DOCS / "studies" / name / "figures" / "readme.png").write_bytes(picture(folder / "tables"))
     if wrong:
         typer.echo(f"not as the baseline without their penalty: {', '.join(wrong)}")
     raise typer.Exit(bool(wrong) or (name == "digits" and seconds > LIMIT))
@@ -171,6 +176,26 @@ def with_table(readme: str, tables: Path) -> str:
     return f"{head}{BEGUN}\n" + "\n".join(lines) + f"\n{ENDED}{tail}"
 
 
+def picture(tables: Path) -> bytes:
+    """README's picture: the rows of its table."""
+    times = _rows(tables / "times.csv")
+    goal = json.loads((tables.parent / "study.json").read_text(encoding="utf-8"))["main"]
+    return png(times_of([_values(label, times, goal) for label in _ranked(tables, times, goal)]))
+
+
+def _values(label: str, times: Sequence[dict[str, str]], goal: str) -> Values:
+    mine = _own(label, times, goal)
+    known = {int(r["seed"]): Timed(float(r["time s"]) if r["time s"] else None, float(r["end s"])) for r in mine}
+    metric, value, *held = goal.split()
+    target = Target(metric, float(value), int(held[-1]) if held else 1)
+    return Values("own links", target, label, known, float(mine[0]["horizon s"] or "inf"))
+
+
+def _own(label: str, times: Sequence[dict[str, str]], goal: str) -> list[dict[str, str]]:
+    """Rows of one algorithm on the study's own links."""
+    return [r for r in times if (r["link"], r["target"], r["algorithm"]) == ("own links", goal, label)]
+
+
 def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
@@ -184,10 +209,8 @@ def _ranked(tables: Path, times: Sequence[dict[str, str]], goal: str) -> list[st
 
 def _mean(label: str, times: Sequence[dict[str, str]], goal: str) -> tuple[float, int, int]:
     """Restricted mean time, s; how many seeds got there, of how many."""
-    mine = [r for r in times if (r["link"], r["target"], r["algorithm"]) == ("own links", goal, label)]
-    cut = [min(float(r["time s"] or "inf"), float(r["horizon s"] or "inf")) for r in mine]
-    there = sum(bool(r["time s"]) and float(r["time s"]) <= float(r["horizon s"] or "inf") for r in mine)
-    return sum(cut) / len(cut), there, len(mine)
+    found = _values(label, times, goal)
+    return found.mean, found.reached, len(found.times)
 
 
 def _line(label: str, times: Sequence[dict[str, str]], compared: Sequence[dict[str, str]], goal: str) -> str:

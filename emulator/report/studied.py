@@ -41,15 +41,22 @@ def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
     import vl_convert
 
     for shown in figures(answer):
-        title = {
-            "text": shown.title,
-            "subtitle": textwrap.wrap(shown.caption, WRAPPED),
-            "anchor": "start",
-            "offset": 12,
-        }
-        spec = {**shown.spec(), "background": "white", "title": title, "padding": 12}
-        yield f"{shown.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
-        yield f"{shown.name}.png", vl_convert.vegalite_to_png(spec, scale=1.5)
+        yield f"{shown.name}.svg", vl_convert.vegalite_to_svg(_alone(shown)).encode()
+        yield f"{shown.name}.png", png(shown)
+
+
+def png(shown: Figure) -> bytes:
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(_alone(shown), scale=1.5)
+    return made
+
+
+def _alone(shown: Figure) -> dict[str, Any]:
+    """On white, with its title and caption."""
+    subtitle = textwrap.wrap(shown.caption, WRAPPED)
+    title = {"text": shown.title, "subtitle": subtitle, "anchor": "start", "offset": 12}
+    return {**shown.spec(), "background": "white", "title": title, "padding": 12}
 
 
 def ratios(answer: Answer) -> Figure | None:
@@ -103,15 +110,18 @@ def times(answer: Answer) -> Figure | None:
     """Each seed's time to the main target on the study's own links, and the restricted mean."""
     labels = [entry.name for entry in answer.scenario.algorithms]
     found = [value for label in labels if (value := answer.value(label, answer.main)) and value.bound > 0]
-    if not any(each.reached for each in found):
-        return None
+    return times_of(found) if any(each.reached for each in found) else None
+
+
+def times_of(found: Sequence[Values]) -> Figure:
+    """A row for each of these algorithms, in this order."""
     unit = units.of_time(each.bound for each in found)
     rows = [(*row[:2], row[2] / unit.size, row[3]) for each in found for row in _dots(each)]
     here = table({"label": "string", "kind": "string", "time": "number", "there": "string"}, rows)
     order = [each.label for each in found]
     at: Any = {
         "y": alt.Y("label:N", title=None, sort=order, axis=alt.Axis(grid=True)),
-        "x": alt.X("time:Q", title=f"time to {goal(answer.main)}, {unit.name}", scale=alt.Scale(zero=True)),
+        "x": alt.X("time:Q", title=f"time to {goal(found[0].target)}, {unit.name}", scale=alt.Scale(zero=True)),
     }
     fill = alt.condition("datum.there == 'yes'", alt.value(COLOURS[0]), alt.value("white"))
     dots = here.transform_filter("datum.kind == 'seed'").mark_point(size=45, opacity=0.65, stroke=COLOURS[0])
