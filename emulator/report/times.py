@@ -18,7 +18,7 @@ from emulator.results.summary import FEW
 
 LEVEL = 0.95
 SHAPES = {"reached": "circle", "ended without": "triangle-right"}
-ROOM = 1.4  # times the last mark: its number stands beside it
+ROOM = 1.6  # times the last mark: its number stands beside it
 Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
 
 
@@ -143,7 +143,7 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
             middle.transform_filter("isValid(datum.median)")
             .mark_tick(thickness=3, size=26, opacity=1)
             .encode(x=alt.X("median:Q", title=title, scale=scale), color=colour),
-            middle.mark_text(align="left", dx=10, fontSize=13, fontWeight="bold").encode(
+            middle.mark_text(align="left", dx=8, fontSize=12, fontWeight="bold").encode(
                 x=alt.X("last:Q", title=title, scale=scale), text="text:N"
             ),
         ]
