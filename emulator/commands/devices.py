@@ -70,7 +70,7 @@ def devices(
     if format is Format.json:
         typer.echo(_json(known))
     else:
-        typer.echo(_one(known) if one else _text(known, file))
+        typer.echo(_one(known) if one else _text(known))
 
 
 def alone(name: str) -> Table | None:
@@ -123,7 +123,8 @@ def _json(known: Table) -> str:
     return json.dumps(said, indent=1)
 
 
-def _text(known: Table, file: Path | None) -> str:
+def _text(known: Table) -> str:
+    from devices.profiles import shipped
     from emulator.commands.plan_text import columns, filled, printed
 
     width = columns()
@@ -133,9 +134,19 @@ def _text(known: Table, file: Path | None) -> str:
         "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
-    own = f"; {file} says it of its own" if file else ""
-    sources = f"`fedlapse devices NAME` says of each number who measured or assumed it{own}."
-    return printed([*parts, filled(legend, width), filled(sources, width)], width)
+    sources = [filled(f"{name}: {_sources(of)}", width, "  ") for name, of in known.items() if name not in shipped()]
+    source = "\n".join(["`fedlapse devices NAME` says of each number who measured or assumed it.", *sources])
+    return printed([*parts, filled(legend, width), source], width)
+
+
+def _sources(quantities: Mapping[str, Said]) -> str:
+    """Who says what, each once: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for quantity, one in quantities.items():
+        said.setdefault((one.source, one.date), []).append(quantity.replace("_", " "))
+    dates = sorted({date for _, date in said})
+    each = [f"{', '.join(which)}: {source}" for (source, _), which in said.items()]
+    return f"{'; '.join(each)} ({', '.join(dates)})"
 
 
 def _grid(title: str, known: Table, columns: Sequence[tuple[str, Sequence[str]]]) -> Grid:

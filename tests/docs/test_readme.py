@@ -151,7 +151,7 @@ def test_links_lead_somewhere():
 def test_blocks_of_docs_are_what_they_say(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "example"))
     seen = 0
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "how-to.md"}:  # whose blocks are played
         for kind, body in blocks(page.read_text(encoding="utf-8")):
             if kind == "toml":
                 assert tomllib.loads(body)["project"]["entry-points"]["fedlapse.algorithms"]
