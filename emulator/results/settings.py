@@ -32,8 +32,13 @@ TRANSFERS: Mapping[str, str] = {
 def settings(scenario: Scenario) -> Table:
     """The settings that are not defaults, and how they were chosen."""
     shared = _changed(scenario.training.model_dump(exclude={"stack"}), Training().model_dump())
-    named = [(entry.name, _words(entry.options), scenario.tuned.get(entry.name, "")) for entry in scenario.algorithms]
-    rows = [("all", _words(shared), ""), *named]
+    hows = [scenario.tuned.get(entry.name, "") for entry in scenario.algorithms]
+    once = hows[0] if len(set(hows)) == 1 else ""
+    named = [
+        (entry.name, _words(entry.options), "" if once else how)
+        for entry, how in zip(scenario.algorithms, hows, strict=True)
+    ]
+    rows = [("all", _words(shared), once), *named]
     caption = "Settings that differ from the defaults."
     if not any(how for *_, how in rows):
         caption += " None is known to be tuned; `fedlapse tune` chooses those of all algorithms with the same care."

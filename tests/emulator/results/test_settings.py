@@ -29,6 +29,11 @@ def test_settings_that_differ_are_named_with_how_they_were_chosen() -> None:
     ]
 
 
+def test_what_was_chosen_alike_for_all_is_said_once() -> None:
+    said = scenario(algorithms=["fedavg", "fedcurv"], tuned={"fedavg": "best of 6", "fedcurv": "best of 6"})
+    assert [how for *_, how in settings(said).rows] == ["best of 6", "", ""]
+
+
 def test_what_was_not_tuned_is_said_not_to_be() -> None:
     shown = settings(scenario(algorithms=["fedavg"]))
     assert shown.rows == [("all", "all defaults"), ("fedavg", "all defaults")]
