@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.errors import told_in_one_line
+from emulator.commands.lines import busy
 from emulator.commands.options import (
     DeviceOption,
     ExecutorName,
@@ -62,7 +63,8 @@ def resume(
             scenario = load(str(path), recordings=True)
         if found := why_not(out, dump(scenario)):
             raise BadScenario(f"{out} {found}")
-        from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
+        with busy("starting"):
+            from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
         place = ledger_of(ledger)
         settings = Settings(
