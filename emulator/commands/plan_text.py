@@ -118,7 +118,8 @@ def _devices(plan: Forecast, width: int) -> list[Table]:
     both = _rows(f"Devices, and the {seconds}{mean}", (*HARDWARE, *PARTS), names, what, long)
     if Console(width=1000).measure(both).maximum <= width:
         return [both]
-    return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, names, long)]
+    again = [(name.partition("\n")[0],) for (name,) in names]  # when a group is online stands in the first
+    return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, again, long)]
 
 
 HARDWARE = ("GFLOP/s", "MB", "Mbit/s\ndown", "Mbit/s\nup", "ms")
