@@ -43,16 +43,10 @@ class Best:
 def bests(founds: Founds) -> Iterator[Best]:
     """Of each algorithm by each clock that is known."""
     for label, found in founds.items():
-        for clock in clocks(found):
+        for clock in found.clocks:
             scored = found.scores(clock)
             configuration = found.best(clock)
             yield Best(label, clock, configuration, scored[configuration])
-
-
-def clocks(found: Found) -> list[str]:
-    """Those by which all that were played to the end are known."""
-    first = next(iter(found.finals.values()))
-    return [clock for clock in first if all(clock in trial for trial in found.finals.values())]
 
 
 def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
@@ -73,12 +67,12 @@ def _of_one(found: Found) -> dict[str, Any]:
     return {
         "tried": [dict(each) for each in found.tried],
         "configuration_rounds": found.played,
-        "best": {clock: number[found.best(clock)] for clock in clocks(found)},
+        "best": {clock: number[found.best(clock)] for clock in found.clocks},
         "edges": found.edges,
         "rungs": [_rung(rung, number) for rung in found.rungs],
         "final": {
             clock: {str(number[each]): score._asdict() for each, score in found.scores(clock).items()}
-            for clock in clocks(found)
+            for clock in found.clocks
         },
     }
 
@@ -130,7 +124,7 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
         said += [
             f"{label}: on {link} its time is not known, as a replay there is not exact"
             for link in scenario.tune.links
-            if link not in clocks(found)
+            if link not in found.clocks
         ]
         if not found.scores()[found.best()].reached:
             said.append(f"{label}: no configuration reached {target_of(scenario).name}; the best is by accuracy")
@@ -140,7 +134,7 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
     """The algorithms with their best settings by this clock, or by the scenario's own links where it is not known."""
     return tuple(
-        applied(entry, found.best(clock if clock in clocks(found) else OWN))
+        applied(entry, found.best(clock if clock in found.clocks else OWN))
         if (found := founds.get(entry.name))
         else entry
         for entry in scenario.algorithms

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
 
@@ -63,6 +64,16 @@ class Found:
         return scores({each: trial[clock] for each, trial in self.finals.items() if clock in trial})
 
     @property
+    def clocks(self) -> list[str]:
+        """Those by which all that were played to the end are known."""
+        return _clocks(self.finals)
+
+    @property
+    def on_links(self) -> list[Configuration]:
+        """The best on the scenario's own links, then those on others, where they are not the same."""
+        return list(dict.fromkeys(self.best(clock) for clock in self.clocks if clock != ROUNDS))
+
+    @property
     def edges(self) -> list[str]:
         """Options whose best value is the largest or smallest that was tried."""
         return self.space.edges(self.best(), self.tried)
@@ -78,13 +89,14 @@ def search(
     budget: int,
     rounds: Sequence[int],
     rng: np.random.Generator,
-    known: Configuration = (),
+    known: Sequence[Configuration] = (),
     sibling: Configuration | None = None,
 ) -> Generator[Ask, Trials, Found]:
     """Yields what is to be played, and gets what came of it; returns what was found.
 
-    `known`: the baseline's best settings of training, which every other algorithm may try too.  Else the size of its
-    grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the baseline.
+    `known`: the baseline's best settings of training, on each of the links, which every other algorithm may try too.
+    Else the size of its grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the
+    baseline.
     `sibling`: the best of an algorithm of the same kind, which is played to the end.  Else a step's noise would decide
     between the two.
     """
@@ -102,12 +114,14 @@ def search(
 
 
 def _next(found: Found) -> list[Configuration]:
-    """Neighbours of the best; where they are all tried, more of the grid, and then neighbours of the next best."""
+    """Neighbours of the best, on each of the links by turns; where they are all tried, more of the grid, and then
+    neighbours of the next best."""
     score = found.scores()
-    first, *others = sorted(score, key=lambda each: score[each].rank)
+    by_turns = zip_longest(*(found.space.around(each, found.tried) for each in found.on_links))
+    beside = list(dict.fromkeys(each for turn in by_turns for each in turn if each is not None))
     grid = [each for each in found.space.grid if each not in found.tried]
-    near = (found.space.around(each, found.tried) for each in others)
-    return found.space.around(first, found.tried) or grid or next(filter(None, near), [])
+    near = (found.space.around(each, found.tried) for each in sorted(score, key=lambda each: score[each].rank))
+    return beside or grid or next(filter(None, near), [])
 
 
 def _halving(

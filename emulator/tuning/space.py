@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise, product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -70,13 +70,14 @@ class Space:
         found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
         return [each for each in found if self.valid(each)]
 
-    def coarse(self, count: int, rng: np.random.Generator, known: Configuration = ()) -> list[Configuration]:
+    def coarse(self, count: int, rng: np.random.Generator, known: Sequence[Configuration] = ()) -> list[Configuration]:
         """So many of the grid, each value of each option about equally often; the whole grid if it is no larger.
 
-        `known`: settings of training that are good for another algorithm.  The sample has them with each value of the
-        options that are this algorithm's own, or where these are too many, in half of it.
+        `known`: settings of training that are good for another algorithm.  The sample has each of them with each value
+        of the options that are this algorithm's own, or where these are too many, in half of it.
         """
-        anchored = self._anchored(known)
+        by_turns = zip_longest(*map(self._anchored, known))
+        anchored = list(dict.fromkeys(each for turn in by_turns for each in turn if each is not None))
         if len(anchored) > count:
             anchored = anchored[: max(1, count // 2)]
         if count >= len(grid := self.grid):

@@ -124,7 +124,8 @@ def _searches(
     tune, steps, all_, first = scenario.tune, steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     assert tune
     best = {label: each.best() for label, each in found.items()}
-    known = best.get(_baseline(scenario), ())
+    baseline = found.get(_baseline(scenario))
+    known = baseline.on_links if baseline else []
     rng = {label: np.random.default_rng(seed(0, "tune", label)) for label in labels}
     return {
         label: search(all_[label], tune.budget, steps, rng[label], known, best.get(first[label])) for label in labels

@@ -19,7 +19,7 @@ from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
 from emulator.studies.protocol import OWN, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
-from emulator.tuning.results import Founds, clocks
+from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.search import ROUNDS
@@ -52,7 +52,7 @@ class Places:
         """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
         found = {entry.name: entry.name for entry in self.scenario.algorithms}
         for label, of in self.founds.items():
-            best = of.best(clock if clock in clocks(of) else OWN_CLOCK)
+            best = of.best(clock if clock in of.clocks else OWN_CLOCK)
             found[label] = next(name for name, each in self.names[label].items() if each == best)
         return found
 

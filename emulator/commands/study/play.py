@@ -37,7 +37,7 @@ from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_
 from emulator.studies.stamps import Kept
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
-from emulator.tuning.results import Founds, clocks
+from emulator.tuning.results import Founds
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied
 from emulator.tuning.together import remade, untested
@@ -191,7 +191,7 @@ class Studying:
         for label, of in founds.items():
             own = of.best()
             known: dict[Configuration, str] = {own: label}
-            for clock in clocks(of):
+            for clock in of.clocks:
                 known.setdefault(of.best(clock), self.tuning.names.of(label, of.best(clock)))
             found[label] = {name: configuration for configuration, name in known.items()}
         return found

@@ -55,7 +55,7 @@ def searched(
     rng = np.random.default_rng(draw)
     shared = np.exp(rng.normal(0, sd, SEEDS))  # what a seed does to all configurations alike
     known: dict[Configuration, np.ndarray] = {}
-    steps = search(space, budget, rungs(ROUNDS, 3), np.random.default_rng(7), lr)
+    steps = search(space, budget, rungs(ROUNDS, 3), np.random.default_rng(7), [lr] if lr else ())
     ask = next(steps)
     try:
         while True:
@@ -158,13 +158,45 @@ def test_a_grid_within_the_budget_is_tried_whole() -> None:
 
 def test_an_algorithm_may_try_the_training_that_is_best_for_the_baseline() -> None:
     """Half of the sample has it, with each strength; else a larger grid would mean worse training."""
-    chosen = SPACE.coarse(10, np.random.default_rng(1), (("training.lr", 0.03),))
+    chosen = SPACE.coarse(10, np.random.default_rng(1), [(("training.lr", 0.03),)])
     assert chosen[:5] == [(("training.lr", 0.03), ("strength", value)) for value in (5.0, 0.5, 50.0, 0.05, 500.0)]
     assert all(each in SPACE.grid for each in chosen[5:])
     assert len(set(chosen)) == 10
-    assert SPACE.coarse(10, np.random.default_rng(1), (("training.momentum", 0.5),))[0] in SPACE.grid
-    few = SPACE.coarse(4, np.random.default_rng(1), (("training.lr", 0.03),))
+    assert SPACE.coarse(10, np.random.default_rng(1), [(("training.momentum", 0.5),)])[0] in SPACE.grid
+    few = SPACE.coarse(4, np.random.default_rng(1), [(("training.lr", 0.03),)])
     assert sum(dict(each)["training.lr"] == 0.03 for each in few) == 2
+
+
+def test_all_may_try_what_is_best_for_the_baseline_on_any_of_the_links() -> None:
+    """By turns, the middle of the grid first: else the baseline alone would have what is best there."""
+    chosen = SPACE.coarse(10, np.random.default_rng(1), [(("training.lr", 0.03),), (("training.lr", 0.1),)])
+    assert [dict(each) for each in chosen[:4]] == [
+        {"training.lr": lr, "strength": strength} for strength in (5.0, 0.5) for lr in (0.03, 0.1)
+    ]
+    assert len(set(chosen)) == 10
+
+
+def test_neighbours_of_the_best_on_each_link_are_tried_by_turns() -> None:
+    """On the own links 0.01 is the best of (0.01, 0.1, 1), on the slow ones 1: then 0.001 and 10 are tried."""
+    space = Space("x", (Dimension("lr", (0.01, 0.1, 1.0)),))
+    steps, asked = search(space, 5, [1], np.random.default_rng(1)), []
+    ask = next(steps)
+    try:
+        while True:
+            asked += [dict(each)["lr"] for each in ask.configurations]
+            times = {each: float(dict(each)["lr"]) for each in ask.configurations}
+            ask = steps.send(
+                {each: {OWN: (reached(1 + lr),), "slow": (reached(20 - lr),)} for each, lr in times.items()}
+            )
+    except StopIteration as ended:
+        found: Found = ended.value
+    assert sorted(asked[:3]) == [0.01, 0.1, 1.0]
+    assert sorted(asked[3:]) == [0.001, 10.0]
+    assert [dict(each)["lr"] for each in found.on_links] == [0.001, 10.0]
+
+
+def reached(time: float) -> Curve:
+    return Curve((time,), (1.0,), time, 100.0)
 
 
 def test_neighbours_are_those_of_the_grid_and_then_halves_and_doubles() -> None:
