@@ -136,7 +136,7 @@ OWN = """\
 
 ```console
 $ fedlapse new --study mine              # writes mine.yaml, with comments: put in your fleet, data and model
-$ fedlapse tune mine.yaml --dry-run      # how much is trained, and how long that takes on this computer
+$ fedlapse study mine.yaml --dry-run     # how much is trained, and how long that takes on this computer
 $ fedlapse study mine.yaml               # tunes, plays, replays; study.md has the verdict
 ```
 
