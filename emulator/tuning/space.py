@@ -208,6 +208,11 @@ def applied(entry: Entry, configuration: Configuration, name: str | None = None)
     return entry.model_copy(update={"options": options, "name": name or entry.name})
 
 
+def training(configuration: Configuration) -> Configuration:
+    """Its settings of training alone."""
+    return tuple((option, value) for option, value in configuration if option.startswith(f"{TRAINING}."))
+
+
 def words(configuration: Configuration) -> str:
     """`lr = 0.1, strength = 5`; training's options without their prefix."""
     said = (f"{name.removeprefix(f'{TRAINING}.')} = {_shown(value)}" for name, value in configuration)

@@ -23,7 +23,7 @@ from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.search import ROUNDS
-from emulator.tuning.space import Configuration
+from emulator.tuning.space import Configuration, training
 from scenarios.schema.scenario import Scenario
 
 FOR_ROUNDS = f"{OWN}, tuned for rounds"
@@ -54,7 +54,18 @@ class Places:
         for label, of in self.founds.items():
             best = of.best(clock if clock in of.clocks else OWN_CLOCK)
             found[label] = next(name for name, each in self.names[label].items() if each == best)
+        baseline = self.founds.get(self.scenario.algorithms[0].name)
+        if baseline:
+            own = training(baseline.best(clock if clock in baseline.clocks and clock != ROUNDS else OWN_CLOCK))
+            for null in self.protocol.nulls:
+                found[null] = next(name for name, each in self.names[null].items() if each == own)
         return found
+
+    def nulls(self) -> list[tuple[str, str]]:
+        """Each algorithm without penalty and the baseline, as they are played for each of the links."""
+        each = [self.variants(clock) for clock in (OWN_CLOCK, *self.protocol.links)]
+        baseline = self.scenario.algorithms[0].name
+        return list(dict.fromkeys((which[null], which[baseline]) for null in self.protocol.nulls for which in each))
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
         """The runs on their own links and on those that the study names; and sentences on what is not known."""

@@ -39,7 +39,7 @@ from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.search import OWN as OWN_CLOCK
-from emulator.tuning.space import Configuration, applied
+from emulator.tuning.space import Configuration, applied, training
 from emulator.tuning.together import remade, untested
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
@@ -159,7 +159,7 @@ class Studying:
         best = self._best(out / "baseline", founds)
         goals = targets(self.protocol, best)
         variants = self._variants(founds)
-        entries = self._entries(founds, variants)
+        entries = self._entries(variants)
         rows = self._reporting(out / "reporting", entries, goals, variants)
         runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
         return self._answer(out, founds, best, goals, variants, runs)
@@ -194,20 +194,25 @@ class Studying:
             for clock in of.clocks:
                 known.setdefault(of.best(clock), self.tuning.names.of(label, of.best(clock)))
             found[label] = {name: configuration for configuration, name in known.items()}
-        return found
+        return found | {
+            null: self._as_baseline(null, founds) for null in self.protocol.nulls if self._baseline in founds
+        }
 
-    def _entries(self, founds: Founds, variants: Variants) -> list[Entry]:
+    def _as_baseline(self, null: str, founds: Founds) -> dict[str, Configuration]:
+        """The baseline's best training on each of the links, for an algorithm that must learn exactly as it does."""
+        trainings = dict.fromkeys(map(training, founds[self._baseline].on_links))
+        return {self.tuning.names.of(null, each) if number else null: each for number, each in enumerate(trainings)}
+
+    @property
+    def _baseline(self) -> str:
+        return self.scenario.algorithms[0].name
+
+    def _entries(self, variants: Variants) -> list[Entry]:
         """All that is played with the seeds that are reported."""
-        baseline = self.scenario.algorithms[0].name
         found = []
         for entry in self.scenario.algorithms:
-            if entry.name in variants:
-                found += [applied(entry, each, name) for name, each in variants[entry.name].items()]
-            elif entry.name in self.protocol.nulls and baseline in founds:
-                own = tuple((k, v) for k, v in founds[baseline].best() if k.startswith("training."))
-                found.append(applied(entry, own))
-            else:
-                found.append(entry)
+            each = variants.get(entry.name)
+            found += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
         return found
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
@@ -266,7 +271,7 @@ class Studying:
             comparisons=compared,
             whys=list(analysis.reasons(found, own, pairs(self.scenario), OWN)),
             paces=[pace(label, of) for label, of in own.items()],
-            nulls=analysis.nulls(own, self.protocol.nulls, self.scenario.algorithms[0].name),
+            nulls=analysis.nulls(runs, at.nulls()),
             unknown=unknown,
             warnings=[text for _, text in failures(seen)]
             + [f"{label}: {text}" for label, text in warnings(seen) if label in self._told],

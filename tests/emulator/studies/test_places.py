@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from emulator.commands.study.places import alike
+from emulator.commands.study.places import Places, alike
 from emulator.record.targets import Target
 from emulator.results import resampling
 from emulator.results.holm import holm
@@ -21,6 +22,9 @@ from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell
 from emulator.studies.comparisons import LEVEL, comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
+from emulator.tuning.scores import Curve
+from emulator.tuning.search import Found
+from emulator.tuning.space import Dimension, Space
 from scenarios.load import build
 from scenarios.schema.protocol import Grid, Rule
 from scenarios.text.faults import BadScenario
@@ -172,7 +176,7 @@ def test_the_grid_has_each_point_once_with_rates_in_bytes_and_half_of_the_round_
 def test_a_null_is_compared_in_the_rounds_that_both_have_played() -> None:
     longer, shorter = (Observed.of(rows(each), due=1) for each in ([0.1, 0.2, 0.6], [0.1, 0.2]))
     other = Observed.of(rows([0.1, 0.6]), due=1)
-    found = analysis.nulls({"base": {1: longer, 2: longer}, "zero": {1: shorter, 2: other}}, ["zero"], "base")
+    found = analysis.nulls({"base": {1: longer, 2: longer}, "zero": {1: shorter, 2: other}}, [("zero", "base")])
     assert found == [Null("zero", 1, 2, None), Null("zero", 2, 2, 1)]
 
 
@@ -219,3 +223,29 @@ def test_the_digest_is_that_of_the_whole_protocol() -> None:
     other = build({**PLAIN, "study": {**PLAIN["study"], "shares": [0.5]}})
     assert digest(build(PLAIN)) != digest(other)
     assert digest(build(PLAIN)) == digest(build({**PLAIN, "protocol": "an older one"}))
+
+
+def test_an_algorithm_without_penalty_has_the_baseline_s_training_on_each_link() -> None:
+    """On fast links the baseline's best has 5 epochs: there its twin must have 5, too, to be the same algorithm."""
+    five, twelve = (("training.epochs", 5),), (("training.epochs", 12),)
+    took = {five: {"own links": 30.0, "fast": 10.0}, twelve: {"own links": 20.0, "fast": 15.0}}
+    space = Space("fedavg", (Dimension("training.epochs", (5, 12)),))
+    finals = {
+        each: {clock: (Curve((at,), (1.0,), at, 100.0),) for clock, at in of.items()} for each, of in took.items()
+    }
+    found = Found(space, tried=[five, twelve], finals=finals)
+    scenario = build(
+        {
+            "name": "s",
+            "fleet": [{"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
+            "algorithms": ["fedavg", {"fedcl": {"strength": 0}, "name": "zero"}],
+            "tune": {"grid": {"training.epochs": [5, 12]}, "links": {"fast": {"up_mbit_s": 9}}},
+            "study": {"nulls": ["zero"], "links": {"fast": {"up_mbit_s": 9}}},
+        }
+    )
+    names = {"fedavg": {"fedavg": twelve, "fedavg.02": five}, "zero": {"zero": twelve, "zero.01": five}}
+    nothing: Any = None
+    at = Places(scenario, nothing, Path(), {"fedavg": found}, names, {}, nothing)
+    assert at.variants("own links") == {"fedavg": "fedavg", "zero": "zero"}
+    assert at.variants("fast") == {"fedavg": "fedavg.02", "zero": "zero.01"}
+    assert at.nulls() == [("zero", "fedavg"), ("zero.01", "fedavg.02")]
