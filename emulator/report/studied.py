@@ -46,6 +46,7 @@ def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
 
 
 def png(shown: Figure) -> bytes:
+    """A figure as a picture by itself, with its title and caption."""
     import vl_convert
 
     made: bytes = vl_convert.vegalite_to_png(_alone(shown), scale=1.5)

@@ -12,7 +12,6 @@ from emulator.results.pace import rounds_at_pace
 from emulator.results.reasons import length
 from emulator.results.summary import FEW
 from emulator.results.times import Values
-from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
 
 Seen = Mapping[str, Mapping[int, Observed]]
@@ -27,10 +26,7 @@ class Plan:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Plan:
-        rounds = scenario.rounds
-        always_on = all(group.presence == Presence() for group in scenario.fleet)
-        decided = rounds.deadline_s is None and rounds.ask is None
-        return cls(always_on and decided, bool(scenario.tuned))
+        return cls(not scenario.time_decides, bool(scenario.tuned))
 
 
 def hints(found: Sequence[Values], seen: Seen, plan: Plan) -> Iterator[str]:

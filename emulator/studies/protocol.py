@@ -7,7 +7,6 @@ from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import FEW
-from scenarios.schema.hardware import Presence
 from scenarios.schema.protocol import Protocol
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
@@ -85,14 +84,6 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
         return among[len(among) // 2]
     wanted = sorted(said.shares)[len(said.shares) // 2] * best
     return min(among, key=lambda each: abs(each.value - wanted))
-
-
-def time_decides(scenario: Scenario) -> bool:
-    """Whether who is asked or who counts depends on how long rounds take: then an algorithm that sends more learns
-    from other devices, even without its penalty."""
-    rounds = scenario.rounds
-    away = any(group.presence != Presence() for group in scenario.fleet)
-    return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None
 
 
 def enough_seeds(scenario: Scenario) -> bool:

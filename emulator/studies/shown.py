@@ -14,7 +14,7 @@ from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import OWN, time_decides
+from emulator.studies.protocol import OWN
 from emulator.studies.tables import edges
 from emulator.studies.words import count, goal, role
 from emulator.tuning.results import Best, bests
@@ -305,6 +305,6 @@ def nulls(answer: Answer) -> Table:
         f"Algorithms without their penalty must have exactly {answer.baseline}'s accuracies in all evaluated rounds "
         "that both have played."
     )
-    if time_decides(answer.scenario):
+    if answer.scenario.time_decides:
         caption += " Not so here, where who is asked or counts depends on how long rounds take."
     return Table(caption, ("algorithm", "same"), rows, 2)

@@ -13,7 +13,7 @@ from emulator.results.units import counted, duration, joined
 from emulator.studies.answer import Answer
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import enough_seeds, protocol_of, ranked, time_decides
+from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
 from emulator.studies.words import count, goal, share
 from scenarios.schema.protocol import Protocol
@@ -54,7 +54,7 @@ def _decided(answer: Answer) -> Iterator[str]:
 
 def _warning(answer: Answer) -> Iterator[str]:
     """What a reader must know before anything else, in one sentence."""
-    differ = [] if time_decides(answer.scenario) else [each.label for each in answer.nulls if each.differs is not None]
+    differ = [] if answer.scenario.time_decides else [each.label for each in answer.nulls if each.differs is not None]
     wrong = list(dict.fromkeys(differ))
     said = [CHANGED] if answer.exploratory else []
     if wrong:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 import numpy as np
 
 from emulator.tuning.scores import Curve, Score, better_half, scores
-from emulator.tuning.space import Configuration, Space
+from emulator.tuning.space import Configuration, Space, by_turns
 
 Trial = Mapping[str, Sequence[Curve]]  # by clock: of each seed
 Trials = Mapping[Configuration, Trial]
@@ -117,8 +116,7 @@ def _next(found: Found) -> list[Configuration]:
     """Neighbours of the best, on each of the links by turns; where they are all tried, more of the grid, and then
     neighbours of the next best."""
     score = found.scores()
-    by_turns = zip_longest(*(found.space.around(each, found.tried) for each in found.on_links))
-    beside = list(dict.fromkeys(each for turn in by_turns for each in turn if each is not None))
+    beside = by_turns(found.space.around(each, found.tried) for each in found.on_links)
     grid = [each for each in found.space.grid if each not in found.tried]
     near = (found.space.around(each, found.tried) for each in sorted(score, key=lambda each: score[each].rank))
     return beside or grid or next(filter(None, near), [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product, zip_longest
 from typing import Any
@@ -76,8 +76,7 @@ class Space:
         `known`: settings of training that are good for another algorithm.  The sample has each of them with each value
         of the options that are this algorithm's own, or where these are too many, in half of it.
         """
-        by_turns = zip_longest(*map(self._anchored, known))
-        anchored = list(dict.fromkeys(each for turn in by_turns for each in turn if each is not None))
+        anchored = by_turns(map(self._anchored, known))
         if len(anchored) > count:
             anchored = anchored[: max(1, count // 2)]
         if count >= len(grid := self.grid):
@@ -92,10 +91,10 @@ class Space:
 
         Nothing if the algorithm has no such settings.
         """
-        training = {option: value for option, value in known if option.startswith(f"{TRAINING}.")}
-        if not training.keys() <= {each.option for each in self.dimensions} or not training:
+        given = dict(training(known))
+        if not given.keys() <= {each.option for each in self.dimensions} or not given:
             return []
-        values = [(training[d.option],) if d.option in training else d.values for d in self.dimensions]
+        values = [(given[d.option],) if d.option in given else d.values for d in self.dimensions]
         names = [each.option for each in self.dimensions]
         rows = sorted(product(*values), key=lambda row: _off_centre(row, values))
         found = (tuple(zip(names, row, strict=True)) for row in rows)
@@ -206,6 +205,11 @@ def applied(entry: Entry, configuration: Configuration, name: str | None = None)
         else:
             options[option] = value
     return entry.model_copy(update={"options": options, "name": name or entry.name})
+
+
+def by_turns(lists: Iterable[Sequence[Configuration]]) -> list[Configuration]:
+    """The first of each list, then the second of each, and so on; what comes again is left out."""
+    return list(dict.fromkeys(each for turn in zip_longest(*lists) for each in turn if each is not None))
 
 
 def training(configuration: Configuration) -> Configuration:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from scenarios.schema.entries import Entry
-from scenarios.schema.hardware import Boards, Group, Server
+from scenarios.schema.hardware import Boards, Group, Presence, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.links import NetworkModel, Shared, Transport
 from scenarios.schema.protocol import Protocol
@@ -283,6 +283,14 @@ class Scenario(Part):
             return len(seen)
 
         return max(map(above, self.topology), default=0)
+
+    @property
+    def time_decides(self) -> bool:
+        """Whether who is asked or who counts depends on how long rounds take: then an algorithm that sends more learns
+        from other devices, even without its penalty."""
+        rounds = self.rounds
+        away = any(group.presence != Presence() for group in self.fleet)
+        return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None
 
     @property
     def devices(self) -> int:

@@ -117,8 +117,7 @@ def map_(
     """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
 
     Without a range: uplinks of 0.1 to 100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are
-    marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad
-    input; 130 Ctrl-C.
+    marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
     """
     from emulator.commands.reliance import soundness_told
     from emulator.record.folders import home
@@ -313,10 +312,7 @@ def _text(
     for label in batch.labels:
         yield _wins(label, [each for each in cells if each.first == label])
     yield from _without_winner(cells)
-    if len(batch.labels) > 2 and any(
-        each.tie for each in cells
-    ):  # others may stand between the two that one asks about
-        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
+    yield from _two_alone(batch.labels, cells)
     yield from _unknown(cells)
     yield from _assumed(cells, batch.source)
     yield f"map: {out / 'map.html'}"
@@ -335,6 +331,12 @@ def _without_winner(cells: Sequence[Cell]) -> Iterator[str]:
         if number := sum(map(holds, cells)):
             why = ": the first two are less than 1 % apart" if what == "tie" else ""
             yield f"  {what} in {number}{why}"
+
+
+def _two_alone(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
+    """Where a third is as fast as the first, it may hide which of two is first."""
+    if len(labels) > 2 and any(each.tie for each in cells):
+        yield f"  two alone: -a NAME -a NAME, such as -a {labels[-2]} -a {labels[-1]}"
 
 
 def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
