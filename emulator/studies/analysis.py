@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
@@ -57,14 +57,12 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
                 yield why(mine, theirs, runs)
 
 
-def nulls(runs: Runs, pairs: Iterable[tuple[str, str]]) -> list[Null]:
-    """Algorithms without penalty, each beside the baseline with the same training.
-
-    A slower one plays fewer rounds until the horizon: those that it did not come to are no difference.
-    """
+def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
+    """Algorithms without penalty beside the baseline.  A slower one plays fewer rounds until the horizon: those that
+    it did not come to are no difference."""
     return [
         _null(label, seed, run, base)
-        for label, baseline in pairs
+        for label in labels
         for seed, run in sorted(runs[label].items())
         if (base := runs[baseline].get(seed)) is not None
     ]

@@ -72,6 +72,11 @@ def pairs(scenario: Scenario) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
+def duels(scenario: Scenario) -> list[tuple[str, str]]:
+    """Of the study's own pairs those that are ranked both, so that one of them may win."""
+    return [pair for pair in protocol_of(scenario).pairs if {*pair} <= {*ranked(scenario)}]
+
+
 def targets(said: Protocol, best: float) -> list[Target]:
     """Test accuracies: shares of the best validation accuracy of the tuned baseline, and those that the study names."""
     values = [*(round(share * best, 4) for share in said.shares), *said.values]

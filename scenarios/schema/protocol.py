@@ -125,3 +125,8 @@ class Protocol(Part):
         {"algorithms": ["fedcl"], "factors": {}},
         default=None,
     )
+
+    @property
+    def at_home(self) -> frozenset[str]:
+        """Algorithms that are compared on the study's own links alone: they check the others, which is done once."""
+        return frozenset({*self.placebos, *self.nulls})

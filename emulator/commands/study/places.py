@@ -17,13 +17,13 @@ from emulator.replay.conditions import Condition, Uplink, links_from
 from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
-from emulator.studies.protocol import OWN, protocol_of, ranked
+from emulator.studies.protocol import OWN, duels, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.search import ROUNDS
-from emulator.tuning.space import Configuration, training
+from emulator.tuning.space import Configuration
 from scenarios.schema.scenario import Scenario
 
 FOR_ROUNDS = f"{OWN}, tuned for rounds"
@@ -52,31 +52,25 @@ class Places:
         """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
         found = {entry.name: entry.name for entry in self.scenario.algorithms}
         for label, of in self.founds.items():
-            best = of.best(clock if clock in of.clocks else OWN_CLOCK)
-            found[label] = next(name for name, each in self.names[label].items() if each == best)
-        baseline = self.founds.get(self.scenario.algorithms[0].name)
-        if baseline:
-            own = training(baseline.best(clock if clock in baseline.clocks and clock != ROUNDS else OWN_CLOCK))
-            for null in self.protocol.nulls:
-                found[null] = next(name for name, each in self.names[null].items() if each == own)
+            if label not in self.protocol.at_home:
+                best = of.best(clock if clock in of.clocks else OWN_CLOCK)
+                found[label] = next(name for name, each in self.names[label].items() if each == best)
         return found
 
-    def nulls(self) -> list[tuple[str, str]]:
-        """Each algorithm without penalty and the baseline, as they are played for each of the links."""
-        each = [self.variants(clock) for clock in (OWN_CLOCK, *self.protocol.links)]
-        baseline = self.scenario.algorithms[0].name
-        return list(dict.fromkeys((which[null], which[baseline]) for null in self.protocol.nulls for which in each))
+    def abroad(self, clock: str) -> dict[str, str]:
+        """The same without those that are compared on the study's own links alone."""
+        return {label: name for label, name in self.variants(clock).items() if label not in self.protocol.at_home}
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
         """The runs on their own links and on those that the study names; and sentences on what is not known."""
         on: dict[str, Runs] = {OWN: own}
-        if (for_rounds := self.variants(ROUNDS)) != self.variants(OWN_CLOCK):
+        if (for_rounds := self.abroad(ROUNDS)) != self.abroad(OWN_CLOCK):
             on[FOR_ROUNDS] = analysis.chosen(self.runs, for_rounds)
         wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
         there = self.replays.of(self.folder, list(wanted.values()))
         unknown = []
         for (name, _), ends in zip(wanted.items(), there, strict=True):
-            which = self.variants(name)
+            which = self.abroad(name)
             on[name], lost = analysis.elsewhere(analysis.chosen(self.runs, which), analysis.renamed(ends, which))
             unknown += [f"{label} is not known on {name}: a decision there comes out otherwise" for label in lost]
         return on, unknown
@@ -87,7 +81,7 @@ class Places:
 
     def duels(self, goal: Target) -> dict[tuple[str, str], list[cells.Cell]]:
         """The same between the two of each of the study's pairs, as if there were no others."""
-        return {pair: self._on_map(goal, pair) for pair in self.protocol.pairs if self.protocol.map}
+        return {pair: self._on_map(goal, pair) for pair in duels(self.scenario) if self.protocol.map}
 
     def _on_map(self, goal: Target, among: Sequence[str]) -> list[cells.Cell]:
         if self.protocol.map is None:
@@ -107,7 +101,7 @@ class Places:
         if not found:
             return [], {}, left
         at = [{"trace": each.name} for each in found]
-        between = {pair: self._cells(at, found, goal, among=pair) for pair in self.protocol.pairs}
+        between = {pair: self._cells(at, found, goal, among=pair) for pair in duels(self.scenario)}
         assumed = alike([(said, each.name) for each in found for said in each.about(self.base)])
         return self._cells(at, found, goal), between, [*left, *assumed]
 

@@ -185,27 +185,17 @@ class Studying:
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
         """The best configuration of each tuned algorithm by each clock, under the label that plays it.
 
-        That for its own links is called as the algorithm; others that differ get a number.
+        That for its own links is called as the algorithm; others that differ get a number.  Those that stay at home
+        have no others, and nulls have the baseline's training.
         """
         found: dict[str, dict[str, Configuration]] = {}
         for label, of in founds.items():
-            own = of.best()
-            known: dict[Configuration, str] = {own: label}
-            for clock in of.clocks:
+            known: dict[Configuration, str] = {of.best(): label}
+            for clock in () if label in self.protocol.at_home else of.clocks:
                 known.setdefault(of.best(clock), self.tuning.names.of(label, of.best(clock)))
             found[label] = {name: configuration for configuration, name in known.items()}
-        return found | {
-            null: self._as_baseline(null, founds) for null in self.protocol.nulls if self._baseline in founds
-        }
-
-    def _as_baseline(self, null: str, founds: Founds) -> dict[str, Configuration]:
-        """The baseline's best training on each of the links, for an algorithm that must learn exactly as it does."""
-        trainings = dict.fromkeys(map(training, founds[self._baseline].on_links))
-        return {self.tuning.names.of(null, each) if number else null: each for number, each in enumerate(trainings)}
-
-    @property
-    def _baseline(self) -> str:
-        return self.scenario.algorithms[0].name
+        baseline = founds.get(self.scenario.algorithms[0].name)
+        return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
 
     def _entries(self, variants: Variants) -> list[Entry]:
         """All that is played with the seeds that are reported."""
@@ -271,7 +261,7 @@ class Studying:
             comparisons=compared,
             whys=list(analysis.reasons(found, own, pairs(self.scenario), OWN)),
             paces=[pace(label, of) for label, of in own.items()],
-            nulls=analysis.nulls(runs, at.nulls()),
+            nulls=analysis.nulls(runs, self.protocol.nulls, self.scenario.algorithms[0].name),
             unknown=unknown,
             warnings=[text for _, text in failures(seen)]
             + [f"{label}: {text}" for label, text in warnings(seen) if label in self._told],

@@ -139,7 +139,7 @@ class Tuning:
                 found += known
                 if runs is None:
                     raise Unfinished(0)
-                there = self._known_elsewhere(scenario, folder / f"{found}-{rounds}") if self.links else {}
+                there = self._known_elsewhere(scenario, folder / f"{found}-{rounds}", some) if self.links else {}
                 made |= {label: dict(self._trials(label, some, rounds, runs, there)) for label in some}
             return made
 
@@ -152,7 +152,7 @@ class Tuning:
                 return found, False
         return found, True
 
-    def _known_elsewhere(self, scenario: Scenario, where: Path) -> dict[str, list[Result]]:
+    def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[Result]]:
         """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
         aside = replace(self.settings, workers=0, cluster=None, quiet=True)
         try:
@@ -160,7 +160,7 @@ class Tuning:
         except Unfinished:
             say("fedlapse: stopped", err=True)
             raise
-        return self._elsewhere(where)
+        return self._elsewhere(where, asks)
 
     def run(self, out: Path) -> results.Founds:
         """All searches to their ends.  Raises Unfinished."""
@@ -203,7 +203,7 @@ class Tuning:
         where = out / f"{self.steps:02}-{rounds}-rounds"
         runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
         self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
-        elsewhere = self._elsewhere(where)
+        elsewhere = self._elsewhere(where, asks)
         self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
         return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}
 
@@ -217,11 +217,13 @@ class Tuning:
             made[each] = trial(runs[name], self.target, rounds, there)
         return made
 
-    def _elsewhere(self, where: Path) -> dict[str, list[Result]]:
-        """All runs of a step, replayed on the other links that the scenario names."""
-        if not self.links:
+    def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[Result]]:
+        """The runs of a step, replayed on the other links that the scenario names, but for those that stay at home."""
+        at_home = self.scenario.study.at_home if self.scenario.study else ()
+        away = [(label, each) for label, ask in asks.items() if label not in at_home for each in ask.configurations]
+        if not (self.links and away):
             return {}
-        batch = Batch(Source(where, targets=(self.target,)))
+        batch = Batch(Source(where, only=tuple(self.names.of(*each) for each in away), targets=(self.target,)))
         orders = [Order(run, of) for of in self.links.values() for run in range(len(batch.scripts))]
         console = Console(stderr=True, quiet=self.settings.quiet)
         played = play_all(batch, orders, self.settings.workers, console=console)

@@ -176,7 +176,7 @@ def test_the_grid_has_each_point_once_with_rates_in_bytes_and_half_of_the_round_
 def test_a_null_is_compared_in_the_rounds_that_both_have_played() -> None:
     longer, shorter = (Observed.of(rows(each), due=1) for each in ([0.1, 0.2, 0.6], [0.1, 0.2]))
     other = Observed.of(rows([0.1, 0.6]), due=1)
-    found = analysis.nulls({"base": {1: longer, 2: longer}, "zero": {1: shorter, 2: other}}, [("zero", "base")])
+    found = analysis.nulls({"base": {1: longer, 2: longer}, "zero": {1: shorter, 2: other}}, ["zero"], "base")
     assert found == [Null("zero", 1, 2, None), Null("zero", 2, 2, 1)]
 
 
@@ -225,27 +225,32 @@ def test_the_digest_is_that_of_the_whole_protocol() -> None:
     assert digest(build(PLAIN)) == digest(build({**PLAIN, "protocol": "an older one"}))
 
 
-def test_an_algorithm_without_penalty_has_the_baseline_s_training_on_each_link() -> None:
-    """On fast links the baseline's best has 5 epochs: there its twin must have 5, too, to be the same algorithm."""
+def test_placebos_and_nulls_stay_on_the_study_s_own_links() -> None:
+    """On fast links the best of both has 5 epochs; only the one that is ranked is played with them."""
     five, twelve = (("training.epochs", 5),), (("training.epochs", 12),)
     took = {five: {"own links": 30.0, "fast": 10.0}, twelve: {"own links": 20.0, "fast": 15.0}}
-    space = Space("fedavg", (Dimension("training.epochs", (5, 12)),))
     finals = {
         each: {clock: (Curve((at,), (1.0,), at, 100.0),) for clock, at in of.items()} for each, of in took.items()
     }
-    found = Found(space, tried=[five, twelve], finals=finals)
+    founds = {
+        label: Found(Space(label, (Dimension("training.epochs", (5, 12)),)), tried=[five, twelve], finals=finals)
+        for label in ("fedavg", "shuffled")
+    }
     scenario = build(
         {
             "name": "s",
             "fleet": [{"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}],
-            "algorithms": ["fedavg", {"fedcl": {"strength": 0}, "name": "zero"}],
+            "algorithms": ["fedavg", {"fedcl": {}, "name": "shuffled"}, {"fedcl": {"strength": 0}, "name": "zero"}],
             "tune": {"grid": {"training.epochs": [5, 12]}, "links": {"fast": {"up_mbit_s": 9}}},
-            "study": {"nulls": ["zero"], "links": {"fast": {"up_mbit_s": 9}}},
+            "study": {"nulls": ["zero"], "placebos": {"shuffled": "fedavg"}, "links": {"fast": {"up_mbit_s": 9}}},
         }
     )
-    names = {"fedavg": {"fedavg": twelve, "fedavg.02": five}, "zero": {"zero": twelve, "zero.01": five}}
+    names = {
+        "fedavg": {"fedavg": twelve, "fedavg.02": five},
+        "shuffled": {"shuffled": twelve},
+        "zero": {"zero": twelve},
+    }
     nothing: Any = None
-    at = Places(scenario, nothing, Path(), {"fedavg": found}, names, {}, nothing)
-    assert at.variants("own links") == {"fedavg": "fedavg", "zero": "zero"}
-    assert at.variants("fast") == {"fedavg": "fedavg.02", "zero": "zero.01"}
-    assert at.nulls() == [("zero", "fedavg"), ("zero.01", "fedavg.02")]
+    at = Places(scenario, nothing, Path(), founds, names, {}, nothing)
+    assert at.variants("own links") == {label: label for label in names}
+    assert at.abroad("fast") == {"fedavg": "fedavg.02"}
