@@ -38,6 +38,7 @@ OF = {
 }
 ROOT = Path(__file__).parent.parent
 DOCS, README = ROOT / "docs", ROOT / "README.md"
+TOOK = "seconds.txt"  # that a study took which began in an empty folder
 SMALL = 0.5  # of --scale, below which the quick version is played
 
 
@@ -50,7 +51,10 @@ def main(
     """Follows the protocol, says how long it took, and makes the page."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = out or Path(temporary) / name
+        anew = not folder.exists()
         seconds = followed(name, folder, small=scale < SMALL)
+        if anew:
+            (folder / TOOK).write_text(f"{seconds:.0f}\n", encoding="utf-8")
         typer.echo(f"{name}: {seconds:.0f} s ({LIMIT:.0f} s at most on two cores)")
         wrong = differing(folder)
         if write and scale >= SMALL:
@@ -89,8 +93,9 @@ def kept(name: str, folder: Path) -> None:
     shutil.copytree(folder / "tables", there / "tables")
     for picture in (folder / "figures").glob("*.png"):
         shutil.copy(picture, there / "figures")
-    for each in ("protocol.yaml", "study.json"):
-        shutil.copy(folder / each, there)
+    for each in ("protocol.yaml", "study.json", TOOK):
+        if (folder / each).is_file():
+            shutil.copy(folder / each, there)
 
 
 INTRODUCTION = """\
@@ -142,7 +147,7 @@ $ fedlapse study mine.yaml               # tunes, plays, replays; study.md has t
 
 It can be stopped at any time; the same command with `--out` goes on, and trains nothing twice. Read the verdict first:
 it says who is first on your links, whether that is decided, and what remains open. With fewer than five seeds it gives
-values and no ranking.
+values and no ranking. [How to read this](#how-to-read-this) explains the words.
 """
 
 
@@ -151,7 +156,7 @@ def page(name: str, study: str, before: str) -> str:
     said = {each: _section(each, before) for each in STUDIES}
     text = study.replace("](figures/", f"](studies/{name}/figures/")
     verdict, heading, rest = "\n".join(_deeper(line) for line in text.splitlines()).partition("\n### ")
-    said[name] = f"{verdict}{REMARKS.get(name, '')}{heading}{rest}\n"
+    said[name] = f"{verdict}{REMARKS.get(name, '')}{_took(name)}{heading}{rest}\n"
     sections = [f"{MARK.format(each)}\n{text}{END.format(each)}\n" for each, text in said.items() if text]
     return "\n".join([INTRODUCTION, *(_short(each) for each, text in said.items() if text), *sections, OWN])
 
@@ -160,6 +165,12 @@ def _short(name: str) -> str:
     """Half of the study's verdict, as kept in docs/studies."""
     said = json.loads((DOCS / "studies" / name / "study.json").read_text(encoding="utf-8")).get("short", [])
     return "\n".join([f"{OF[name]}:\n", *(f"- {escaped(line)}" for line in said), ""]) if said else ""
+
+
+def _took(name: str) -> str:
+    """How long the study took, if it was played from its beginning in one go."""
+    path = DOCS / "studies" / name / TOOK
+    return f"\nThe whole study took {int(path.read_text()):,} s on two cores.\n" if path.is_file() else ""
 
 
 def _section(name: str, page: str) -> str:
@@ -183,9 +194,15 @@ def with_table(readme: str, tables: Path) -> str:
     times, compared = _rows(tables / "times.csv"), _rows(tables / "comparisons.csv")
     goal = json.loads((tables.parent / "study.json").read_text(encoding="utf-8"))["main"]
     here = [row for row in compared if (row["link"], row["target"]) == ("own links", goal)]
-    lines = [f"| algorithm | seconds to {goal} | reached | over fedavg's, 95 % | decided |", "|---|---|---|---|---|"]
+    lines = [f"| algorithm | {_until(goal)} | reached | over fedavg's, 95 % | decided |", "|---|---|---|---|---|"]
     lines += [_line(label, times, here, goal) for label in _ranked(tables, times, goal)]
     return f"{head}{BEGUN}\n" + "\n".join(lines) + f"\n{ENDED}{tail}"
+
+
+def _until(goal: str) -> str:
+    """`seconds until accuracy stays at 0.9 for 3 rounds`"""
+    metric, value, *held = goal.split()
+    return f"seconds until {metric} stays at {value} for {held[-1]} rounds" if held else f"seconds to {goal}"
 
 
 def picture(tables: Path) -> bytes:

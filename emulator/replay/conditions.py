@@ -22,6 +22,7 @@ from scenarios.text.dimensions import NUMBER, RATE
 from scenarios.text.faults import did_you_mean
 
 Capacity = float | Trace  # bytes/s
+ASSUMED = "assumed: "  # begins what is said of something that a recording lacks
 LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
 
 
@@ -36,6 +37,11 @@ class Condition:
     server_rate: float | None = None  # bytes/s, both ways
     speed: float | None = None  # FLOP/s of all devices
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def guessed(self) -> bool:
+        """Whether a recording lacks something that is assumed in its place, such as an uplink."""
+        return any(said.startswith(ASSUMED) for said in self.assumptions)
 
     def setting(self, base: Setting) -> Setting:
         """What it makes of a setting."""
@@ -155,7 +161,7 @@ def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
         )
     up = down.down.scaled(share) if isinstance(down.down, Trace) else down.down * share
     said = "the uplink is as fast as the downlink" if share == 1 else f"uplink = {share:g} x downlink"
-    return Condition(down.name, down.down, up, assumptions=(f"assumed: {said}",))
+    return Condition(down.name, down.down, up, assumptions=(f"{ASSUMED}{said}",))
 
 
 def _all_found(

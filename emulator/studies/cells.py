@@ -15,6 +15,7 @@ from scenarios.schema.protocol import Grid
 
 UNDECIDED = "undecided"
 UNKNOWN = "not known"
+GUESSED = "assumed"  # the uplink of a recorded link that has none
 AXES = ("up_mbit_s", "down_over_up", "round_trip_ms", "speed_gflop_s")
 NEAR = 1.01  # how well the frontier is known: the ratio of uplinks between which it lies
 
@@ -48,7 +49,8 @@ def cell(
     times: Mapping[str, Mapping[int, Timed]],
     chosen: Mapping[str, str],
 ) -> Cell:
-    """Who is first among these algorithms, all over one horizon."""
+    """Who is first among these algorithms: two of them by their means over one horizon of all, and of these two the one
+    that is sooner over the horizon of both."""
     every = [each for of in times.values() for each in of.values()]
     tau = common(every, None)
     means = {label: mean(of, bound(every, tau)) for label, of in times.items()}
@@ -57,7 +59,15 @@ def cell(
         return Cell(place, means, None, None, None, chosen)
     if len(order) == 1:
         return Cell(place, means, order[0], None, None, chosen)
-    return Cell(place, means, order[0], order[1], contrast(times[order[1]], times[order[0]], tau), chosen)
+    return Cell(place, means, *_duel(times, order[0], order[1]), chosen)
+
+
+def _duel(times: Mapping[str, Mapping[int, Timed]], *two: str) -> tuple[str, str, Contrast | None]:
+    """Who of two is first, who second, and the second one's time over the first one's."""
+    every = [each for label in two for each in times[label].values()]
+    tau = common(every, None)
+    first, second = sorted(two, key=lambda label: mean(times[label], bound(every, tau)))
+    return first, second, contrast(times[second], times[first], tau) if tau > 0 else None
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

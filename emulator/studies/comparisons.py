@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from emulator.record.targets import Target
 from emulator.results.holm import holm
 from emulator.results.restricted import Contrast, contrast
-from emulator.results.times import Values
+from emulator.results.times import Values, common
+from emulator.studies.protocol import OWN
 
 LEVEL = 0.05
 
@@ -53,5 +54,16 @@ def _of_pair(at: Mapping[tuple[str, Target, str], Values], label: str, base: str
         theirs = at.get((link, target, base))
         if name != label or theirs is None:
             continue
-        known = contrast(mine.times, theirs.times, mine.tau) if mine.tau > 0 else None
-        yield Comparison(link, target, label, base, known)
+        tau = _horizon(mine, theirs)
+        yield Comparison(link, target, label, base, contrast(mine.times, theirs.times, tau) if tau > 0 else None)
+
+
+def _horizon(mine: Values, theirs: Values) -> float:
+    """On the study's own links that of all algorithms, s.
+
+    On other links the rounds that were played end at times of their own: there two are compared for as long as both
+    are known, so that a third that ended early decides nothing between them.
+    """
+    if mine.link.startswith(OWN):
+        return mine.tau
+    return common([*mine.times.values(), *theirs.times.values()], None)

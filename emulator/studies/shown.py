@@ -15,12 +15,13 @@ from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import OWN
+from emulator.studies.swings import unchanged
 from emulator.studies.tables import edges
 from emulator.studies.words import count, goal, role
 from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
-DECIDED = "✓"
+DECIDED, SAME = "✓", "="
 REACHED = (
     "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off."
 )
@@ -165,14 +166,13 @@ def reasons(answer: Answer) -> Table:
         if each.target == answer.main and each.split:
             compared = answer.compared(each.label, each.base, each.target)
             time = (compared.contrast if compared else None) or each.split.time
-            whole = answer.whole(each.label, each.target) and answer.whole(each.base, each.target)
-            needed = (each.split.rounds, each.bytes, each.joules) if whole else (None, None, None)
-            parts = (time, needed[0], each.split.pace, *needed[1:])
+            parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
             rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
-        f"first's and the second's. {NONE}: not known, mostly as some did not get there."
+        "first's and the second's. Of seeds that did not, everything up to the horizon is counted, so that an "
+        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
@@ -258,7 +258,8 @@ def borders(answer: Answer) -> Table:
 def moved(answer: Answer) -> Table:
     """The time over the baseline's in each setting of each factor."""
     labels = list(dict.fromkeys(each.label for each in answer.moved))
-    cells = {(each.factor, each.setting, each.label): _moved(each) for each in answer.moved}
+    same = {label: unchanged(answer.moved, label) for label in labels}
+    cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
     places = dict.fromkeys((each.factor, each.setting) for each in answer.moved)
     rows = [(*place, *(cells.get((*place, label), NONE) for label in labels)) for place in places]
     seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
@@ -266,14 +267,16 @@ def moved(answer: Answer) -> Table:
         f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, by the means of "
         f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. (a and b of n): so "
         f"many seeds got there in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times "
-        "were cut."
+        f"were cut. {SAME}: as it is, mostly as the setting does not concern this algorithm."
     )
     return Table(caption, ("factor", "setting", *labels), rows, 2)
 
 
-def _moved(each: Moved) -> str:
+def _moved(each: Moved, base: Moved | None) -> str:
     if each.ratio is None:
         return NONE
+    if base is not None and each is not base and each.ratio == base.ratio:
+        return SAME
     said = str(each.contrast) if each.contrast else figure(each.ratio)
     return said if each.whole else f"{said} ({each.reached} and {each.base_reached} of {each.of})"
 

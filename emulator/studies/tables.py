@@ -116,6 +116,9 @@ COMPARISONS = (
 def _comparison(answer: Answer, each: Comparison) -> Row:
     found = each.contrast
     head: Row = (each.link, each.target.name, each.label, each.base, *_bounds(found), found.p if found else None)
+    if found:
+        counts: Row = (found.reached, found.base_reached, found.seeds, _finite(found.tau))
+        return *head, each.adjusted, each.decided, *counts
     mine, theirs = (answer.value(label, each.target, each.link) for label in (each.label, each.base))
     counts = (mine.reached if mine else None, theirs.reached if theirs else None, len(mine.times) if mine else None)
     return *head, each.adjusted, each.decided, *counts, _finite(mine.tau) if mine else None

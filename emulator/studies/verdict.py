@@ -10,8 +10,9 @@ from emulator.results.resampling import SLIGHT, figure
 from emulator.results.summary import FEW
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, joined
+from emulator.results.why import Why
 from emulator.studies.answer import Answer
-from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
+from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
@@ -47,7 +48,7 @@ def _decided(answer: Answer) -> Iterator[str]:
     yield from _against_baseline(answer)
     yield from _importance(answer)
     yield from _places(answer, "Of the {} links and device speeds on the map", answer.cells, answer.duels)
-    yield from _places(answer, "Of the {} recorded links", answer.traces, answer.trace_duels)
+    yield from _places(answer, f"Of the {{}} recorded links{_guessed(answer)}", answer.traces, answer.trace_duels)
     yield from _sensitivity(answer)
     yield from _undecided(answer)
 
@@ -84,8 +85,8 @@ def _first(answer: Answer) -> Iterator[str]:
         return
     best, baseline = order[0], answer.baseline
     said = (
-        f"On the study's own links, {best.label} has the least restricted mean time to {goal(answer.main)}, "
-        f"{_time(best)}"
+        f"Of the ranked algorithms, {best.label} has the least mean time to {goal(answer.main)} on the study's own "
+        f"links, {_time(best)}"
     )
     base = answer.value(baseline, answer.main)
     if best.label != baseline and base:
@@ -113,23 +114,23 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
         return f"How {label} compares with {base} is not known, as nothing was timed for both"
+    control = " (a control)" if base in protocol_of(answer.scenario).controls else ""
     said = (
-        f"{label} takes {compared.contrast} times as long as {base} to {goal(answer.main)}, "
+        f"{label} takes {compared.contrast} times as long as {base}{control} to {goal(answer.main)}, "
         f"which is {'decided' if compared.decided else 'not decided'} after Holm's adjustment"
     )
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    if answer.whole(label, answer.main) and answer.whole(base, answer.main):
-        return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long"
-    return f"{said}: each round {why.split.pace} times as long; {_cut(answer, label, base)}"
+    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long{_cut(answer, why)}"
 
 
-def _cut(answer: Answer, *labels: str) -> str:
-    """Who did not get there in every seed, so that nobody knows how many rounds it needs."""
-    found = [each for label in labels if (each := answer.value(label, answer.main)) and each.reached < len(each.times)]
+def _cut(answer: Answer, why: Why) -> str:
+    """Who did not get there in every seed, so that its rounds are counted up to the horizon."""
+    both = (answer.value(label, answer.main) for label in (why.label, why.base))
+    found = [each for each in both if each and each.reached < len(each.times)]
     short = [f"{each.label} got there in {count(each.reached, len(each.times))} seeds" for each in found]
-    return f"the ratio of rounds is open, as {joined(short)}"
+    return f", up to the horizon, as {joined(short)}" if short else ""
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -155,27 +156,31 @@ def _side(each: Comparison | None, label: str) -> str:
 
 
 def _importance(answer: Answer) -> Iterator[str]:
-    """Whether an algorithm is sooner than its own placebos."""
-    imitated: dict[str, list[str]] = {}
+    """Whether algorithms are sooner than their own placebos."""
+    imitated: dict[str, list[Comparison]] = {}
     for placebo, original in protocol_of(answer.scenario).placebos.items():
-        imitated.setdefault(original, []).append(placebo)
-    said = [_of_placebos(answer, original, placebos) for original, placebos in imitated.items()]
+        found = answer.compared(placebo, original, answer.main)
+        imitated.setdefault(original, []).extend([found] if found and found.contrast else [])
+    groups: dict[tuple[str, str], list[str]] = {}
+    for original, known in imitated.items():
+        groups.setdefault(_of_placebos(original, known), []).append(original)
+    said = [f"importance {helps} {joined(names)}, {why}" for (helps, why), names in groups.items()]
+    if told := [f"{each.label} {each.contrast}" for known in imitated.values() for each in known]:
+        said.append(f"the placebos' times, as multiples of the originals': {joined(told)}")
     if said:
         text = "; ".join(said)
         yield f"{text[0].upper()}{text[1:]}."
 
 
-def _of_placebos(answer: Answer, original: str, placebos: Sequence[str]) -> str:
-    found = [answer.compared(label, original, answer.main) for label in placebos]
-    known = [each for each in found if each and each.contrast]
-    told = joined([f"{each.label} takes {each.contrast} times as long" for each in known])
+def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
+    """Whether importance helps, and how that is known."""
     if not known:
-        return f"whether importance helps {original} is not known"
+        return "is not known to help", "as no time of a placebo is known"
     if any(each.sooner == each.label for each in known):
-        return f"a placebo is sooner than {original}, so importance does not help it: {told}"
+        return "does not help", "as a placebo is sooner"
     if all(each.sooner == original for each in known):
-        return f"importance helps {original}, as each placebo of it is later: {told}"
-    return f"importance is not shown to help {original}, as it is not decided that each placebo is later: {told}"
+        return "helps", "as each placebo is later"
+    return "is not shown to help", "as it is not decided that each placebo is later"
 
 
 def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> Iterator[str]:
@@ -183,6 +188,13 @@ def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> 
         said = [f"{where.format(len(cells))}, {_won(cells, [answer.baseline])}"]
         said += [f"between {one} and {other} alone, {_won(of, ())}" for (one, other), of in islice(duels.items(), 1)]
         yield f"{'; '.join(said)}."
+
+
+def _guessed(answer: Answer) -> str:
+    """How many of the recorded links have no uplink of their own."""
+    number = sum(each.place.get("uplink") == GUESSED for each in answer.traces)
+    ratio = protocol_of(answer.scenario).up_ratio
+    return f" ({number} with an uplink that is assumed to be {ratio:g} of the downlink)" if number else ""
 
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from emulator.replay.conditions import Condition, Uplink, links_from
 from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
 from emulator.studies import analysis, cells
+from emulator.studies.cells import GUESSED
 from emulator.studies.protocol import OWN, duels, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
@@ -100,7 +101,7 @@ class Places:
                 left.append(f"{name} is left out: {error}")
         if not found:
             return [], {}, left
-        at = [{"trace": each.name} for each in found]
+        at = [{"trace": each.name, "uplink": GUESSED if each.guessed else "recorded"} for each in found]
         between = {pair: self._cells(at, found, goal, among=pair) for pair in duels(self.scenario)}
         assumed = alike([(said, each.name) for each in found for said in each.about(self.base)])
         return self._cells(at, found, goal), between, [*left, *assumed]

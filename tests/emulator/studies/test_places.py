@@ -121,6 +121,31 @@ def test_p_values_are_adjusted_over_the_targets_and_links_of_a_pair() -> None:
     assert [each.sooner for each in made] == [None, None, "a", "c"]
 
 
+def test_on_other_links_a_third_that_ended_early_decides_nothing_between_two() -> None:
+    """C stops after 5 s without the target, before anybody gets there."""
+    cut = {seed: Observed.of(rows([0.1], 5.0), due=1) for seed in SEEDS}
+    on = {**runs({"a": FAST, "b": SLOW}), "c": cut}
+    there, here = (
+        comparisons(values(link, TARGET, on, None), [("b", "a"), ("c", "a")]) for link in ("fast", "own links")
+    )
+    assert [each.contrast.tau for each in there if each.contrast] == [inf, 5]
+    assert [(each.contrast.reached, each.contrast.base_reached) for each in there if each.contrast] == [(5, 5), (0, 0)]
+    assert there[0].contrast
+    assert there[0].contrast.ratio == pytest.approx(sum(SLOW) / sum(FAST))
+    assert [each.contrast.tau for each in here if each.contrast] == [5, 5]
+    third = {seed: Timed(None, 5.0) for seed in SEEDS}
+    assert cell({}, {"c": third, "b": timed(SLOW), "a": timed(FAST)}, {}).winner == UNDECIDED  # all stand at 5 s
+
+
+def test_of_two_that_lead_the_sooner_over_their_own_horizon_is_first() -> None:
+    """Up to 9.5 s, where the third ends, b is ahead of a by one early seed; over all their times a is."""
+    early = (6.0, 30, 30, 30, 30)
+    third = {seed: Timed(None, 9.5) for seed in SEEDS}
+    found = cell({}, {"a": timed((10.0, 10, 10, 10, 10)), "b": timed(early), "c": third}, {})
+    assert found.means["b"] < found.means["a"] == found.means["c"]
+    assert (found.first, found.second) == ("a", "b")
+
+
 def test_a_mean_that_is_cut_off() -> None:
     times = {1: Timed(5, 5), 2: Timed(None, 8), 3: Timed(20, 20)}
     found = Values("own", TARGET, "a", times, 8)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
-from emulator.studies import analysis
-from emulator.studies.answer import Null
+from emulator.studies import analysis, shown
+from emulator.studies.answer import Moved, Null
 from emulator.studies.protocol import OWN
 from emulator.studies.tables import Table, tables
+from emulator.studies.verdict import verdict
 from tests.emulator.studies.made import TARGET, answer, run, runs_of
 
 LEAST_P = 1 / 10_001
@@ -112,3 +114,18 @@ def test_sensitivity_without_intervals():
     rows = tables(answer())["sensitivity.csv"].rows
     assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3, 3)
     assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 0, 3)
+
+
+def test_a_setting_that_does_not_concern_an_algorithm_is_as_it_is():
+    page = shown.moved(answer(moved=[*answer().moved, Moved("skew", "same", "fedcl", 1.5, None, 3, 3, 3)]))
+    rows = {row[:2]: row[2] for row in page.rows}
+    assert (rows["as it is", "as it is"], rows["skew", "same"], rows["skew", "iid"]) == ("1.50", "=", "1.20")
+
+
+def test_recorded_links_without_an_uplink_are_counted():
+    trace = answer().traces[0]
+    found = answer(traces=[replace(trace, place={"trace": "walk", "uplink": "assumed"}), trace])
+    assert "Of the 2 recorded links (1 with an uplink that is assumed to be 0.2 of the downlink), " in "".join(
+        verdict(found)
+    )
+    assert "Of the 1 recorded links, " in "".join(verdict(answer()))
