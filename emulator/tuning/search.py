@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from emulator.tuning.scores import Curve, Score, better_half, scores
-from emulator.tuning.space import Configuration, Space, by_turns
+from emulator.tuning.space import Configuration, Space, by_turns, training
 
 Trial = Mapping[str, Sequence[Curve]]  # by clock: of each seed
 Trials = Mapping[Configuration, Trial]
@@ -96,13 +96,16 @@ def search(
     `known`: the baseline's best settings of training, on each of the links, which every other algorithm may try too.
     Else the size of its grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the
     baseline.
-    `sibling`: the best of an algorithm of the same kind, which is played to the end.  Else a step's noise would decide
-    between the two.
+    `sibling`: the best of an algorithm of the same kind.
+    It is played to the end, and so is one configuration with each of the known settings of training.  Else a step's
+    noise would decide, and on fast links fewer epochs would be left out: they need more rounds than a step has.
     """
     found = Found(space)
-    spared = [sibling] if sibling is not None and space.valid(sibling) else []
+    siblings = [sibling] if sibling is not None and space.valid(sibling) else []
     coarse = space.coarse(count := max(1, budget - budget // FINE), rng, known)
-    coarse = list(dict.fromkeys([*spared, *coarse]))[:count]
+    coarse = list(dict.fromkeys([*siblings, *coarse]))[:count]
+    with_known = (next((c for c in coarse if training(each) and training(c) == training(each)), None) for each in known)
+    spared = list(dict.fromkeys([*siblings, *(each for each in with_known if each is not None)]))
     yield from _halving(found, coarse, rounds, "coarse", spared)
     while left := budget - len(found.tried):
         new = _next(found)[:left]

@@ -13,7 +13,7 @@ from emulator.record.targets import Target
 from emulator.tuning import together
 from emulator.tuning.scores import Curve, Score, better_half, curve, in_rounds, scores
 from emulator.tuning.search import OWN, Ask, Found, Trial, rungs, search
-from emulator.tuning.space import Configuration, Dimension, Space
+from emulator.tuning.space import Configuration, Dimension, Space, training
 from scenarios.load import build
 
 LR = Dimension("training.lr", (0.001, 0.01, 0.1))
@@ -316,6 +316,18 @@ def test_the_best_of_a_sibling_is_played_to_the_end_even_where_it_begins_badly()
     assert sibling not in steps.send(late).configurations  # neighbours of it come next, which are new
     unfit = Space("other", SPACE.dimensions, lambda each: each != sibling)
     assert sibling not in next(search(unfit, 6, [2, 4], np.random.default_rng(1), sibling=sibling)).configurations
+
+
+def test_each_training_that_is_known_is_played_to_the_end_once() -> None:
+    known = [SPACE.grid[0], SPACE.grid[-1]]
+    steps = search(SPACE, 9, [2, 4], np.random.default_rng(1), known=known)
+    ask = next(steps)
+    with_known = [next(each for each in ask.configurations if training(each) == training(one)) for one in known]
+    assert training(known[0]) != training(known[1])
+    early = {
+        each: {OWN: [Curve((1.0,), (0.1 if each in with_known else 0.5,), None, 2.0)]} for each in ask.configurations
+    }
+    assert {*with_known} < {*steps.send(early).configurations}
 
 
 def test_algorithms_of_one_kind_and_grid_try_the_best_of_the_first_of_them() -> None:
