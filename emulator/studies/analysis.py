@@ -44,7 +44,7 @@ def all_values(on: Mapping[str, Runs], targets: Sequence[Target], wanted: float 
         each
         for link, runs in on.items()
         for target in targets
-        for each in values(link, target, runs, wanted if link.startswith(OWN) else None)
+        for each in values(link, target, runs, wanted if link == OWN else None)
     ]
 
 

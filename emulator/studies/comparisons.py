@@ -64,6 +64,6 @@ def _horizon(mine: Values, theirs: Values) -> float:
     On other links the rounds that were played end at times of their own: there two are compared for as long as both
     are known, so that a third that ended early decides nothing between them.
     """
-    if mine.link.startswith(OWN):
+    if mine.link == OWN:
         return mine.tau
     return common([*mine.times.values(), *theirs.times.values()], None)

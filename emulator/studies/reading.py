@@ -40,5 +40,6 @@ READ = """\
 - **Row.** An algorithm that is shown but not ranked, such as one with a paper's own settings.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
   accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
-  or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of these settings.
+  or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of the settings for
+  links. Those for the fewest rounds are told for comparison, and not played again.
 """

@@ -23,11 +23,11 @@ from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
-from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import Configuration
 from scenarios.schema.scenario import Scenario
 
-FOR_ROUNDS = f"{OWN}, tuned for rounds"
+Tried = tuple[str, Configuration]  # an algorithm's label, and what was tried of it
+Ends = Mapping[int, tuple[float, ...] | None]  # by seed: when the rounds end, s
 SHOWN = 3  # recordings that are named where an assumption is told
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
@@ -65,8 +65,6 @@ class Places:
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
         """The runs on their own links and on those that the study names; and sentences on what is not known."""
         on: dict[str, Runs] = {OWN: own}
-        if (for_rounds := self.abroad(ROUNDS)) != self.abroad(OWN_CLOCK):
-            on[FOR_ROUNDS] = analysis.chosen(self.runs, for_rounds)
         wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
         there = self.replays.of(self.folder, list(wanted.values()))
         unknown = []
@@ -111,10 +109,6 @@ class Places:
         """The setting that the runs were played in."""
         return Batch(Source(self.folder, only=(self.scenario.algorithms[0].name,), targets=())).base
 
-    def _labels(self, of: Sequence[str]) -> list[str]:
-        """Those under which these algorithms are played, in all their configurations."""
-        return [name for label in of for name in self.names.get(label, {label: ()})]
-
     def _cells(
         self,
         places: Sequence[Mapping[str, float | str]],
@@ -125,8 +119,8 @@ class Places:
     ) -> list[cells.Cell]:
         """`labels`: who is replayed, by default all that are ranked; `among`: who is compared, by default all those."""
         labels = labels or list(dict.fromkeys([*ranked(self.scenario), *among]))
-        there = self.replays.of(self.folder, wanted, self._labels(labels), until=goal)
         best = self._best(wanted, labels)
+        there = self.replays.of(self.folder, wanted, [list(each.values()) for each in best], until=goal)
         which = [{label: each[label] for label in among or labels if label in each} for each in best]
         return analysis.cells(places, there, which, self.runs, goal)
 
@@ -134,24 +128,31 @@ class Places:
         """The configuration of each algorithm that is best in each setting, by the runs of the search."""
         own = self.variants(OWN_CLOCK)
         found = [{label: own[label] for label in labels} for _ in wanted]
-        for label, several in self.names.items():
-            if len(several) > 1 and label in found[0]:
-                for chosen, name in zip(found, self._by_search(label, wanted), strict=True):
-                    chosen[label] = name
+        several = [label for label, names in self.names.items() if len(names) > 1 and label in labels]
+        there = self._searched([(label, each) for label in several for each in self.names[label].values()], wanted)
+        for label in several:
+            for chosen, name in zip(found, self._by_search(label, there, len(wanted)), strict=True):
+                chosen[label] = name
         return found
 
-    def _by_search(self, label: str, wanted: Sequence[Condition]) -> list[str]:
-        """Under which name an algorithm is played with the configuration that is best in each setting."""
+    def _searched(self, tried: Sequence[Tried], wanted: Sequence[Condition]) -> dict[Tried, list[Ends]]:
+        """When the rounds of these runs of the search end in each setting; those of a folder are replayed together."""
+        played = {each: self.tuning.names.of(*each) for each in tried}
+        found: dict[Tried, list[Ends]] = {}
+        for folder in dict.fromkeys(self.tuning.folders[each] for each in tried):
+            here = [each for each in tried if self.tuning.folders[each] == folder]
+            there = self.replays.of(folder, wanted, [[played[each] for each in here]] * len(wanted))
+            found |= {each: [of.get(played[each], {}) for of in there] for each in here}
+        return found
+
+    def _by_search(self, label: str, searched: Mapping[Tried, Sequence[Ends]], count: int) -> list[str]:
+        """Under which name an algorithm is played with the configuration that is best in each of so many settings."""
         names = {each: name for name, each in self.names[label].items()}
         trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
         seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
-        there: dict[Configuration, list[Mapping[int, tuple[float, ...] | None]]] = {}
-        for each in names:
-            played = self.tuning.names.of(label, each)
-            where = self.tuning.folders[label, each]
-            there[each] = [of.get(played, {}) for of in self.replays.of(where, wanted, [played])]
+        there = {each: searched[label, each] for each in names}
         found = []
-        for number in range(len(wanted)):
+        for number in range(count):
             pool = {
                 each: [
                     retimed(made, ends)

@@ -17,7 +17,7 @@ from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.play import Settings
 from emulator.commands.stopping import uninterrupted
-from emulator.commands.study.places import FOR_ROUNDS, Places
+from emulator.commands.study.places import Places
 from emulator.commands.study.replays import Replays
 from emulator.commands.trials import Runs as Rows
 from emulator.commands.trials import Trials, Unfinished
@@ -183,17 +183,18 @@ class Studying:
         return sum(tops) / len(tops)
 
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
-        """The best configuration of each tuned algorithm by each clock, under the label that plays it.
+        """The best configuration of each tuned algorithm on each of the links, under the label that plays it.
 
         That for its own links is called as the algorithm; others that differ get a number.  Those that stay at home
         have no others, and nulls have the baseline's training.
         """
         found: dict[str, dict[str, Configuration]] = {}
         for label, of in founds.items():
-            known: dict[Configuration, str] = {of.best(): label}
-            for clock in () if label in self.protocol.at_home else of.clocks:
-                known.setdefault(of.best(clock), self.tuning.names.of(label, of.best(clock)))
-            found[label] = {name: configuration for configuration, name in known.items()}
+            own, *others = of.on_links
+            away = (
+                {} if label in self.protocol.at_home else {self.tuning.names.of(label, each): each for each in others}
+            )
+            found[label] = {label: own, **away}
         baseline = founds.get(self.scenario.algorithms[0].name)
         return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
 
@@ -215,7 +216,7 @@ class Studying:
 
     def _chosen(self, variants: Variants) -> dict[str, str]:
         """How the settings of each run were chosen, for those who read its record."""
-        own, other = "by the study, for its own links", "by the study, for other links or the fewest rounds"
+        own, other = "by the study, for its own links", "by the study, for other links"
         return {name: own if name == label else other for label, of in variants.items() for name in of}
 
     def _until(self, stop: Stop | None) -> Rounds:
@@ -246,7 +247,7 @@ class Studying:
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
         found = analysis.all_values(on, goals, self.protocol.horizon_s)
-        compared = comparisons([each for each in found if each.link != FOR_ROUNDS], pairs(self.scenario))
+        compared = comparisons(found, pairs(self.scenario))
         main = main_target(self.protocol, best, goals)
         if self.protocol.map or self.protocol.traces:
             self._say("replays on the map and on recorded links")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from pathlib import Path
 
 from rich.console import Console
@@ -32,36 +33,43 @@ class Replays:
     read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
 
     def of(
-        self, folder: Path, wanted: Sequence[Condition], labels: Sequence[str] = (), until: Target | None = None
+        self,
+        folder: Path,
+        wanted: Sequence[Condition],
+        labels: Sequence[Sequence[str]] = (),
+        until: Target | None = None,
     ) -> list[Stamps]:
         """When the rounds of the runs end in each setting.  Raises Unfinished.
 
-        `labels`: of these runs alone; `until`: of the rounds up to that in which a run reached this target.
+        `labels`: of these runs alone, in each setting; `until`: of the rounds up to that in which a run reached this
+        target.
         """
-        source = Source(folder, only=tuple(labels), targets=(), until=until)
+        several = [tuple(each) for each in labels] or [()] * len(wanted)
+        source = Source(folder, only=tuple(sorted({each for of in several for each in of})), targets=(), until=until)
         if source not in self.read:
             self.read[source] = digest(folder), Batch(source)
         record, batch = self.read[source]
-        names = [key(each, f"{record} {','.join(labels)} {until.name if until else ''}") for each in wanted]
-        new = {name: each for name, each in zip(names, wanted, strict=True) if name not in self.kept.known}
+        goal = until.name if until else ""
+        names = [key(each, f"{record} {','.join(of)} {goal}") for each, of in zip(wanted, several, strict=True)]
+        asked = zip(names, wanted, several, strict=True)
+        new = {name: _orders(batch, each, of) for name, each, of in asked if name not in self.kept.known}
         if new:
             self._make(batch, new)
         return [self.kept.known[name] for name in names]
 
-    def _make(self, batch: Batch, new: dict[str, Condition]) -> None:
+    def _make(self, batch: Batch, new: dict[str, list[Order]]) -> None:
         """A chunk of settings after the other."""
         rounds = {(script.label, script.seed): len(script.rounds) for script in batch.scripts}
-        runs, names = len(batch.scripts), list(new)
-        step = max(1, CHUNK // runs)
-        for first in range(0, len(names), step):
-            some = names[first : first + step]
-            results = self._played(batch, [Order(run, new[name]) for name in some for run in range(runs)])
-            self.kept.add({name: stamps(results[n * runs : (n + 1) * runs], rounds) for n, name in enumerate(some)})
+        names, done = list(new), 0
+        while some := _chunk(names[done:], new):
+            results = iter(self._played(batch, [order for name in some for order in new[name]]))
+            self.kept.add({name: stamps(list(islice(results, len(new[name]))), rounds) for name in some})
             if len(some) > 1:  # the file takes a moment
                 with uninterrupted():
                     self.kept.write()
-            if not self.quiet and first + len(some) < len(names):
-                say(f"fedlapse: replays in {first + len(some)} of {len(names)} settings", err=True)
+            done += len(some)
+            if not self.quiet and done < len(names):
+                say(f"fedlapse: replays in {done} of {len(names)} settings", err=True)
 
     def _played(self, batch: Batch, orders: Sequence[Order]) -> Sequence[Result]:
         played = play_all(batch, orders, self.trials.settings.workers, console=Console(stderr=True, quiet=self.quiet))
@@ -69,3 +77,14 @@ class Replays:
             say(f"fedlapse: {played.why}", err=True)
             raise Unfinished(played.code)
         return played.results
+
+
+def _orders(batch: Batch, condition: Condition, labels: Sequence[str]) -> list[Order]:
+    """The replays of one setting: of the runs with these labels, or of all."""
+    return [Order(n, condition) for n, script in enumerate(batch.scripts) if not labels or script.label in labels]
+
+
+def _chunk(names: Sequence[str], orders: Mapping[str, Sequence[Order]]) -> list[str]:
+    """The first settings, with about as many replays as a chunk has."""
+    totals = accumulate(len(orders[name]) for name in names)
+    return [name for n, (name, total) in enumerate(zip(names, totals, strict=True)) if n == 0 or total <= CHUNK]
