@@ -21,7 +21,6 @@ from scenarios.schema.protocol import Protocol
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]
 LINES = 10
-PAIRS = 2  # told in a sentence each; more of them share the second
 NEXT_TO_NOTHING = f" by less than {100 * SLIGHT:g} %"
 SIDES = ("sooner", f"sooner{NEXT_TO_NOTHING}", f"later{NEXT_TO_NOTHING}", "later", "undecided", "not known")
 CHANGED = "Exploratory: the protocol was changed after records were made"
@@ -104,21 +103,22 @@ def _settled(answer: Answer, label: str) -> str:
 
 
 def _pairs(answer: Answer) -> Iterator[str]:
-    said = [_pair(answer, *pair) for pair in protocol_of(answer.scenario).pairs]
-    yield from (f"{each}." for each in islice(said, PAIRS - 1))
-    if rest := said[PAIRS - 1 :]:
-        yield "; ".join(rest) + "."
+    """The first pair in full; of the others what differs."""
+    pairs = protocol_of(answer.scenario).pairs
+    yield from (f"{_pair(answer, *each)}." for each in pairs[:1])
+    if others := [_pair(answer, *each, briefly=True) for each in pairs[1:]]:
+        yield "; ".join(others) + "."
 
 
-def _pair(answer: Answer, label: str, base: str) -> str:
+def _pair(answer: Answer, label: str, base: str, briefly: bool = False) -> str:
+    """`briefly`: the target and the adjustment have been named before."""
+    control = " (a control)" if base in protocol_of(answer.scenario).controls else ""
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
-        return f"How {label} compares with {base} is not known, as nothing was timed for both"
-    control = " (a control)" if base in protocol_of(answer.scenario).controls else ""
-    said = (
-        f"{label} takes {compared.contrast} times as long as {base}{control} to {goal(answer.main)}, "
-        f"which is {'decided' if compared.decided else 'not decided'} after Holm's adjustment"
-    )
+        return f"How {label} compares with {base}{control} is not known, as nothing was timed for both"
+    decided = "decided" if compared.decided else "not decided"
+    said = f"{label} takes {compared.contrast} times as long as {base}{control}"
+    said += f", {decided}" if briefly else f" to {goal(answer.main)}, which is {decided} after Holm's adjustment"
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said

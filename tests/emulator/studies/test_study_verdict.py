@@ -104,6 +104,15 @@ def test_algorithms_whose_placebos_say_the_same_share_a_sentence():
     assert line.endswith(": fedcl-shuffled 1.00 [1.00, 1.00] and other 1.00 [1.00, 1.00].")
 
 
+def test_later_pairs_are_told_briefly():
+    told = verdict(answer(said=scenario(5, pairs=[["fedcl", "fedcurv"], ["fedcl", "fedavg"], ["fedcurv", "fedavg"]])))
+    assert told[2].startswith(
+        "fedcl takes 1.50 [1.50, 1.50] times as long as fedavg, decided: 1.25 [1.25, 1.25] times "
+    )
+    assert "; fedcurv takes 1.11 [1.08, 1.16] times as long as fedavg, decided: " in told[2]
+    assert not any("as nothing was timed" in line for line in verdict(answer()))
+
+
 def test_a_control_is_called_one():
     told = verdict(answer(said=scenario(5, controls=["fedcurv"])))
     assert any(
