@@ -97,14 +97,16 @@ def search(
     Else the size of its grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the
     baseline.
     `sibling`: the best of an algorithm of the same kind.
-    It is played to the end, and so is one configuration with each of the known settings of training.  Else a step's
-    noise would decide, and on fast links fewer epochs would be left out: they need more rounds than a step has.
+    It is played to the end, and so is one configuration with each of the known settings of training, if there are
+    several.  Else a step's noise would decide, and on fast links fewer epochs would be left out: they need more rounds
+    than a step has.
     """
     found = Found(space)
     siblings = [sibling] if sibling is not None and space.valid(sibling) else []
     coarse = space.coarse(count := max(1, budget - budget // FINE), rng, known)
     coarse = list(dict.fromkeys([*siblings, *coarse]))[:count]
-    with_known = (next((c for c in coarse if training(each) and training(c) == training(each)), None) for each in known)
+    trainings = dict.fromkeys(map(training, known)) if len(known) > 1 else ()
+    with_known = (next((each for each in coarse if training(each) == one), None) for one in trainings)
     spared = list(dict.fromkeys([*siblings, *(each for each in with_known if each is not None)]))
     yield from _halving(found, coarse, rounds, "coarse", spared)
     while left := budget - len(found.tried):
