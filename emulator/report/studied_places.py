@@ -25,26 +25,27 @@ ROWS = 60  # recorded links that a picture shows
 
 
 def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
-    """Of the baseline and of all that win in these places, and greys for the rest; the same in both pictures."""
+    """Of all that win in these places, and of the baseline if it takes part; greys for the rest.  The same in all
+    pictures."""
     between = (each for of in answer.duels.values() for each in of)
     known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces, *between))}
     names = [entry.name for entry in answer.scenario.algorithms if entry.name in known]
     shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)} | GREY
-    shown = {answer.baseline, *(each.winner for each in cells)}
+    there = {label for each in cells for label in each.chosen}
+    shown = {each.winner for each in cells} | ({answer.baseline} & there)
     return {name: shade for name, shade in shades.items() if name in shown}
 
 
 def grid(answer: Answer) -> Figure | None:
     """The map of all that are ranked."""
-    caption = f"{CAPTIONS['map']} Numbers: how many times as long the next one takes."
-    return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", caption)
+    return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", CAPTIONS["map"])
 
 
 def duels(answer: Answer) -> Iterator[Figure]:
     """The map between two alone, for each pair of the study."""
     for (one, other), cells in answer.duels.items():
         title = f"{one} or {other}: who is first to {goal(answer.main)}"
-        made = _map(answer, cells, f"map-{one}-{other}", title, CAPTIONS["duel"])
+        made = _map(answer, cells, f"map-{one}-{other}", title, CAPTIONS["duel"].format(one, other))
         if made:
             yield made
 

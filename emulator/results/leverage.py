@@ -79,13 +79,13 @@ def _typical(rows: Rows) -> float:
 
 def _idle(idle: Rows, alone: bool) -> str:
     most = max(row["leverage"]["p99"] for row in idle)
-    meaning = ": this is FedAvg at a higher cost" if alone else ""
+    meaning = ": devices train as in FedAvg" if alone else ""
     return f"the penalty does nothing{meaning} (its leverage, 99th percentile: {most:.2g}; below {IDLE:g} no effect)"
 
 
 def _stiff(stiff: Rows, momentum: float, bound: float) -> str:
     most = max(row["leverage"]["step"] for row in stiff)
     return (
-        f"the penalty is too strong for the learning rate, and training diverges: learning rate x 2 x strength x "
+        f"the penalty is too strong for the learning rate, and training may diverge: learning rate x 2 x strength x "
         f"largest importance is up to {most:.3g}; SGD with momentum {momentum:g} needs it below {bound:g}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import pairwise, product
 from math import sqrt
 
@@ -49,25 +50,35 @@ def cell(
     times: Mapping[str, Mapping[int, Timed]],
     chosen: Mapping[str, str],
 ) -> Cell:
-    """Who is first among these algorithms: two of them by their means over one horizon of all, and of these two the one
-    that is sooner over the horizon of both."""
+    """Who is first among these algorithms, and who next.
+
+    The means stand side by side, so they have one horizon; any two are compared for as long as both are known.
+    """
     every = [each for of in times.values() for each in of.values()]
     tau = common(every, None)
     means = {label: mean(of, bound(every, tau)) for label, of in times.items()}
-    order = sorted(means, key=lambda label: means[label])
     if tau == 0 or all(each.time is None for each in every):
         return Cell(place, means, None, None, None, chosen)
+    missed = {label: sum(each.time is None for each in of.values()) for label, of in times.items()}
+    order = sorted(times, key=lambda label: (means[label], missed[label]))
+    first = reduce(partial(_sooner, times), order)
     if len(order) == 1:
-        return Cell(place, means, order[0], None, None, chosen)
-    return Cell(place, means, *_duel(times, order[0], order[1]), chosen)
+        return Cell(place, means, first, None, None, chosen)
+    second = reduce(partial(_sooner, times), [label for label in order if label != first])
+    both = _horizon(times, first, second)
+    return Cell(place, means, first, second, contrast(times[second], times[first], both) if both > 0 else None, chosen)
 
 
-def _duel(times: Mapping[str, Mapping[int, Timed]], *two: str) -> tuple[str, str, Contrast | None]:
-    """Who of two is first, who second, and the second one's time over the first one's."""
-    every = [each for label in two for each in times[label].values()]
-    tau = common(every, None)
-    first, second = sorted(two, key=lambda label: mean(times[label], bound(every, tau)))
-    return first, second, contrast(times[second], times[first], tau) if tau > 0 else None
+def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
+    """Of two the one with the lesser mean, over the horizon of both; the first of equals."""
+    tau = _horizon(times, one, other)
+    limit = bound((each for label in (one, other) for each in times[label].values()), tau)
+    return other if mean(times[other], limit) < mean(times[one], limit) else one
+
+
+def _horizon(times: Mapping[str, Mapping[int, Timed]], *labels: str) -> float:
+    """How long all runs of these are known, s."""
+    return common([each for label in labels for each in times[label].values()], None)
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

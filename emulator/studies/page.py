@@ -63,10 +63,13 @@ def _table(found: Table) -> Lines:
 
 def _figures(figures: Mapping[str, str], *names: str) -> Lines:
     for name in names:
-        if name in figures:
-            caption = CAPTIONS.get(name, CAPTIONS["duel"])
-            yield f"![{caption}]({figures[name]})"
-            yield f"<sub>{caption}</sub>"
+        yield from _figure(figures, name, CAPTIONS[name])
+
+
+def _figure(figures: Mapping[str, str], name: str, caption: str) -> Lines:
+    if name in figures:
+        yield f"![{caption}]({figures[name]})"
+        yield f"<sub>{caption}</sub>"
 
 
 def _times(answer: Answer) -> Lines:
@@ -85,7 +88,7 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
         yield from _figures(figures, "map")
         for (one, other), cells in answer.duels.items():
             yield from _table(shown.shares(cells, one, f"settings, between {one} and {other} alone"))
-            yield from _figures(figures, f"map-{one}-{other}")
+            yield from _figure(figures, f"map-{one}-{other}", CAPTIONS["duel"].format(one, other))
         yield from _table(shown.borders(answer))
     if answer.traces or answer.assumptions:
         yield "## On recorded links"
@@ -106,7 +109,7 @@ def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
 def _protocol(answer: Answer) -> Lines:
     scenario, said = answer.scenario, protocol_of(answer.scenario)
     seeds = ", ".join(map(str, scenario.seeds))
-    first = "the end of the first run that did not get there"
+    first = "the end of the first run that did not get there, of the two that are compared"
     horizon = f"{said.horizon_s:g} s at most on the study's own links, on others {first}" if said.horizon_s else first
     links = joined([OWN, *said.links])
     facts = [
@@ -119,7 +122,8 @@ def _protocol(answer: Answer) -> Lines:
         (
             f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
             f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
-            f"{answer.best:.4g}, the best validation accuracy of the tuned baseline in any of its rounds."
+            f"{answer.best:.4g}, the validation accuracy of the tuned baseline in its best round, as a mean over the "
+            "seeds of the search."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
         (

@@ -9,8 +9,10 @@ CAPTIONS = {
     "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round. Parts "
     "below 1 % of every round are left out.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
-    "the 95 % interval against the next one leaves 1 out, and is grey where it does not.",
-    "duel": "The same between these two alone, as if there were no others.",
+    "the 95 % interval against the next one leaves 1 out, and is grey where it does not. Numbers: how many times as "
+    "long the next one takes.",
+    "duel": "Who of {} and {} reaches the main target first, as if there were no others, for each link and device "
+    "speed. Numbers: how many times as long the other takes.",
     "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
     "line is the study as it is.",
     "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "
@@ -21,23 +23,27 @@ READ = """\
   counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
 - **Horizon.** The number of seconds for which all runs were watched. It is the end of the first run that stopped
   without the target, or less if the protocol says so. Where all runs got there, none is needed. A replay has only the
-  rounds that were played, and on faster links these end sooner. So there the ratio of two algorithms has a horizon of
-  their own, the end of the first of their runs that did not get there; the means, which stand side by side, have the
-  shortest of all, and count a seed only if it got there by then.
+  rounds that were played, and on other links these end at other times. So there the ratio of two algorithms has a
+  horizon of their own, the end of the first of their runs that did not get there; the means, which stand side by side,
+  have the shortest of all, and count a seed only if it got there by then.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
 - **Decided, undecided.** With several targets and links, chance has several tries. Holm's adjustment of the p-values
-  makes up for that, pair by pair. A difference is decided if its adjusted p is below 0.05. Undecided does not mean
-  equal. On the map and on recorded links, each place has its own 95 % interval, without adjustment.
-- **Placebo.** An algorithm whose importance means nothing, as its values are shuffled, say. If it does as well as the
-  algorithm that it imitates, importance is not what helps. Placebos are compared on the study's own links alone.
+  makes up for that, pair by pair. A difference is decided if its adjusted p is below 0.05. The brackets are not
+  adjusted, so 1.23 [1.08, 1.42] may be undecided although it leaves 1 out. Undecided does not mean equal.
+- **Map and recorded links.** Each place has its own 95 % interval, without adjustment. All places replay the same runs,
+  so a hundred places where the same algorithm is first are not a hundred proofs.
+- **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as
+  well as the algorithm that it imitates, importance is not what helps. Where the penalty does nothing, a placebo tells
+  nothing either. Placebos are compared on the study's own links alone.
 - **Null (without penalty).** An algorithm whose penalty is 0. It must learn exactly what the baseline learns; if it
   does not, the study is wrong.
 - **Leverage.** How far the penalty can hold back a weight in one round: 2 x learning rate x steps x strength x
-  importance, at the 99th percentile of all weights. Below 0.01 nothing can be seen of the penalty.
+  importance, at the 99th percentile of all weights. Below 0.01 the penalty has no effect beyond chance: even the
+  smallest change of a weight moves the times of single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
-- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own settings.
+- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
   accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
   or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of the settings for

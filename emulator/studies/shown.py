@@ -17,13 +17,15 @@ from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import OWN
 from emulator.studies.swings import unchanged
 from emulator.studies.tables import edges
-from emulator.studies.words import count, goal, role
+from emulator.studies.words import count, goal, got_there, role
 from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
 DECIDED, SAME = "✓", "="
+SOME = 3  # seeds that must get there before a ratio is worth showing
 REACHED = (
-    "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off."
+    "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
+    f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
 )
 LINKS = 8  # columns of a table; all are in comparisons.csv
 
@@ -97,30 +99,40 @@ def ratios(answer: Answer) -> Table:
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
 
-def _ratio(each: Comparison | None) -> str:
+def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
+    """`everywhere`: whether all comparisons of a table have the same horizon, so that it need not be told."""
     if each is None or each.contrast is None:
         return NONE
     found = each.contrast
     if not found.reached + found.base_reached:
         return "nobody got there"
-    cut = min(found.reached, found.base_reached) < found.seeds
-    counts = f" ({found.reached} and {found.base_reached} of {found.seeds})" if cut else ""
-    return f"{found}{f' {DECIDED}' if each.decided else ''}{counts}"
+    if max(found.reached, found.base_reached) < SOME:
+        return f"too few{got_there(each)}"
+    bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
+    ratio = f"{bound}{figure(found.ratio)}" if bound else str(found)
+    decided = f" {DECIDED}" if each.decided else ""
+    return f"{ratio}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
 
 
 def on_links(answer: Answer) -> Table:
-    """The time over the baseline's on each link, to the main target."""
-    base, main = answer.baseline, answer.main
+    """The ratio of times on each link, to the main target."""
+    main = answer.main
     all_ = list(dict.fromkeys(each.link for each in answer.comparisons if each.link != OWN))
     links = all_[:LINKS]
     rows = [
-        (label, *(_ratio(answer.compared(label, base, main, link)) for link in links))
-        for label in _labels(answer)
-        if links and any(answer.compared(label, base, main, link) for link in links)
+        (*pair, *(_ratio(answer.compared(*pair, main, link), everywhere=False) for link in links))
+        for pair in dict.fromkeys((each.label, each.base) for each in answer.comparisons if each.contrast)
+        if links and any(answer.compared(*pair, main, link) for link in links)
     ]
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
-    caption = f"The time over {base}'s on other links, to {goal(main)}{_for_links(answer, links)} {DECIDED}: decided."
-    return Table(f"{caption}{more} {REACHED}", ("algorithm", *links), rows, 1)
+    caption = (
+        f"The time of the first over that of the second on other links, to {goal(main)}{_for_links(answer, links)} "
+        f"{DECIDED}: decided."
+    )
+    horizon = (
+        "(... in so many s): for as long as all runs of the two are known, which may be longer than in the table above."
+    )
+    return Table(f"{caption}{more} {REACHED} {horizon}", ("algorithm", "over", *links), rows, 2)
 
 
 def _for_links(answer: Answer, links: Sequence[str]) -> str:
@@ -267,7 +279,7 @@ def moved(answer: Answer) -> Table:
         f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, by the means of "
         f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. (a and b of n): so "
         f"many seeds got there in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times "
-        f"were cut. {SAME}: as it is, mostly as the setting does not concern this algorithm."
+        f"were cut. {SAME}: as many seconds as it is, mostly as the setting does not concern this algorithm."
     )
     return Table(caption, ("factor", "setting", *labels), rows, 2)
 

@@ -32,14 +32,15 @@ def unchanged(moved: Sequence[Moved], label: str) -> Moved | None:
 
 
 def swings(moved: Sequence[Moved], label: str) -> list[Swing]:
-    """Of one algorithm, the widest first; settings in which not all seeds of both get there are left out."""
+    """Of one algorithm, the widest first; settings in which not all seeds of both get there are left out,
+    and factors that change nothing."""
     base = unchanged(moved, label)
     found = []
     for factor in dict.fromkeys(each.factor for each in moved if each.factor != AS_IT_IS):
         settings = [each for each in moved if (each.factor, each.label) == (factor, label)]
         beside = [*settings, *([base] if base else [])]
         known = {each.setting: each.ratio for each in beside if each.whole and each.ratio}
-        if not any(each.whole for each in settings):
+        if not any(each.whole for each in settings) or (base and {*known.values()} == {base.ratio}):
             continue
         least, most = min(known, key=lambda name: known[name]), max(known, key=lambda name: known[name])
         found.append(Swing(factor, known[least], known[most], least, most))

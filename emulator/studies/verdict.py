@@ -16,7 +16,7 @@ from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
-from emulator.studies.words import count, goal, share
+from emulator.studies.words import count, goal, got_there, share
 from scenarios.schema.protocol import Protocol
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]
@@ -129,8 +129,10 @@ def _cut(answer: Answer, why: Why) -> str:
     """Who did not get there in every seed, so that its rounds are counted up to the horizon."""
     both = (answer.value(label, answer.main) for label in (why.label, why.base))
     found = [each for each in both if each and each.reached < len(each.times)]
-    short = [f"{each.label} got there in {count(each.reached, len(each.times))} seeds" for each in found]
-    return f", up to the horizon, as {joined(short)}" if short else ""
+    if not found:
+        return ""
+    short = [f"{each.label} got there in only {count(each.reached, len(each.times))} seeds" for each in found]
+    return f" (rounds are counted until {duration(found[0].tau)}, as {joined(short)})"
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
@@ -140,7 +142,7 @@ def _against_baseline(answer: Answer) -> Iterator[str]:
     groups: dict[str, list[str]] = {side: [] for side in SIDES}
     for label, each in found.items():
         known = each is not None and each.contrast is not None
-        groups[_side(each, label)].append(f"{label} {each.contrast}" if each and known else label)
+        groups[_side(each, label)].append(f"{label} {each.contrast}{got_there(each)}" if each and known else label)
     said = [f"{name}: {joined(labels)}" for name, labels in groups.items() if labels]
     if said:
         yield f"Of the ranked algorithms, as multiples of {baseline}'s time, {'; '.join(said)}."
@@ -179,8 +181,8 @@ def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
     if any(each.sooner == each.label for each in known):
         return "does not help", "as a placebo is sooner"
     if all(each.sooner == original for each in known):
-        return "helps", "as each placebo is later"
-    return "is not shown to help", "as it is not decided that each placebo is later"
+        return "helps", "as each placebo takes longer"
+    return "is not shown to help", "as it is not decided that each placebo takes longer"
 
 
 def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> Iterator[str]:
@@ -245,15 +247,14 @@ def _undecided(answer: Answer) -> Iterator[str]:
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
-    nobody = sum(not each.decided and not _anybody(answer, each) for each in answer.comparisons)
+    nobody = sum(not each.decided and not _anybody(each) for each in answer.comparisons)
     because = f", {nobody} of them as nobody got there in time" if nobody else ""
     yield f"Of {pairs} over {scope}, {left} remain undecided{because}{unknown}."
 
 
-def _anybody(answer: Answer, each: Comparison) -> bool:
+def _anybody(each: Comparison) -> bool:
     """Whether a seed of one of the two got there."""
-    found = [answer.value(label, each.target, each.link) for label in (each.label, each.base)]
-    return any(one.reached for one in found if one)
+    return each.contrast is not None and each.contrast.reached + each.contrast.base_reached > 0
 
 
 def _values(answer: Answer) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emulator.record.targets import Target
+from emulator.studies.comparisons import Comparison
 from emulator.studies.protocol import protocol_of
 from scenarios.schema.scenario import Scenario
 
@@ -33,3 +34,11 @@ def count(number: int, of: int) -> str:
 def share(number: int, of: int) -> str:
     """`81 (43 %)`"""
     return f"{number} ({100 * number / of:.0f} %)"
+
+
+def got_there(each: Comparison, where: str = "") -> str:
+    """` (7 and 10 of 10)`: the seeds of the two that got there; nothing where all did."""
+    found = each.contrast
+    if found is None or min(found.reached, found.base_reached) == found.seeds:
+        return ""
+    return f" ({found.reached} and {found.base_reached} of {found.seeds}{where})"

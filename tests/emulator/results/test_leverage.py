@@ -54,7 +54,7 @@ def test_a_round_counts_as_the_identity_if_that_stood_on_most_devices(share: flo
 def test_a_penalty_that_is_idle_in_all_rounds_is_fedavg() -> None:
     (warned,) = said([row(0.001), row(0.004)])
     assert warned.kind == "idle"
-    assert "in 2 of 2 rounds the penalty does nothing: this is FedAvg" in warned.text
+    assert "in 2 of 2 rounds the penalty does nothing: devices train as in FedAvg" in warned.text
     (warned,) = said([row(0.001), row(0.4)])
     assert "in 1 of 2 rounds the penalty does nothing (" in warned.text
 

@@ -134,7 +134,9 @@ def test_on_other_links_a_third_that_ended_early_decides_nothing_between_two() -
     assert there[0].contrast.ratio == pytest.approx(sum(SLOW) / sum(FAST))
     assert [each.contrast.tau for each in here if each.contrast] == [5, 5]
     third = {seed: Timed(None, 5.0) for seed in SEEDS}
-    assert cell({}, {"c": third, "b": timed(SLOW), "a": timed(FAST)}, {}).winner == UNDECIDED  # all stand at 5 s
+    found = cell({}, {"c": third, "b": timed(SLOW), "a": timed(FAST)}, {})
+    assert {*found.means.values()} == {5.0}
+    assert (found.first, found.second, found.winner) == ("a", "b", "a")
 
 
 def test_of_two_that_lead_the_sooner_over_their_own_horizon_is_first() -> None:

@@ -75,7 +75,7 @@ def test_decided_and_undecided_are_kept_apart():
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
-        (7, f"Importance helps fedcl, as each placebo is later; {PLACEBOS}: fedcl-shuffled 1.4"),
+        (7, f"Importance helps fedcl, as each placebo takes longer; {PLACEBOS}: fedcl-shuffled 1.4"),
         (3, f"Importance does not help fedcl, as a placebo is sooner; {PLACEBOS}: fedcl-shuffled 0.6"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_placebo_that_does_as_well_shows_no_help():
     runs = {**runs_of(5), "fedcl-shuffled": runs_of(5)["fedcl"]}
     told = verdict(answer(runs=runs, said=scenario(5, **ROLES)))
     assert (
-        f"Importance is not shown to help fedcl, as it is not decided that each placebo is later; {PLACEBOS}: "
+        f"Importance is not shown to help fedcl, as it is not decided that each placebo takes longer; {PLACEBOS}: "
         "fedcl-shuffled 1.00 [1.00, 1.00]."
     ) in told
 
@@ -210,7 +210,7 @@ def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
     made = answer(runs=runs)
     line = next(line for line in verdict(made) if line.startswith("fedcl takes "))
     assert " times as many rounds, each " in line
-    assert line.endswith(" times as long, up to the horizon, as fedcl got there in 0 of 5 seeds.")
+    assert line.endswith(" times as long (rounds are counted until 120 s, as fedcl got there in only 0 of 5 seeds).")
     (row,) = (
         line for line in markdown(made, {}).splitlines() if line.startswith("| fedcl | fedcurv | 0 and 5 of 5 | ")
     )
@@ -225,6 +225,34 @@ def test_a_ratio_says_who_got_there_where_not_all_did():
     page = markdown(answer(runs=some), {})
     assert " (3 and 5 of 5) |" in page
     assert "| fedcl | ranked | ≥ " in page
+
+
+def cut(reached: int) -> Answer:
+    """FedCL gets there in so many of five seeds; else it stops after ten rounds of 12 s."""
+    runs = {**runs_of(5), "fedcl": {seed: run(5 if seed <= reached else 99, 12.0) for seed in range(1, 6)}}
+    return answer(runs=runs)
+
+
+def test_a_ratio_of_which_one_side_never_got_there_is_a_bound():
+    """120 s over 40 s at least."""
+    page = markdown(cut(0), {})
+    assert "| fedcl | fedavg | ≥ 3.00 ✓ (0 and 5 of 5) |" in page
+    assert "| fedcl | fedavg | ≥ 3.00 ✓ (0 and 5 of 5 in 120 s) |" in page  # on the other link
+    assert any("fedcl 3.00 [3.00, 3.00] (0 and 5 of 5)" in line for line in verdict(cut(0)))
+
+
+def test_a_ratio_of_too_few_seeds_is_not_shown():
+    runs = {label: {seed: run(4 if seed < 3 else 99, 12.0) for seed in range(1, 6)} for label in ("fedavg", "fedcl")}
+    page = markdown(answer(runs={**runs_of(5), **runs}), {})
+    assert "| fedcl | fedavg | too few (2 and 2 of 5) |" in page
+
+
+def test_a_factor_that_changes_nothing_is_left_out():
+    same = [
+        Moved("as it is", "as it is", "fedcl", 1.5, None, 3, 3, 3),
+        Moved("upload", "lean", "fedcl", 1.5, None, 3, 3, 3),
+    ]
+    assert swings(same, "fedcl") == []
 
 
 def test_comparisons_in_which_nobody_got_there_are_counted_apart():
@@ -313,7 +341,7 @@ def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, obj
     assert plain.tune
     tune = plain.tune.model_copy(update={"links": tuned})
     page = markdown(replace(answer(), scenario=plain.model_copy(update={"tune": tune})), {})
-    assert f"The time over fedavg's on other links, {said}: decided." in page
+    assert f"The time of the first over that of the second on other links, {said}: decided." in page
 
 
 def test_the_page_says_where_replays_are_not_known():
