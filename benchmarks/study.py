@@ -127,8 +127,8 @@ between settings that are close.
 - FedCurv's best strength does nothing, as the list above says: it takes 1.03 [0.88, 1.20] times as long as without its
   penalty (fedcurv-0). What is measured of it is the price of its messages and of its pass over the data, for which no
   strength that was tried brings anything in return. fedcl-n10 takes 0.98 [0.81, 1.18] times as long as fedcl-0.
-- Placebos of FedCurv tell nothing for the same reason. All placebos are tuned a little better than what they imitate, as
-  they start from its best settings.
+- Placebos of FedCurv tell nothing for the same reason. All placebos are tuned a little better than what they imitate,
+  as they start from its best settings.
 - The controls, FedMeta and FedShare, train on the server's own examples or send them, and are not ranked. They have the
   least mean times to the main target, 42.1 and 36.5 s. It is not decided there that they differ from FedAvg. With a
   slow uplink it is of FedShare: it takes 0.57 [0.44, 0.75] times as long as FedAvg, and fedcl-n10 takes 1.71 [1.35,
