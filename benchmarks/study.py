@@ -131,8 +131,8 @@ between settings that are close.
   as they start from its best settings.
 - The controls, FedMeta and FedShare, train on the server's own examples or send them, and are not ranked. They have the
   least mean times to the main target, 42.1 and 36.5 s. It is not decided there that they differ from FedAvg. With a
-  slow uplink it is of FedShare: it takes 0.57 [0.44, 0.75] times as long as FedAvg, and fedcl-n10 takes 1.71 [1.35,
-  2.16] times as long as FedShare.
+  slow uplink FedShare is decidedly faster: it takes 0.57 [0.44, 0.75] times as long as FedAvg, and fedcl-n10 takes 1.71
+  [1.35, 2.16] times as long as FedShare.
 - The main target takes about ten rounds, so N = 10 means one or two messages with Ω. N = 1 and N = 3 are among the
   factors.
 - FedAvg comes to the third target in one seed of ten. Little is known of that target, and it costs the others power, as
