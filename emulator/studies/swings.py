@@ -38,7 +38,7 @@ def swings(moved: Sequence[Moved], label: str) -> list[Swing]:
     found = []
     for factor in dict.fromkeys(each.factor for each in moved if each.factor != AS_IT_IS):
         settings = [each for each in moved if (each.factor, each.label) == (factor, label)]
-        beside = [*settings, *([base] if base else [])]
+        beside = [*([base] if base else []), *settings]
         known = {each.setting: each.ratio for each in beside if each.whole and each.ratio}
         if not any(each.whole for each in settings) or (base and {*known.values()} == {base.ratio}):
             continue
