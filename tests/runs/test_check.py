@@ -142,7 +142,7 @@ def test_algorithms_says_the_same_to_people(told):
     page = told("algorithms")
     assert "FedCurv (Shoham et al. 2019)" in page
     assert "interval: integer, default 1" in page
-    assert "3.00x 3.00x +10 %" in " ".join(page.split())
+    assert "3.00x 3.00x +10.0 %" in " ".join(page.split())
 
 
 def test_devices_tells_who_measured_what(told):
