@@ -84,11 +84,6 @@ class Answer:
         """One algorithm's times."""
         return next((v for v in self.values if (v.label, v.target, v.link) == (label, target, link)), None)
 
-    def whole(self, label: str, target: Target) -> bool:
-        """Whether all of its seeds got there on the study's own links, so that what they took is known."""
-        found = self.value(label, target)
-        return found is not None and found.reached == len(found.times)
-
     def compared(self, label: str, base: str, target: Target, link: str = OWN) -> Comparison | None:
         """One comparison."""
         at = (label, base, target, link)

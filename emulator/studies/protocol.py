@@ -73,7 +73,7 @@ def pairs(scenario: Scenario) -> list[tuple[str, str]]:
 
 
 def duels(scenario: Scenario) -> list[tuple[str, str]]:
-    """Of the study's own pairs those that are ranked both, so that one of them may win."""
+    """Those of the study's own pairs in which both are ranked, so that one of them may win."""
     return [pair for pair in protocol_of(scenario).pairs if {*pair} <= {*ranked(scenario)}]
 
 
