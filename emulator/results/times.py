@@ -66,6 +66,11 @@ def common(times: Sequence[Timed], wanted: float | None) -> float:
     return _latest(times) if tau == inf and any(each.time is None for each in times) else tau
 
 
+def known_for(*each: Mapping[int, Timed]) -> float:
+    """How long all runs of these algorithms are known, s: their own horizon; inf if all got there."""
+    return common([timed for times in each for timed in times.values()], None)
+
+
 def bound(times: Iterable[Timed], tau: float) -> float:
     """The horizon, s, or where it is infinite, as all reached the target, the latest of these times."""
     return _latest(times) if tau == inf else tau

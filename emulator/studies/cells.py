@@ -11,7 +11,7 @@ from math import sqrt
 from emulator.replay.conditions import Condition
 from emulator.results.resampling import SLIGHT
 from emulator.results.restricted import Contrast, Timed, contrast
-from emulator.results.times import bound, common, mean
+from emulator.results.times import bound, known_for, mean
 from scenarios.schema.protocol import Grid
 
 UNDECIDED = "undecided"
@@ -55,7 +55,7 @@ def cell(
     The means stand side by side, so they have one horizon; any two are compared for as long as both are known.
     """
     every = [each for of in times.values() for each in of.values()]
-    tau = common(every, None)
+    tau = known_for(*times.values())
     means = {label: mean(of, bound(every, tau)) for label, of in times.items()}
     if tau == 0 or all(each.time is None for each in every):
         return Cell(place, means, None, None, None, chosen)
@@ -65,20 +65,14 @@ def cell(
     if len(order) == 1:
         return Cell(place, means, first, None, None, chosen)
     second = reduce(partial(_sooner, times), [label for label in order if label != first])
-    both = _horizon(times, first, second)
+    both = known_for(times[first], times[second])
     return Cell(place, means, first, second, contrast(times[second], times[first], both) if both > 0 else None, chosen)
 
 
 def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
     """Of two the one with the lesser mean, over the horizon of both; the first of equals."""
-    tau = _horizon(times, one, other)
-    limit = bound((each for label in (one, other) for each in times[label].values()), tau)
+    limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
     return other if mean(times[other], limit) < mean(times[one], limit) else one
-
-
-def _horizon(times: Mapping[str, Mapping[int, Timed]], *labels: str) -> float:
-    """How long all runs of these are known, s."""
-    return common([each for label in labels for each in times[label].values()], None)
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from emulator.record.targets import Target
 from emulator.results.holm import holm
 from emulator.results.restricted import Contrast, contrast
-from emulator.results.times import Values, common
+from emulator.results.times import Values, known_for
 from emulator.studies.protocol import OWN
 
 LEVEL = 0.05
@@ -66,4 +66,4 @@ def _horizon(mine: Values, theirs: Values) -> float:
     """
     if mine.link == OWN:
         return mine.tau
-    return common([*mine.times.values(), *theirs.times.values()], None)
+    return known_for(mine.times, theirs.times)

@@ -127,6 +127,6 @@ class Protocol(Part):
     )
 
     @property
-    def at_home(self) -> frozenset[str]:
+    def own_links_only(self) -> frozenset[str]:
         """Algorithms that are compared on the study's own links alone: they check the others, which is done once."""
         return frozenset({*self.placebos, *self.nulls})

@@ -53,14 +53,16 @@ class Places:
         """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
         found = {entry.name: entry.name for entry in self.scenario.algorithms}
         for label, of in self.founds.items():
-            if label not in self.protocol.at_home:
+            if label not in self.protocol.own_links_only:
                 best = of.best(clock if clock in of.clocks else OWN_CLOCK)
                 found[label] = next(name for name, each in self.names[label].items() if each == best)
         return found
 
-    def abroad(self, clock: str) -> dict[str, str]:
+    def on_other_links(self, clock: str) -> dict[str, str]:
         """The same without those that are compared on the study's own links alone."""
-        return {label: name for label, name in self.variants(clock).items() if label not in self.protocol.at_home}
+        return {
+            label: name for label, name in self.variants(clock).items() if label not in self.protocol.own_links_only
+        }
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
         """The runs on their own links and on those that the study names; and sentences on what is not known."""
@@ -69,7 +71,7 @@ class Places:
         there = self.replays.of(self.folder, list(wanted.values()))
         unknown = []
         for (name, _), ends in zip(wanted.items(), there, strict=True):
-            which = self.abroad(name)
+            which = self.on_other_links(name)
             on[name], lost = analysis.elsewhere(analysis.chosen(self.runs, which), analysis.renamed(ends, which))
             unknown += [f"{label} is not known on {name}: a decision there comes out otherwise" for label in lost]
         return on, unknown

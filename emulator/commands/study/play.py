@@ -185,14 +185,16 @@ class Studying:
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
         """The best configuration of each tuned algorithm on each of the links, under the label that plays it.
 
-        That for its own links is called as the algorithm; others that differ get a number.  Those that stay at home
-        have no others, and nulls have the baseline's training.
+        That for its own links is called as the algorithm; others that differ get a number.  Those that are compared
+        there alone have no others, and nulls have the baseline's training.
         """
         found: dict[str, dict[str, Configuration]] = {}
         for label, of in founds.items():
             own, *others = of.on_links
             away = (
-                {} if label in self.protocol.at_home else {self.tuning.names.of(label, each): each for each in others}
+                {}
+                if label in self.protocol.own_links_only
+                else {self.tuning.names.of(label, each): each for each in others}
             )
             found[label] = {label: own, **away}
         baseline = founds.get(self.scenario.algorithms[0].name)

@@ -218,9 +218,11 @@ class Tuning:
         return made
 
     def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[Result]]:
-        """The runs of a step, replayed on the other links that the scenario names, but for those that stay at home."""
-        at_home = self.scenario.study.at_home if self.scenario.study else ()
-        away = [(label, each) for label, ask in asks.items() if label not in at_home for each in ask.configurations]
+        """The runs of a step, replayed on the other links that the scenario names, but for those of its own links alone."""
+        own_links_only = self.scenario.study.own_links_only if self.scenario.study else ()
+        away = [
+            (label, each) for label, ask in asks.items() if label not in own_links_only for each in ask.configurations
+        ]
         if not (self.links and away):
             return {}
         batch = Batch(Source(where, only=tuple(self.names.of(*each) for each in away), targets=(self.target,)))

@@ -280,4 +280,4 @@ def test_placebos_and_nulls_stay_on_the_study_s_own_links() -> None:
     nothing: Any = None
     at = Places(scenario, nothing, Path(), founds, names, {}, nothing)
     assert at.variants("own links") == {label: label for label in names}
-    assert at.abroad("fast") == {"fedavg": "fedavg.02"}
+    assert at.on_other_links("fast") == {"fedavg": "fedavg.02"}
