@@ -218,7 +218,7 @@ class Tuning:
         return made
 
     def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[Result]]:
-        """The runs of a step, replayed on the other links that the scenario names, but for those of its own links alone."""
+        """The runs of a step on the other links that the scenario names, of all that are compared there."""
         own_links_only = self.scenario.study.own_links_only if self.scenario.study else ()
         away = [
             (label, each) for label, ask in asks.items() if label not in own_links_only for each in ask.configurations
