@@ -274,7 +274,7 @@ class ReplayLine(MemoryLine):
         assert isinstance(number, int)
         if "refusal" not in parcel.header:  # which is what it is
             sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
-            parcel = parcel._replace(sizes=sizes)
+            parcel = Parcel(parcel.header, parcel.message, sizes)
         return super().launch(direction, parcel)
 
 

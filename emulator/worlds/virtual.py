@@ -177,7 +177,7 @@ class VirtualWorld:
         return self.executor.store
 
     def now(self) -> float:
-        return self.env.now
+        return self.env._now  # its property costs as much again, and this is asked some 20 times per device-round
 
     async def sleep(self, seconds: float) -> None:
         await _wait(self.env.timeout(seconds))
@@ -233,7 +233,7 @@ class VirtualWorld:
         return VirtualSignal(self.env)
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        timeout = self.env.timeout(max(0.0, time - self.env.now))
+        timeout = self.env.timeout(max(0.0, time - self.env._now))
         timeout.callbacks.append(lambda _: action())
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
@@ -268,14 +268,14 @@ class VirtualWorld:
         return task.value
 
     async def _pass_until(self, task: VirtualTask) -> None:
-        env, owed = self.env, self.owed
+        peek, step, owed = self.env.peek, self.env.step, self.owed
         while True:
             for _ in range(BREATH):
                 if task.triggered:
                     return
-                if not env.peek() < inf:
+                if not peek() < inf:
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
-                env.step()
+                step()
                 while owed:  # the clock stands until what is owed now is here, in the order it fell due
                     await self._collect(*owed.popleft())
             await asyncio.sleep(0)

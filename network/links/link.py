@@ -110,18 +110,17 @@ class Link:
 
     @cached_property
     def _ways(self) -> dict[tuple[object, ...], Way]:
-        """Of a link that does not vary, those that were asked for."""
+        """Those that were asked for: a trace has no more of them than pieces."""
         return {}
 
     def _way_at(self, direction: Direction, t: float, beyond: float, shared: tuple[float, ...], queue: float) -> Way:
+        rate, latency, loss = self.rate(direction), self.latency, None
         if self.varies:
-            rate = self.rate(direction)
             latency = self._recorded(direction, lambda trace, _: trace.latency_at(t) or 0.0)
             loss = rate.loss_at(t) if isinstance(rate, Trace) else None
-            return self._way(rate, latency + beyond, loss, shared, queue)
-        key = beyond, shared, queue
+        key = direction, latency + beyond, loss, shared, queue
         if key not in self._ways:
-            self._ways[key] = self._way(self.rate(direction), self.latency + beyond, None, shared, queue)
+            self._ways[key] = self._way(rate, latency + beyond, loss, shared, queue)
         return self._ways[key]
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:

@@ -240,13 +240,15 @@ class Passage(NamedTuple):
         """
         if self.opened is None:
             return None
-        sender: Sender = getattr(self.opened, self.direction)
-        if left is not None:
-            sender = left
-        elif self.climb is not None:
-            sender = sender._replace(window=self.climb.window_after(self.link, self.wire))
-        asked = landed + self.rtt * (0.5 if self.direction == "down" else 1.0)
-        return self.opened._replace(asked=asked, **{self.direction: sender._replace(last=landed)})
+        _, down, up = self.opened
+        before = down if self.direction == "down" else up
+        window, _, threshold = before if left is None else left
+        if left is None and self.climb is not None:
+            window = self.climb.window_after(self.link, self.wire)
+        sender = Sender(window, landed, threshold)
+        if self.direction == "down":
+            return Connection(landed + self.rtt * 0.5, sender, up)
+        return Connection(landed + self.rtt, down, sender)
 
 
 def passage(

@@ -318,23 +318,34 @@ class Agenda:
         self._count = 0
         self._heap: list[tuple[float, int, Sharing]] = []  # with some that are out of date
         self._stirred: dict[Sharing, None] = {}  # of which it may have changed
+        self._first: tuple[float, Sharing] | None = None  # as it was last found; None: something has changed
 
     def add(self, sharing: Sharing) -> None:
         self._count += 1
         self.sharings[sharing], self._numbers[sharing] = math.nan, self._count
-        self._stirred[sharing] = None
+        self.stir(sharing)
 
     def drop(self, sharing: Sharing) -> None:
         del self.sharings[sharing], self._numbers[sharing]
         self._stirred.pop(sharing, None)
+        self._first = None
 
     def stir(self, sharing: Sharing) -> None:
         """Something in it changes."""
         if sharing in self.sharings:
-            self._stirred[sharing] = None
+            self._stirred[sharing], self._first = None, None
 
     def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
         """When the first of them is due, and which; of several the oldest.  `but`: those not to ask yet."""
+        if self._first is not None and not but:
+            return self._first
+        self._ask(but)
+        due, _, sharing = self._heap[0]
+        self._first = None if but else (due, sharing)
+        return due, sharing
+
+    def _ask(self, but: Collection[Sharing]) -> None:
+        """When those are due of which it may have changed; the first of all then stands first in the heap."""
         for sharing in self._stirred:
             if sharing in but:
                 self.sharings[sharing] = math.nan
@@ -350,7 +361,6 @@ class Agenda:
             known = [(due, self._numbers[sharing], sharing) for sharing, due in self.sharings.items()]
             self._heap = [each for each in known if each[0] == each[0]]  # no nan
             heapify(self._heap)
-        return self._heap[0][0], self._heap[0][2]
 
 
 def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:

@@ -77,6 +77,7 @@ class Windows:
             links: dict[str | None, Shared] = {None: Shared(root, buffer=buffer)}
             self._meetings[back] = _meetings(links | dict(shared.items()), queues)
             self._routes[back] = {via: self._route(back, shared, via) for via in (None, *shared)}
+        self._paths = {back: {via: self._path(back, via) for via in of} for back, of in self._routes.items()}
         self._crowd = Crowd(queues, chance)
         self._lone: dict[Hashable, Lone] = {}
         self._ways: dict[Hashable, tuple[Meeting, ...]] = {}
@@ -111,17 +112,18 @@ class Windows:
             raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
         self._reach(t)
         way = self._routes[back][via]
-        own = as_rate(cap if radio is None else radio)
-        new = self._newcomer(flow, nbytes, sending, way, own, via, back)
+        bound = as_rate(cap)
+        own = bound if radio is None else as_rate(radio)
+        new = Newcomer(flow, nbytes, sending, *self._paths[back][via], own, back)
         self._ways[flow] = way
         for meeting in way:
-            meeting.add(flow, as_rate(cap).peak)
+            meeting.add(flow, bound.peak)
         crowded = any(meeting.full for meeting in way)
         if crowded or sending.tcp.congestion == "bbr" or sending.way.loss > 0:
             self._crowd.open(t, new)
             self._gather(t, way)
             return
-        self._lone[flow] = Lone(new, as_rate(cap))
+        self._lone[flow] = Lone(new, bound)
         self._fluids[back].open(t, flow, nbytes, cap, weight, via)
         for meeting in way:
             meeting.lone[flow] = None
@@ -219,20 +221,12 @@ class Windows:
         for meeting in self._ways.pop(flow):
             meeting.drop(flow)
 
-    def _newcomer(
-        self,
-        flow: Hashable,
-        nbytes: float,
-        sending: Sending,
-        way: tuple[Meeting, ...],
-        own: Rate,
-        via: str | None,
-        back: bool,
-    ) -> Newcomer:
-        forth = tuple(meeting.queue for meeting in (way if back else reversed(way)))
-        homeward = self._routes[not back].get(via, ())
-        acks = tuple(meeting.queue for meeting in (reversed(homeward) if back else homeward))
-        return Newcomer(flow, nbytes, sending, forth, acks, own, back)
+    def _path(self, back: bool, via: str | None) -> tuple[tuple[Queue, ...], tuple[Queue, ...]]:
+        """The queues of a flow from its sender on, and those that its acknowledgements pass."""
+        way, homeward = self._routes[back][via], self._routes[not back].get(via, ())
+        up = tuple(meeting.queue for meeting in (way if back else homeward))
+        down = tuple(meeting.queue for meeting in reversed(homeward if back else way))
+        return (up, down) if back else (down, up)
 
     def _route(self, back: bool, shared: Mapping[str, Shared], via: str | None) -> tuple[Meeting, ...]:
         """The links from a device to the server that could be full."""
