@@ -109,6 +109,7 @@ def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) 
     """`limit`: the seconds to which times are restricted."""
     every = (*mine.times.values(), *base.times.values())
     known = mine.tau > 0 and any(each.time is not None for each in every)
-    ratio = mean(mine.times, limit) / mean(base.times, limit) if known else None
+    means = (mean(mine.times, limit), mean(base.times, limit)) if known else (None, None)
+    ratio = means[0] / means[1] if means[0] is not None and means[1] is not None else None
     over = contrast(mine.times, base.times, mine.tau) if known else None
-    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times), base.reached)
+    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times), base.reached, *means)

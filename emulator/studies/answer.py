@@ -28,6 +28,8 @@ class Moved:
     reached: int
     of: int
     base_reached: int  # seeds of the baseline that got there, of as many
+    mean: float | None = None  # s, restricted
+    base_mean: float | None = None  # s, the baseline's
 
     @property
     def whole(self) -> bool:

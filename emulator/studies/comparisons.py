@@ -12,6 +12,7 @@ from emulator.results.times import Values, known_for
 from emulator.studies.protocol import OWN
 
 LEVEL = 0.05
+SOME = 3  # seeds of either that must get there before a ratio is worth showing
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Comparison:
     base: str
     contrast: Contrast | None  # None: below 5 seeds, or unknown there
     adjusted: float | None = None  # its p-value after Holm's adjustment
+
+    @property
+    def too_few(self) -> bool:
+        """Whether so few seeds got there that little is known."""
+        return self.contrast is None or max(self.contrast.reached, self.contrast.base_reached) < SOME
 
     @property
     def decided(self) -> bool:

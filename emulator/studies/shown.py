@@ -7,13 +7,14 @@ from math import fsum, isfinite
 
 from emulator.results import units
 from emulator.results.resampling import figure
+from emulator.results.restricted import Contrast
 from emulator.results.tables import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import Comparison
+from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import OWN
 from emulator.studies.swings import unchanged
 from emulator.studies.tables import edges
@@ -22,7 +23,6 @@ from emulator.tuning.results import Best, bests
 from emulator.tuning.space import words
 
 DECIDED, SAME = "✓", "="
-SOME = 3  # seeds that must get there before a ratio is worth showing
 REACHED = (
     "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
     f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
@@ -106,12 +106,17 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
     found = each.contrast
     if not found.reached + found.base_reached:
         return "nobody got there"
-    if max(found.reached, found.base_reached) < SOME:
+    if each.too_few:
         return f"too few{got_there(each)}"
-    bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
-    ratio = f"{bound}{figure(found.ratio)}" if bound else str(found)
+    ratio = _bounded(found)
     decided = f" {DECIDED}" if each.decided else ""
     return f"{ratio}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
+
+
+def _bounded(found: Contrast) -> str:
+    """With its interval; if one side never got there, as a bound."""
+    bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
+    return f"{bound}{figure(found.ratio)}" if bound else str(found)
 
 
 def on_links(answer: Answer) -> Table:
@@ -177,7 +182,7 @@ def reasons(answer: Answer) -> Table:
     for each in answer.whys:
         if each.target == answer.main and each.split:
             compared = answer.compared(each.label, each.base, each.target)
-            time = (compared.contrast if compared else None) or each.split.time
+            time = _bounded(compared.contrast) if compared and compared.contrast else each.split.time
             parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
             rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
@@ -272,16 +277,23 @@ def moved(answer: Answer) -> Table:
     labels = list(dict.fromkeys(each.label for each in answer.moved))
     same = {label: unchanged(answer.moved, label) for label in labels}
     cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
-    places = dict.fromkeys((each.factor, each.setting) for each in answer.moved)
-    rows = [(*place, *(cells.get((*place, label), NONE) for label in labels)) for place in places]
+    base: dict[tuple[str, str], float | None] = {}
+    for each in answer.moved:
+        base[each.factor, each.setting] = base.get((each.factor, each.setting)) or each.base_mean
+    unit = units.of_time(base.values())
+    rows = [
+        (*place, unit.show(mean) if mean else NONE, *(cells.get((*place, label), NONE) for label in labels))
+        for place, mean in base.items()
+    ]
     seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
     caption = (
-        f"The time over {answer.baseline}'s when one factor is changed, to {goal(answer.targets[0])}, by the means of "
-        f"{seeds}, with the settings that were tuned without the change. {NONE}: nobody got there. (a and b of n): so "
-        f"many seeds got there in time, the algorithm's and {answer.baseline}'s; such a ratio depends on where times "
-        f"were cut. {SAME}: as many seconds as it is, mostly as the setting does not concern this algorithm."
+        f"{answer.baseline}'s time when one factor is changed, to {goal(answer.targets[0])}, and the others' as "
+        f"multiples of it, by the means of {seeds}, with the settings that were tuned without the change. {NONE}: "
+        f"nobody got there. (a and b of n): so many seeds got there in time, the algorithm's and {answer.baseline}'s; "
+        f"such a ratio depends on where times were cut. {SAME}: as many seconds as it is, mostly as the setting does "
+        "not concern this algorithm."
     )
-    return Table(caption, ("factor", "setting", *labels), rows, 2)
+    return Table(caption, ("factor", "setting", f"{answer.baseline}, {unit.name}", *labels), rows, 2)
 
 
 def _moved(each: Moved, base: Moved | None) -> str:

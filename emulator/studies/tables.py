@@ -60,7 +60,7 @@ def tables(answer: Answer) -> dict[str, Table]:
         Table("tuning.csv", TUNING, list(_tuning(answer))),
         Table("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
         Table("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
-        Table("reasons.csv", REASONS, [_reason(each) for each in answer.whys]),
+        Table("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         Table("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
         *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
@@ -138,9 +138,11 @@ REASONS = (
 )
 
 
-def _reason(each: Why) -> Row:
-    split = each.split
-    parts = (split.time, split.rounds, split.pace) if split else (None, None, None)
+def _reason(answer: Answer, each: Why) -> Row:
+    """The ratio of times is that of comparisons.csv."""
+    split, compared = each.split, answer.compared(each.label, each.base, each.target)
+    time = (compared.contrast if compared else None) or (split.time if split else None)
+    parts = (time, split.rounds, split.pace) if split else (None, None, None)
     found = [value for part in (*parts, each.bytes, each.joules) for value in _bounds(part)]
     return each.target.name, each.label, each.base, *found
 
@@ -191,14 +193,18 @@ def _borders(answer: Answer) -> Table:
     return Table("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
 
 
-SENSITIVITY = ("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "base reached", "of")
+SENSITIVITY = (
+    *("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "base reached", "of"),
+    *("mean s", "base mean s"),
+)
 
 
 def _sensitivity(answer: Answer) -> Iterator[Row]:
     for each in answer.moved:
         found = each.contrast
         bounds: Row = (found.low, found.high, found.p) if found else UNKNOWN
-        yield each.factor, each.setting, each.label, each.ratio, *bounds, each.reached, each.base_reached, each.of
+        head: Row = (each.factor, each.setting, each.label, each.ratio, *bounds)
+        yield *head, each.reached, each.base_reached, each.of, each.mean, each.base_mean
 
 
 NULLS = ("algorithm", "seed", "rounds", "first that differs", "same")

@@ -13,7 +13,7 @@ from emulator.results.units import counted, duration, joined
 from emulator.results.why import Why
 from emulator.studies.answer import Answer
 from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import Comparison
+from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
 from emulator.studies.words import count, goal, got_there, share
@@ -268,14 +268,9 @@ def _undecided(answer: Answer) -> Iterator[str]:
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
-    nobody = sum(not each.decided and not _anybody(each) for each in answer.comparisons)
-    because = f", {nobody} of them as nobody got there in time" if nobody else ""
+    few = sum(not each.decided and each.too_few for each in answer.comparisons)
+    because = f", {few} of them as fewer than {SOME} seeds of either got there in time" if few else ""
     yield f"Of {pairs} over {scope}, {left} remain undecided{because}{unknown}."
-
-
-def _anybody(each: Comparison) -> bool:
-    """Whether a seed of one of the two got there."""
-    return each.contrast is not None and each.contrast.reached + each.contrast.base_reached > 0
 
 
 def _values(answer: Answer) -> Iterator[str]:

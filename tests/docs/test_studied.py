@@ -1,9 +1,15 @@
-"""What README and the quickstart take from the studies in docs/studies is what stands there."""
+"""What README, the quickstart and docs/study.md take from the studies in docs/studies is what stands there."""
 
 import csv
 import json
+import re
 from pathlib import Path
 
+import pytest
+
+from benchmarks import study as made
+from emulator.results.restricted import Timed, contrast
+from emulator.studies.comparisons import SOME
 from scenarios.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +50,53 @@ def test_readme_has_the_ratios_of_the_larger_network():
     for label, digits in (("fedcurv", 1), ("fedcl-n10", 2)):
         ratio, low, high = (f"{float(said[label][name]):.{digits}f}" for name in ("ratio", "low", "high"))
         assert f"{ratio} [{low}, {high}] times as long" in README, label
+
+
+STUDIES = ("digits", "mnist")
+TRIPLE = re.compile(r"\d+\.\d+ \[\d+\.\d+, \d+\.\d+\]")
+
+
+def told(study):
+    """Ratios of times with their intervals, as a page writes them: those compared, and any on the study's own links."""
+    known = [row for row in rows(study, "comparisons") if row["ratio"]]
+    here = [row for row in rows(study, "times") if row["link"] == OWN and row["target"] == main(study)]
+    runs, tau = {}, float(here[0]["horizon s"] or "inf")
+    for row in here:
+        time = float(row["time s"]) if row["time s"] else None
+        runs.setdefault(row["algorithm"], {})[row["seed"]] = Timed(time, float(row["end s"] or row["time s"]))
+    others = {str(contrast(runs[label], runs[base], tau)) for label in runs for base in runs if label != base}
+    return {str_of(row) for row in known} | others
+
+
+def str_of(row):
+    return "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**{key: float(row[key]) for key in ("ratio", "low", "high")})
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_remarks_tell_ratios_of_the_tables(study):
+    text = " ".join((made.REMARKS[study] + made.CAVEATS.get(study, "")).split())
+    known = told(study)
+    assert [each for each in TRIPLE.findall(text) if each not in known] == []
+
+
+def test_readme_has_the_table_of_the_study():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert made.with_table(readme, ROOT / "docs" / "studies" / "digits" / "tables") == readme
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_without_their_penalty_they_learn_what_the_baseline_learns(study):
+    assert made.differing(ROOT / "docs" / "studies" / study) == []
+    assert len(rows(study, "nulls")) >= 10
+
+
+@pytest.mark.parametrize("study", STUDIES[:1])
+def test_the_page_has_the_remarks_and_counts_as_the_tables_do(study):
+    page = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+    section = page.partition(f"<!-- study {study} -->\n")[2].partition(f"<!-- end of {study} -->")[0]
+    assert made.REMARKS[study] in section
+    few = sum(
+        row["decided"] == "no" and max(int(row["reached"] or 0), int(row["base reached"] or 0)) < SOME
+        for row in rows(study, "comparisons")
+    )
+    assert few == 0 or f", {few} of them as fewer than {SOME} seeds of either got there in time" in section

@@ -21,9 +21,9 @@ NORMAL = NormalDist()
 SPREADS = (0.1, 0.3, 0.6)  # standard deviation of the log of a time
 
 
-def pairs(rng: np.random.Generator, spread: float) -> np.ndarray:
+def pairs(rng: np.random.Generator, spread: float, seeds: int = SEEDS) -> np.ndarray:
     """Lognormal times of two algorithms, 2 x seeds; half of the variance of their logs is the seed's own."""
-    shared, own = rng.normal(size=(1, SEEDS)), rng.normal(size=(2, SEEDS))
+    shared, own = rng.normal(size=(1, seeds)), rng.normal(size=(2, seeds))
     return np.exp(spread * math.sqrt(0.5) * (shared + own)) * [[RATIO], [1.0]]
 
 
@@ -72,6 +72,15 @@ def test_intervals_hold_the_true_ratio_in_95_percent_of_studies(spread, share):
         lost += horizon([*one.values(), *base.values()]) < math.inf
     assert 0.93 <= held / STUDIES <= 0.97
     assert lost == (0 if share == 0 else pytest.approx(STUDIES, rel=0.02))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_those_of_five_seeds_hold_it_no_less_often(share):
+    tau = cut(0.3, share) if share else math.inf
+    true = mean(RATIO, 0.3, tau) / mean(1.0, 0.3, tau)
+    rng = np.random.default_rng(1)
+    found = [contrast(*(runs(times, tau) for times in pairs(rng, 0.3, seeds=5)), tau) for _ in range(STUDIES)]
+    assert sum(each is not None and each.low <= true <= each.high for each in found) / STUDIES >= 0.93
 
 
 def test_those_of_the_percentile_bootstrap_do_not():

@@ -122,10 +122,10 @@ def answer(seeds: int = 5, runs: Runs | None = None, said: Scenario | None = Non
         traces=[place({"trace": "walk"}, {k: runs[k] for k in ("fedavg", "fedcl")})],
         assumptions=["walk: an assumption"],
         moved=[
-            Moved("as it is", "as it is", "fedcl", 1.5, None, 3, 3, 3),
-            Moved("skew", "iid", "fedcl", 1.2, None, 3, 3, 3),
+            Moved("as it is", "as it is", "fedcl", 1.5, None, 3, 3, 3, 60.0, 40.0),
+            Moved("skew", "iid", "fedcl", 1.2, None, 3, 3, 3, 36.0, 30.0),
             Moved("skew", "one class", "fedcl", None, None, 0, 3, 0),
-            Moved("batch", "8", "fedcl", 3.0, None, 3, 3, 3),
+            Moved("batch", "8", "fedcl", 3.0, None, 3, 3, 3, 60.0, 20.0),
         ],
     )
     return replace(made, **changes)

@@ -112,14 +112,18 @@ def test_nulls_count_rounds_from_1():
 
 def test_sensitivity_without_intervals():
     rows = tables(answer())["sensitivity.csv"].rows
-    assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3, 3)
-    assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 0, 3)
+    assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3, 3, 36.0, 30.0)
+    assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 0, 3, None, None)
 
 
 def test_a_setting_that_does_not_concern_an_algorithm_is_as_it_is():
     page = shown.moved(answer(moved=[*answer().moved, Moved("skew", "same", "fedcl", 1.5, None, 3, 3, 3)]))
-    rows = {row[:2]: row[2] for row in page.rows}
-    assert (rows["as it is", "as it is"], rows["skew", "same"], rows["skew", "iid"]) == ("1.50", "=", "1.20")
+    rows = {row[:2]: row[2:] for row in page.rows}
+    assert rows["as it is", "as it is"] == ("40.0", "1.50")
+    assert rows["skew", "iid"] == ("30.0", "1.20")
+    assert rows["skew", "same"][1] == "="
+    assert rows["skew", "one class"] == ("–", "–")
+    assert page.headings == ("factor", "setting", "fedavg, s", "fedcl")
 
 
 def test_recorded_links_without_an_uplink_are_counted():

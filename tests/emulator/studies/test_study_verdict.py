@@ -213,7 +213,7 @@ def test_the_factor_that_moves_most():
 def test_a_ratio_that_depends_on_where_times_are_cut_moves_nothing_and_says_who_got_there(mine: int, base: int):
     cut = Moved("skew", "iid", "fedcl", 9.0, None, mine, 3, base)
     assert swings([cut, Moved("skew", "one class", "fedcl", 2.0, None, 3, 3, 3)], "fedcl")[0].high == 2.0
-    assert f"| skew | iid | 9.00 ({mine} and {base} of 3) |" in markdown(answer(moved=[cut]), {})
+    assert f"| skew | iid | – | 9.00 ({mine} and {base} of 3) |" in markdown(answer(moved=[cut]), {})
 
 
 def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
@@ -267,9 +267,14 @@ def test_a_factor_that_changes_nothing_is_left_out():
     assert swings(same, "fedcl") == []
 
 
-def test_comparisons_in_which_nobody_got_there_are_counted_apart():
-    runs = {label: {seed: run(99, 12.0) for seed in range(1, 6)} for label in ("fedavg", "fedcl", "fedcurv")}
-    assert verdict(answer(runs=runs))[-1].endswith("6 remain undecided, 6 of them as nobody got there in time.")
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [(0, ", 6 of them as fewer than 3 seeds of either got there in time."), (2, ", 6 of them as fewer "), (3, ".")],
+)
+def test_comparisons_of_which_too_few_seeds_got_there_are_counted_apart(reached: int, said: str):
+    each = {seed: run(4 if seed <= reached else 99, 12.0) for seed in range(1, 6)}
+    told = verdict(answer(runs=dict.fromkeys(("fedavg", "fedcl", "fedcurv"), each)))
+    assert f" 6 remain undecided{said}" in told[-1]
 
 
 def test_the_page_says_in_how_many_rounds_a_null_is_the_baseline():
