@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from emulator.lab.jobs import State, combine, personalise_stack, train, train_stack
+from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
 from emulator.ledger.facts import Fact
@@ -92,6 +92,8 @@ class Remembering:
         self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
+        if job is export:
+            return self._exported(*args)
         key = self._key(job, args)
         if key is None:
             return self.computed(job, args)
@@ -104,6 +106,16 @@ class Remembering:
         shared = self.under_way[key] = Shared(self.computed(job, args))
         shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
         return Waiter(shared)
+
+    def _exported(self, weights: Ref) -> Future[Ref]:
+        """A run has ended, and its model is written.
+
+        The weights are kept at once: whoever resumes what this run is a part of writes it again, and would do the
+        whole run again for its model.
+        """
+        done = self.computed(export, (weights,))
+        done.add_done_callback(lambda _: self._keep_message(weights))
+        return done
 
     def knows(self, job: Job, *args: Any) -> bool:
         """Whether the ledger has a fact of this job."""
@@ -145,9 +157,12 @@ class Remembering:
 
     def _keep(self, state: State) -> None:
         for ref in (state.message, state.weights):
-            self._write_down(ref)
-            if not self.ledger.keep(ref) and self.store.has(ref):
-                self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
+            self._keep_message(ref)
+
+    def _keep_message(self, ref: Ref) -> None:
+        self._write_down(ref)
+        if not self.ledger.keep(ref) and self.store.has(ref):
+            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
 
     def _write_down(self, ref: Ref) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.lab.jobs import Scores, State, Trained, combine, evaluate, start, train
+from emulator.lab.jobs import Scores, State, Trained, combine, evaluate, export, start, train
 from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
@@ -63,6 +64,9 @@ class Here:
                 except Exception as error:
                     future.set_exception(error)
                 self.most = max(self.most, len(list(self.store.folders[0].iterdir())))
+
+    def export(self, weights: Ref) -> Ref:
+        return self._put("file", weights)
 
     def _put(self, *of: Any) -> Ref:
         data = b"|".join(bytes(self.store.get(each)) if isinstance(each, Ref) else str(each).encode() for each in of)
@@ -180,6 +184,16 @@ def test_a_kept_state_spares_what_it_rests_on(opened: Opened) -> None:
     assert inner.done == ["combine"]
     scores(second, state)
     assert inner.done == ["combine", "evaluate"]
+
+
+def test_a_model_that_was_written_is_kept_also_if_the_command_is_killed(opened: Opened) -> None:
+    """Else whoever resumes would do each run that has ended anew, to write its model again."""
+    first, _ = opened()
+    first.submit(export, played(first, 3).weights).result()
+    shutil.rmtree(first.ledger.live.path)  # as if it had been killed
+    second, inner = opened()
+    second.submit(export, played(second, 3).weights).result()
+    assert inner.done == ["export"]
 
 
 @pytest.mark.slow
