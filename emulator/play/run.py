@@ -92,5 +92,6 @@ async def run_virtual(
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
         stage.record.shut()
+        stage.forget()
     seal(stage, outcome)
     return outcome

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from emulator.conversation.channel import MemoryLine
-from emulator.conversation.device import Attendant, Notes
+from emulator.conversation.device import Attendant, Home, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
@@ -72,6 +72,15 @@ class Stage:
             own = self.world, self.costs, bench, self.notes, self.trainings
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
+
+    def forget(self) -> None:
+        """The run is over: what its devices kept goes.
+
+        They and their lines know each other, so it would wait for the garbage collector, which looks seldom where
+        models are large and objects few, as in a study of many runs: until the disk is full of messages.
+        """
+        for attendant in self.attendants.values():
+            attendant.home = Home()
 
     def plan(self, round: int, parcels: Mapping[str, Parcel]) -> None:
         """A round is about to send these."""
