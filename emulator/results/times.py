@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -49,12 +49,17 @@ class Values:
         return bound(self.times.values(), self.tau)
 
 
-def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
-    """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all."""
+def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: Collection[str] = ()) -> list[Values]:
+    """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all.
+
+    Those `aside` are only shown beside the others: their runs cut no times but their own.
+    """
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    tau = common([each for of in times.values() for each in of.values()], wanted)
+    others = [each for label, of in times.items() if label not in aside for each in of.values()]
+    tau = common(others, wanted)
+    own = {label: common([*others, *times[label].values()], wanted) for label in times if label in aside}
     crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    return [Values(link, target, label, of, tau, crossed[label]) for label, of in times.items()]
+    return [Values(link, target, label, of, own.get(label, tau), crossed[label]) for label, of in times.items()]
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
@@ -35,8 +36,11 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
     return found, lost
 
 
-def all_values(on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None) -> list[Values]:
-    """On each link and to each target.  `wanted`: the horizon, s, that the protocol names for the runs' own links.
+def all_values(
+    on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None, aside: Collection[str] = ()
+) -> list[Values]:
+    """On each link and to each target.  `wanted`: the horizon, s, that the protocol names for the runs' own links;
+    `aside`: see times.values.
 
     On other links the same rounds take other times: there all runs are known until the first one ends.
     """
@@ -44,7 +48,7 @@ def all_values(on: Mapping[str, Runs], targets: Sequence[Target], wanted: float 
         each
         for link, runs in on.items()
         for target in targets
-        for each in values(link, target, runs, wanted if link == OWN else None)
+        for each in values(link, target, runs, wanted if link == OWN else None, aside)
     ]
 
 
@@ -54,7 +58,8 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
     for label, base in pairs:
         for target in dict.fromkeys(each.target for each in found):
             if (mine := here.get((label, target))) and (theirs := here.get((base, target))):
-                yield why(mine, theirs, runs)
+                tau = min(mine.tau, theirs.tau)
+                yield why(replace(mine, tau=tau), replace(theirs, tau=tau), runs)
 
 
 def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:

@@ -65,11 +65,11 @@ def _of_pair(at: Mapping[tuple[str, Target, str], Values], label: str, base: str
 
 
 def _horizon(mine: Values, theirs: Values) -> float:
-    """On the study's own links that of all algorithms, s.
+    """On the study's own links that of all algorithms, s, or of a row that ends before.
 
     On other links the rounds that were played end at times of their own: there two are compared for as long as both
     are known, so that a third that ended early decides nothing between them.
     """
     if mine.link == OWN:
-        return mine.tau
+        return min(mine.tau, theirs.tau)
     return known_for(mine.times, theirs.times)

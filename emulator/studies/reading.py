@@ -43,7 +43,8 @@ READ = """\
   smallest change of a weight moves the times of single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
-- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate.
+- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate. Where
+  its runs end before the horizon without the target, it has a horizon of its own, and cuts no one else's times.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
   accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
   or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of the settings for

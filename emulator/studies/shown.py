@@ -71,9 +71,16 @@ def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
 
 def _horizons(answer: Answer) -> str:
     """Those of targets that some run did not reach."""
-    known = {each.target: each.tau for each in answer.values if each.link == OWN and isfinite(each.tau)}
+    here = [each for each in answer.values if each.link == OWN]
+    known = {each.target: each.tau for each in here if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} for {goal(target)}" for target, tau in known.items()]
-    return f" Horizons: {joined(said)}." if said else ""
+    return f" Horizons: {joined(said)}{_of_rows(here)}." if said else ""
+
+
+def _of_rows(found: Sequence[Values]) -> str:
+    """Whether a row ends before the others' horizon."""
+    differ = len({(each.link, each.target, each.tau) for each in found}) > len({(e.link, e.target) for e in found})
+    return "; of a row that ended before, its own end" if differ else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
@@ -170,10 +177,10 @@ def means(answer: Answer) -> Table:
 
 def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
     """Those of links on which some run did not get there."""
-    mine = (each for each in answer.values if each.target == answer.main and each.link in links)
-    known = {each.link: each.tau for each in mine if isfinite(each.tau)}
+    mine = [each for each in answer.values if each.target == answer.main and each.link in links]
+    known = {each.link: each.tau for each in mine if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} on {link}" for link, tau in known.items()]
-    return f" Horizons: {joined(said)}." if said else ""
+    return f" Horizons: {joined(said)}{_of_rows(mine)}." if said else ""
 
 
 def reasons(answer: Answer) -> Table:

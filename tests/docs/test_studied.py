@@ -47,8 +47,8 @@ def test_readme_has_the_ratios_of_the_larger_network():
         for row in rows("mnist", "comparisons")
         if row["link"] == OWN and row["base"] == "fedavg" and row["target"] == main("mnist")
     }
-    for label, digits in (("fedcurv", 1), ("fedcl-n10", 2)):
-        ratio, low, high = (f"{float(said[label][name]):.{digits}f}" for name in ("ratio", "low", "high"))
+    for label in ("fedcurv", "fedcl-n10"):
+        ratio, low, high = (f"{float(said[label][name]):.2f}" for name in ("ratio", "low", "high"))
         assert f"{ratio} [{low}, {high}] times as long" in README, label
 
 

@@ -248,7 +248,7 @@ class Studying:
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
-        found = analysis.all_values(on, goals, self.protocol.horizon_s)
+        found = analysis.all_values(on, goals, self.protocol.horizon_s, self.protocol.rows)
         compared = comparisons(found, pairs(self.scenario))
         main = main_target(self.protocol, best, goals)
         if self.protocol.map or self.protocol.traces:

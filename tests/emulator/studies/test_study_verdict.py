@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from emulator.record.targets import Target
 from emulator.studies import analysis
 from emulator.studies.answer import Answer, Moved, Null
+from emulator.studies.comparisons import comparisons
 from emulator.studies.page import markdown
 from emulator.studies.protocol import OWN
 from emulator.studies.swings import swings
@@ -16,7 +18,7 @@ from emulator.studies.verdict import LINES, short, verdict
 from emulator.studies.words import role
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
-from tests.emulator.studies.made import answer, place, run, runs_of, scenario
+from tests.emulator.studies.made import TARGET, answer, place, run, runs_of, scenario
 
 PLACEBOS = "the placebos' times, as multiples of the originals'"
 WRONG = Null("fedcl-0", 1, 4, 2)
@@ -380,3 +382,19 @@ def test_the_page_names_everything():
     assert "figures/map.png" not in page
     assert all(line in page for line in verdict(made))
     assert page == markdown(with_placebo(7), {"ratios": "figures/ratios.png"})
+
+
+def test_a_row_that_ends_early_cuts_no_times_but_its_own():
+    """It stops after 30 s, and FedCurv takes 40 s and more; over FedAvg's 40 s, cut there to 30 s, it takes 1 times."""
+    runs = {**runs_of(5), "row": {seed: run(99, 3.0) for seed in range(1, 6)}}
+    found = analysis.all_values({OWN: runs}, [TARGET], None, ["row"])
+    assert {each.label: (each.tau, each.reached) for each in found} == {
+        **dict.fromkeys(runs_of(5), (math.inf, 5)),
+        "row": (30.0, 0),
+    }
+    (compared,) = comparisons(found, [("row", "fedavg")])
+    assert compared.contrast
+    assert (compared.contrast.ratio, compared.contrast.tau, compared.contrast.base_reached) == (1.0, 30.0, 0)
+    (why,) = analysis.reasons(found, runs, [("row", "fedavg")], OWN)
+    assert why.split
+    assert why.split.time.ratio == 1.0
