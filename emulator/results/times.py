@@ -57,7 +57,7 @@ def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: C
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
     others = [each for label, of in times.items() if label not in aside for each in of.values()]
     tau = common(others, wanted)
-    own = {label: common([*others, *times[label].values()], wanted) for label in times if label in aside}
+    own = {label: min(tau, horizon(of.values(), wanted)) for label, of in times.items() if label in aside}
     crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
     return [Values(link, target, label, of, own.get(label, tau), crossed[label]) for label, of in times.items()]
 

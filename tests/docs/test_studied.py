@@ -60,11 +60,13 @@ def told(study):
     """Ratios of times with their intervals, as a page writes them: those compared, and any on the study's own links."""
     known = [row for row in rows(study, "comparisons") if row["ratio"]]
     here = [row for row in rows(study, "times") if row["link"] == OWN and row["target"] == main(study)]
-    runs, tau = {}, float(here[0]["horizon s"] or "inf")
+    runs, taus = {}, {}
     for row in here:
+        taus[row["algorithm"]] = float(row["horizon s"] or "inf")
         time = float(row["time s"]) if row["time s"] else None
         runs.setdefault(row["algorithm"], {})[row["seed"]] = Timed(time, float(row["end s"] or "inf"))
-    others = {str(contrast(runs[label], runs[base], tau)) for label in runs for base in runs if label != base}
+    pairs = [(label, base) for label in runs for base in runs if label != base]
+    others = {str(contrast(runs[label], runs[base], min(taus[label], taus[base]))) for label, base in pairs}
     return {str_of(row) for row in known} | others
 
 
