@@ -161,7 +161,7 @@ under two seeds, so chance decides between settings that are close.
   take about as many rounds as FedAvg, and what is measured is the price of messages and passes. Where each seed takes
   exactly as many rounds, even 2 % are decided (fedcl-n10). Placebos tell nothing for the same reason.
 - In a first account of these runs, fedcl-paper, which is only a row, cut everybody's times at 18.5 min, where its own
-  runs end: four of fedcurv's five seeds, which take 18.1 to 20.8 min, counted as not there, and its ratio was 2.59.
+  runs end. fedcurv's five seeds take 18.1 to 20.8 min, so four of them counted as not there, and its ratio was 2.59.
   Since then rows cut no times but their own.
 - The best strength of agentimportance, 100, is the largest that was tried. In one of the five seeds it diverges, which
   neither seed of the search showed.
@@ -182,7 +182,7 @@ $ fedlapse study mine.yaml               # tunes, plays, replays; study.md has t
 
 The last command writes to a new folder, such as `runs/mine-study-0001`. It can be stopped at any time, and then says
 how to go on: with `--out` and that folder. Nothing is trained twice. How long a study takes depends on the model and
-the fleet: on two cores the digits above take half an hour, and MNIST a night.
+the fleet: on two cores the digits above take half an hour, and MNIST several hours.
 
 Open `study.md` in that folder, and read its verdict first: it says who is first on your links, whether that is decided,
 and what remains open. For example, "B takes 1.89 [1.61, 2.22] times as long as A, decided" says that in this study B
@@ -195,7 +195,7 @@ this](#how-to-read-this) explains the words.
 
 def page(name: str, study: str, before: str) -> str:
     """docs/study.md with this study's page; those of other studies stay as they are in the page `before`."""
-    said = {each: _without_reading(_section(each, before)) for each in STUDIES}
+    said = {each: _section(each, before) for each in STUDIES}
     text = study.replace("](figures/", f"](studies/{name}/figures/")
     verdict, heading, rest = "\n".join(_deeper(line) for line in text.splitlines()).partition("\n### ")
     said[name] = _without_reading(f"{verdict}{REMARKS.get(name, '')}{_took(name)}{heading}{rest}\n")

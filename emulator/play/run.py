@@ -91,7 +91,6 @@ async def run_virtual(
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
-        stage.record.shut()
-        stage.forget()
+        stage.close()
     seal(stage, outcome)
     return outcome

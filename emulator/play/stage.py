@@ -73,12 +73,13 @@ class Stage:
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
 
-    def forget(self) -> None:
-        """The run is over: what its devices kept goes.
+    def close(self) -> None:
+        """The run is over: its record is shut, and what its devices kept goes.
 
         They and their lines know each other, so it would wait for the garbage collector, which looks seldom where
         models are large and objects few, as in a study of many runs: until the disk is full of messages.
         """
+        self.record.shut()
         for attendant in self.attendants.values():
             attendant.home = Home()
 

@@ -40,7 +40,7 @@ def all_values(
     on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None, aside: Collection[str] = ()
 ) -> list[Values]:
     """On each link and to each target.  `wanted`: the horizon, s, that the protocol names for the runs' own links;
-    `aside`: see times.values.
+    `aside`: those that cut no times but their own.
 
     On other links the same rounds take other times: there all runs are known until the first one ends.
     """
@@ -114,7 +114,8 @@ def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) 
     """`limit`: the seconds to which times are restricted."""
     every = (*mine.times.values(), *base.times.values())
     known = mine.tau > 0 and any(each.time is not None for each in every)
-    means = (mean(mine.times, limit), mean(base.times, limit)) if known else (None, None)
-    ratio = means[0] / means[1] if means[0] is not None and means[1] is not None else None
-    over = contrast(mine.times, base.times, mine.tau) if known else None
-    return Moved(factor, setting, mine.label, ratio, over, mine.reached, len(mine.times), base.reached, *means)
+    counts = mine.reached, len(mine.times), base.reached
+    if not known:
+        return Moved(factor, setting, mine.label, None, None, *counts)
+    over, means = contrast(mine.times, base.times, mine.tau), (mean(mine.times, limit), mean(base.times, limit))
+    return Moved(factor, setting, mine.label, means[0] / means[1], over, *counts, *means)

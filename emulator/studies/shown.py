@@ -79,7 +79,8 @@ def _horizons(answer: Answer) -> str:
 
 def _of_rows(found: Sequence[Values]) -> str:
     """Whether a row ends before the others' horizon."""
-    differ = len({(each.link, each.target, each.tau) for each in found}) > len({(e.link, e.target) for e in found})
+    common = {(each.link, each.target): each.tau for each in reversed(found)}  # the baseline's, which comes first
+    differ = any(each.tau != common[each.link, each.target] for each in found)
     return "; of a row that ended before, its own end" if differ else ""
 
 
