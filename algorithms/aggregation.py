@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import chain
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,6 +24,17 @@ class InPlace(Protocol):
     def in_place(self, name: str) -> Tensor | None:
         """This tensor where it lies, at any address: for arithmetic by coordinate, as a matrix product's bits depend on
         the address.  None if it must be decoded."""
+
+
+@runtime_checkable
+class Together(Protocol):
+    """Tensors by name that lie in one, wherever that is: means are taken there, and are the same to the bit."""
+
+    @property
+    def row(self) -> Tensor: ...  # (parameters,)
+
+    def apart(self, row: Tensor) -> Tensors:
+        """The tensors by name of which another row (parameters,) is made."""
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
@@ -74,7 +85,10 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
     """A mean takes each coordinate for itself, so blocks change no bit."""
-    uploads = [reply.upload[kind] for reply in counted]
+    uploads: list[Any] = [reply.upload[kind] for reply in counted]
+    together = [upload for upload in uploads if isinstance(upload, Together)]
+    if len(together) == len(uploads):
+        return together[0].apart(_mean((each.row for each in together), times).cpu())
     if _small(uploads[0]):  # less work than it is to start threads
         return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
@@ -112,7 +126,7 @@ def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:
     if not first.is_floating_point():
         return reduce(torch.maximum, others, first.clone())
     # A running mean: unlike a sum that is divided at the end, it returns equal tensors as they are.
-    mean = torch.zeros(first.shape, dtype=torch.float64)
+    mean = torch.zeros(first.shape, dtype=torch.float64, device=first.device)
     wide = torch.empty_like(mean)
     total = 0
     for value, n in zip(chain([first], others), examples, strict=True):

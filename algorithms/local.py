@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -23,7 +24,7 @@ from algorithms.course import Course
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
-PIECE = 100  # examples that a model is evaluated on at a time; a constant, for the last bits depend on it
+PIECE, ON_GPU = 100, 500  # examples that a model is evaluated on at a time; constants, for the last bits depend on them
 
 
 def seeded(seed: int) -> None:
@@ -121,7 +122,8 @@ class Descent:
     """
 
     def __init__(self, training: Training, round: int) -> None:
-        self.training, self.rate = training, training.rate(round)
+        self.training = training
+        self.rate: float | Tensor = training.rate(round)  # a tensor () in a step that is recorded (stack_graph.py)
         self.momentum: dict[str, Tensor] = {}
 
     @torch.no_grad()
@@ -135,7 +137,7 @@ class Descent:
             momentum,
             foreach=False,
             fused=True,
-            lr=self.rate,
+            lr=self.rate,  # type: ignore[arg-type]  # or a tensor
             momentum=self.training.momentum,
             weight_decay=self.training.weight_decay,
             dampening=0,
@@ -144,6 +146,13 @@ class Descent:
         )
         if not self.momentum:
             self.momentum = {name: own for name, own in zip(grads, momentum, strict=True) if own is not None}
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Descent:
+        """The same of other tensors: of what `change` makes of each."""
+        found = copy(self)
+        found.rate = change(self.rate) if isinstance(self.rate, Tensor) else self.rate
+        found.momentum = {name: change(value) for name, value in self.momentum.items()}
+        return found
 
     def _momentum(self, name: str, grad: Tensor) -> Tensor | None:
         own = self.momentum.get(name)
@@ -258,7 +267,7 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     model.load_state_dict(weights)
     model.eval()
     lay_out(model, torch.channels_last)
-    said = torch.cat([model(part) for part in torch.split(x, PIECE)])
+    said = torch.cat([model(part) for part in torch.split(x, PIECE if x.device.type == "cpu" else ON_GPU)])
     lay_out(model, torch.contiguous_format)
     return said
 

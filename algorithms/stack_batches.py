@@ -28,16 +28,17 @@ class Batches:
         width = self.places.shape[1]
         if bool((self.sizes == width).all()):
             return None
-        return (torch.arange(width) < self.sizes[:, None]).to(self.places.device)
+        return sent(torch.arange(width) < self.sizes[:, None], self.places.device)
 
-    def sums(self, losses: Tensor) -> Tensor:
-        """Of the losses (k, B) of these batches, (k,)."""
-        counted = self.counted
-        return (losses if counted is None else torch.where(counted, losses, 0)).sum(1)
 
-    def means(self, losses: Tensor) -> Tensor:
-        """The same as means."""
-        return losses.mean(1) if self.counted is None else self.sums(losses) / self.sizes.to(losses.device)
+def sums_of(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """Sums of the losses (k, B) of batches, of which these count, (k,)."""
+    return (losses if counted is None else torch.where(counted, losses, 0)).sum(1)
+
+
+def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """The same as means."""
+    return losses.mean(1) if counted is None else sums_of(losses, counted) / counted.sum(1)
 
 
 def schedule(orders: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
@@ -53,7 +54,7 @@ def schedule(orders: Sequence[Sequence[ndarray]], batch: int, on: torch.device) 
         active = [(plan, begin) for plan, begin in zip(plans, begins, strict=False) if step < len(plan[1])]
         sizes = np.array([plan[1][step] for plan, _ in active])
         places = np.stack([plan[0][step, : sizes.max()] + begin for plan, begin in active])
-        yield Batches(torch.from_numpy(places).to(on), torch.from_numpy(sizes))
+        yield Batches(sent(torch.from_numpy(places), on), torch.from_numpy(sizes))
 
 
 def _plan(epochs: Sequence[ndarray], batch: int, width: int) -> tuple[ndarray, ndarray]:
@@ -73,6 +74,11 @@ def stacked(values: Sequence[Tensor]) -> Tensor:
     if all(value is first for value in values):
         return first.expand(len(values), *first.shape)
     return torch.stack(list(values))
+
+
+def sent(values: Tensor, on: torch.device) -> Tensor:
+    """Values of the CPU there.  Nobody waits for a GPU that still works: it takes them when it comes to them."""
+    return values.pin_memory().to(on, non_blocking=True) if on.type == "cuda" else values.to(on)
 
 
 def by_length(lengths: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from torch.func import functional_call, vmap
 
 from algorithms.algorithm import Tensors
 from algorithms.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
-from algorithms.stack_batches import Batches, by_length, schedule, stacked
+from algorithms.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
@@ -76,7 +76,7 @@ class _Examples:
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
         outputs = vmap(lambda w, x: functional_call(self.model, w, (x,)))(weights, self.x[batches.places])
-        total = batches.means(self.losses(outputs, batches)).sum()
+        total = means_of(self.losses(outputs, batches), batches.counted).sum()
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
 
@@ -90,7 +90,7 @@ class _Examples:
             for name, layer in layers.items()
         }
         outputs, inputs = vmap(self._probed)(weights, self.x[batches.places], probes)
-        total = batches.sums(self.losses(outputs, batches)).sum()
+        total = sums_of(self.losses(outputs, batches), batches.counted).sum()
         deltas = torch.autograd.grad(total, list(probes.values()), allow_unused=True, materialize_grads=True)
         sums: Tensors = {}
         power = POWER[self.tasks[0].kind]  # type: ignore[union-attr]

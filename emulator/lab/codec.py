@@ -61,12 +61,24 @@ def unread(data: Buffer, broadcast: Tensors) -> Message:
     Its weights are put on top of the broadcast ones; {}: they are as they are.
     """
     view = payload.trusted(data)
-    # It does what readers of a dict do, and is read only.
     return {kind: cast(Tensors, Unread(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 
-class Unread(Mapping[str, "Tensor"]):
-    """The tensors of one kind, by name, each decoded anew whenever it is asked for."""
+class OnDemand(Mapping[str, "Tensor"]):
+    """Tensors by name, each made anew when it is asked for.  It does what readers of a dict do, and is read only."""
+
+    def __or__(self, other: Mapping[str, Tensor]) -> Tensors:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Tensor]) -> Tensors:
+        return {**other, **self}
+
+    def copy(self) -> Tensors:
+        return dict(self)
+
+
+class Unread(OnDemand):
+    """The tensors of one kind, which are decoded."""
 
     def __init__(self, view: payload.View, kind: str, base: Tensors) -> None:
         self.view, self.kind, self.base = view, kind, base
@@ -89,15 +101,6 @@ class Unread(Mapping[str, "Tensor"]):
 
     def __len__(self) -> int:
         return len(self.view.tree[self.kind])
-
-    def __or__(self, other: Mapping[str, Tensor]) -> Tensors:
-        return {**self, **other}
-
-    def __ror__(self, other: Mapping[str, Tensor]) -> Tensors:
-        return {**other, **self}
-
-    def copy(self) -> Tensors:
-        return dict(self)
 
 
 @dataclass

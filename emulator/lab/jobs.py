@@ -8,14 +8,17 @@ these jobs, and their results, and computes none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
+from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.seeds import seed as derive
@@ -24,8 +27,12 @@ from emulator.record.run import Run
 from network.wire import payload
 from scenarios.build.roster import sample
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
+BROUGHT = 2  # messages that stay on the GPU: a round's download is the model that was evaluated before
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
 
@@ -126,8 +133,8 @@ def train_stack(
 ) -> list[Trained]:
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    shapes = upload_shapes(lab, run.label, round)
-    return [_trained(lab, store, run, round, answer, shapes, measure) for answer in answers]
+    uploads = _uploads(lab, store, run.label, round, answers)
+    return [_trained(lab, store, run, round, *each, measure) for each in zip(answers, uploads, strict=True)]
 
 
 def personalise_stack(
@@ -166,14 +173,16 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
 
     Raises Faulty if the algorithm fails.
     """
-    from torch import OutOfMemoryError, cuda
+    from torch import OutOfMemoryError
 
+    with suppress(OutOfMemoryError):
+        return _together(lab, store, run, round, asked)
+    _make_room(store)
     try:
         return _together(lab, store, run, round, asked)
     except OutOfMemoryError:
         if len(asked) == 1:
             raise
-    cuda.empty_cache()
     middle = len(asked) // 2
     return [
         answer.told(stack=len(half))
@@ -182,19 +191,33 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
     ]
 
 
+def _make_room(store: Store) -> None:
+    """In the GPU's memory."""
+    from torch import cuda
+
+    from algorithms import stack_graph
+
+    stack_graph.forget()
+    if isinstance(store, flat.Keeping):
+        store.make_room()
+    cuda.empty_cache()
+
+
 def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
     from algorithms import stack
 
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
     refs = {ref.digest: ref for ref in (*downloads, *memories)}
-    messages = {digest: _brought(lab, decode(store.get(ref))) for digest, ref in refs.items()}
+    messages = {digest: _own(lab, store, ref) for digest, ref in refs.items()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
+    held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes = [], []
-    for device, download, memory in zip(devices, received, kept, strict=True):
-        held = lab.held(run.seed, device, lab.cycle(run.label, round))
+    for device, examples, download, memory in zip(
+        devices, lab.shards("train", held, lab.on), received, kept, strict=True
+    ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
-        parties.append(_party(lab, run, device, round, "train", held, memory, lab.on, outboxes[-1].send))
+        parties.append(_party(lab, run, device, round, "train", examples, memory, lab.on, outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -209,16 +232,24 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
     )
 
 
-def _trained(
-    lab: Lab, store: Store, run: Run, round: int, answer: _Answer, shapes: payload.Shapes, measure: bool
-) -> Trained:
+def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
+    """What they send.  Each outbox notes as it packs what was lost."""
+    form = lab.algorithms[label].upload_form(round, lab.module)
+    shapes = payload.manifest(arrays_of(form))
+    if lab.on != CPU and not lab.up.get(label):
+        messages = flat.flat([answer.reply.upload for answer in answers], shapes)
+        if messages is not None:
+            return flat.stored(store, messages, encode(form))
+    return (stored(store, answer.outbox.packed(answer.reply.upload), shapes) for answer in answers)
+
+
+def _trained(lab: Lab, store: Store, run: Run, round: int, answer: _Answer, upload: Stored, measure: bool) -> Trained:
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
-    upload = outbox.packed(reply.upload)  # which is also when it notes what was lost
     later = {**reply.if_counted, **outbox.errors}
     numbers = {**reply.numbers, **(_drift(lab, reply, outbox.reference) if measure else {})}
     return Trained(
-        upload=stored(store, upload, shapes),
+        upload=upload,
         examples=reply.examples,
         kept=stored(store, encode(kept)) if kept else EMPTY,
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
@@ -271,15 +302,20 @@ def combine(
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
     uploads = {
-        name: Reply(unread(store.get(upload), sent), examples) for name, (upload, examples) in sorted(replies.items())
+        name: Reply(_unread(store, upload, sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
     server = _server(lab, run, round)
     return _state(store, algorithm.combine(decode(store.get(state)), uploads, server))
 
 
+def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
+    found = store.tensors(upload) if isinstance(store, flat.Keeping) else None
+    return unread(store.get(upload), sent) if found is None else cast(Message, found)
+
+
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
-    model = _brought(lab, decode(store.get(weights)))["weights"]
+    model = _brought(lab, store, weights)["weights"]
     return _score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
@@ -335,14 +371,14 @@ def _party(
     name: str,
     round: int,
     purpose: str,
-    indices: ndarray,
+    examples: tuple[Tensor, Tensor],
     memory: Message,
     place: str = CPU,
     send: Send = unharmed,
 ) -> Party:
     from algorithms import models
 
-    x, y = lab.examples("train", indices, place)
+    x, y = examples
     return Party(
         name=name,
         devices=len(lab.fleet),
@@ -359,15 +395,33 @@ def _party(
     )
 
 
-def _brought(lab: Lab, message: Message) -> Message:
-    """The message where devices' halves are computed.  What the server computes stays on the CPU: it mostly adds."""
+def _own(lab: Lab, store: Store, ref: Ref) -> Message:
+    """The message where devices' halves are computed, in memory of its own."""
+    found = _brought(lab, store, ref)
     if lab.on == CPU:
-        return message
-    return {kind: {name: value.to(lab.on) for name, value in tensors.items()} for kind, tensors in message.items()}
+        return found
+    return {kind: {name: value.clone() for name, value in tensors.items()} for kind, tensors in found.items()}
+
+
+_there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: what was brought last
+
+
+def _brought(lab: Lab, store: Store, ref: Ref) -> Message:
+    """The message where devices' halves are computed; on a GPU nobody may change it, as the next job reads it, too.
+    What the server computes stays on the CPU: it mostly adds."""
+    if lab.on == CPU:
+        return decode(store.get(ref))
+    key = lab.on, ref.digest
+    if key not in _there:
+        message = decode(store.get(ref))
+        while len(_there) >= BROUGHT:
+            del _there[next(iter(_there))]
+        _there[key] = {kind: {n: value.to(lab.on) for n, value in of.items()} for kind, of in message.items()}
+    return _there[key]
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    party = _party(lab, run, "server", round, "server", lab.splits[run.seed].proxy, {})
+    party = _party(lab, run, "server", round, "server", lab.proxy(run.seed), {})
     return replace(party, fleet=lab.names)
 
 

@@ -105,17 +105,37 @@ class Lab:
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
         """These examples and labels of the training set, or of the `test` set."""
-        from torch import from_numpy
+        from torch import device, from_numpy
 
         if place == CPU:
             x, y = self._part(part)
             return from_numpy(x[indices]), from_numpy(y[indices])
-        chosen = from_numpy(indices).to(place)
-        all_x, all_y = self._resident[part]
+        from algorithms.stack_batches import sent
+
+        chosen = sent(from_numpy(indices), device(place))
+        all_x, all_y = self._resident["test" if part == "test" else "train"]
         return all_x[chosen], all_y[chosen]
+
+    def shards(self, part: str, held: Sequence[ndarray], place: str = CPU) -> list[tuple[Tensor, Tensor]]:
+        """Several devices' examples; on a GPU they are gathered at once."""
+        if place == CPU:
+            return [self.examples(part, indices) for indices in held]
+        sizes = [len(indices) for indices in held]
+        x, y = self.examples(part, np.concatenate(held), place)
+        return list(zip(x.split_with_sizes(sizes), y.split_with_sizes(sizes), strict=True))
+
+    def proxy(self, seed: int) -> tuple[Tensor, Tensor]:
+        """The server's examples, which nobody may change: each of its jobs is given them."""
+        if seed not in self._proxies:
+            self._proxies[seed] = self.examples("train", self.splits[seed].proxy)
+        return self._proxies[seed]
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
         return (self.data.x_test, self.data.y_test) if part == "test" else (self.data.x, self.data.y)
+
+    @cached_property
+    def _proxies(self) -> dict[int, tuple[Tensor, Tensor]]:
+        return {}
 
     @cached_property
     def _resident(self) -> Mapping[str, tuple[Tensor, Tensor]]:
@@ -161,9 +181,9 @@ def _module(name: str, classes: int, place: str) -> nn.Module:
     module = _built(name, 0, classes)
     if place == CPU:
         return module
-    from algorithms.dropout import drawn_on_the_cpu
+    from algorithms.dropout import counted
 
-    return drawn_on_the_cpu(module.to(place))
+    return counted(module.to(place))
 
 
 def _built(name: str, seed: int, classes: int) -> nn.Module:

@@ -11,19 +11,20 @@ from network.wire.form import Buffer, Refused
 from network.wire.payload import Shapes, View
 
 NO_TENSORS = payload.encode({})
+OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
 
 
 @dataclass(frozen=True)
 class Ref:
     """Bytes in a store.  They stay there as long as this process holds a Ref to them that the store has given out."""
 
-    digest: str  # see payload.digest
+    digest: str  # see payload.digest; or OTHERWISE ...
     nbytes: int
 
     @classmethod
-    def of(cls, *pieces: Buffer) -> Ref:
-        """That of these bytes, one after the other."""
-        return cls(payload.digest(*pieces), sum(map(len, pieces)))
+    def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
+        """That of these bytes, one after the other; with this digest, if they have another than their own."""
+        return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
 
     @property
     def short(self) -> str:
@@ -34,8 +35,8 @@ class Ref:
 class Store(Protocol):
     """Where the bytes lie, for the process that asks and for all workers.  Every store has NOTHING."""
 
-    def put(self, *pieces: Buffer) -> Ref:
-        """Keeps these bytes, one after the other; the same bytes are kept once."""
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
 
     def get(self, ref: Ref) -> memoryview:
         """The bytes, read-only.  Raises KeyError if they are not here."""

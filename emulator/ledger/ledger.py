@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from emulator.lab.store import Ref
+from emulator.lab.store import OTHERWISE, Ref
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
 from emulator.ledger.flushing import Flusher
@@ -57,7 +57,9 @@ class Ledger:
             self._warn(text)
 
     def fetch(self, ref: Ref) -> bool:
-        """Brings the bytes to where jobs find them; whether the ledger has them."""
+        """Brings the bytes to where jobs find them; whether the ledger has them, and can tell that they are right."""
+        if ref.digest.startswith(OTHERWISE):
+            return False
         place = self.live.path / ref.digest
         return self.blobs.fetch(ref, place)
 
@@ -117,7 +119,7 @@ class Ledger:
 
     def _leave(self, folder: Path) -> None:
         for path in folder.iterdir():
-            if len(path.name) == DIGEST:
+            if len(path.name) == DIGEST and not path.name.startswith(OTHERWISE):
                 try:
                     self.blobs.leave(path)
                 except FileNotFoundError:  # another command has just done it

@@ -131,8 +131,8 @@ class Memory(Holders):
         super().__init__()
         self._blobs = {NOTHING.digest: NO_TENSORS}
 
-    def put(self, *pieces: Buffer) -> Ref:
-        ref = Ref.of(*pieces)
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        ref = Ref.of(*pieces, digest=digest)
         self.hold(ref, lambda: self._blobs.setdefault(ref.digest, b"".join(pieces)))
         return ref
 
@@ -153,10 +153,9 @@ class Files(Holders):
         for folder in folders:
             (folder / SPARE).mkdir(exist_ok=True)
 
-    def put(self, *pieces: Buffer) -> Ref:
-        drafts = Drafts(self.folders)
-        drafts.put(*pieces)
-        return self.take(drafts.made[0])
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        ref = Ref.of(*pieces, digest=digest)
+        return self.take(Draft(ref, None if Files.has(self, ref) else written(self.folders, pieces)))
 
     def take(self, draft: Draft) -> Ref:
         """Takes over what a job has put; its Ref, now counted."""
@@ -198,8 +197,8 @@ class Drafts:
     made: list[Draft] = field(default_factory=list)
     read: set[str] = field(default_factory=set)  # digests that stay until the job's result has come
 
-    def put(self, *pieces: Buffer) -> Ref:
-        ref = Ref.of(*pieces)
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        ref = Ref.of(*pieces, digest=digest)
         known = ref.digest == NOTHING.digest or ref.digest in self.read
         self.made.append(Draft(ref, None if known else written(self.folders, pieces)))
         return ref

@@ -108,8 +108,8 @@ class Shelf:
         self.made: dict[str, ndarray] = {}
         self.put_now: list[Ref] = []  # by the job that runs
 
-    def put(self, *pieces: Buffer) -> Ref:
-        ref = Ref.of(*pieces)
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        ref = Ref.of(*pieces, digest=digest)
         if ref.digest == NOTHING.digest:
             return ref
         if ref.digest not in self.given:

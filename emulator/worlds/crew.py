@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.lab.lab import Lab
+from emulator.lab.lab import CPU, Lab
 from emulator.worlds.executors import Cluster, Inline, Members, Processes, Team
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def no_more(workers: Workers, most: int) -> Workers:
 
 def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Processes | Ray:
     """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
+    A GPU that one process uses is used by this one: uploads can stay there.
 
     Raises BadScenario if Ray cannot be used.
     """
@@ -34,4 +35,5 @@ def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline |
         return Ray(lab, workers, folder)
     if isinstance(workers, Team):
         return Members(lab, workers, folder)
-    return Processes(lab, workers, folder) if workers else Inline(lab, folder)
+    here = workers == 0 or (workers == 1 and lab.on != CPU)
+    return Inline(lab, folder) if here else Processes(lab, workers, folder)

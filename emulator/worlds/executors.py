@@ -18,13 +18,14 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
-from emulator.lab.lab import Lab
+from emulator.lab.lab import CPU, Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
 from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
+from emulator.worlds.residents import Residents
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
@@ -76,12 +77,14 @@ class Inline:
     """Runs each job at once, in this process."""
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
+        """Messages lie in `folder`, as those of Processes do; without it in this process's memory.  Uploads from a GPU
+        stay there."""
         quiet_torch()
         gpus.use(lab.on)
-        self.lab = lab
-        self.scratch = scratches() if folder else []
-        self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
+        self.lab, on_gpu = lab, lab.on != CPU
+        self.scratch = scratches() if folder or on_gpu else []
+        folders = [*([folder] if folder else []), *paths(self.scratch)]
+        self.store = Residents(folders) if on_gpu else Files(folders) if folder else Memory()
 
     def __enter__(self) -> Self:
         return self

@@ -1,19 +1,17 @@
-"""Training on another device than the CPU: every tensor is made there, and what is drawn is drawn on the CPU.
+"""Training on another device than the CPU: every tensor is made there, but for what dropout follows from.
 
 The device is torch's `meta`, which computes shapes only.  Like a GPU it takes no tensors of other devices, and it
 cannot say what a value is: so nothing here waits for one either.
 """
-
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 from torch.optim.sgd import sgd as descend
 
-from algorithms import dropout, local, models, stack_sgd
+from algorithms import dropout, local, models, stack_model, stack_sgd
 from algorithms.algorithm import Party, Training
-from algorithms.dropout import drawn_on_the_cpu
+from algorithms.dropout import counted
 from algorithms.importance import estimating
 from algorithms.keeptrace import keep_trace
 from algorithms.local import Quadratic, Sgd, seeded
@@ -41,7 +39,7 @@ def shape(model):
 
 
 def party(n, model=None):
-    model = drawn_on_the_cpu((model or net()).to(META))
+    model = counted((model or net()).to(META))
     x, y = torch.zeros(n, *shape(model), device=META), torch.zeros(n, dtype=torch.int64, device=META)
     return Party(f"d{n}", 3, model, models.cross_entropy, x, y, round=0, cycle=0, seed=n)
 
@@ -99,33 +97,44 @@ def test_a_model_is_evaluated_there():
     assert local.outputs(device.model, device.model.state_dict(), device.x).device.type == META
 
 
-# Meta convolutions do not know the channels-last layout, which draws follow.
-@pytest.mark.parametrize(
-    ("train", "model"),
-    [(lambda one: stack_sgd.sgd([one]), net), (Sgd.alone, lambda: net()[3:])],
-    ids=["in a stack", "alone"],
-)
-def test_dropout_draws_what_it_draws_on_the_cpu(monkeypatch, train, model):
-    found, true = [], dropout.mask
+def test_dropout_alone_and_in_a_stack_follows_from_the_same_numbers(monkeypatch):
+    """Two layers in each of 2 epochs of 2 batches: alone they are drawn one by one."""
+    found, true = [], dropout.keys
 
-    def noted(layer, ones):
-        found.append(true(layer, ones))
+    def noted(calls):
+        found.append(true(calls))
         return found[-1]
 
-    for user in (stack_sgd, dropout):
-        monkeypatch.setattr(user, "mask", noted)
-    train(task(6, model()))
-    wanted = masks_of_the_cpu(model())
-    assert len(found) == len(wanted) > 0
-    assert all(map(torch.allclose, found, wanted))
+    for user in (stack_model, dropout):
+        monkeypatch.setattr(user, "keys", noted)
+    task(6).alone()
+    alone, found[:] = torch.cat(found), []
+    stack_sgd.sgd([task(6)])
+    assert len(alone.unique()) == 8
+    assert torch.equal(torch.cat(found), alone)
 
 
-def masks_of_the_cpu(model):
-    """Of 2 epochs over 6 examples in batches of 4, by the layers of a model that trains on the CPU."""
-    found = []
-    for layer in model.modules():
-        if isinstance(layer, nn.Dropout):
-            layer.register_forward_hook(lambda *of: found.append(of))
-    device = replace(party(6), model=model, x=torch.ones(6, *shape(model)), y=torch.zeros(6, dtype=torch.int64))
-    local.sgd(device, {name: value.abs() + 1 for name, value in model.state_dict().items()}, replace(TRAINING, lr=1e-9))
-    return [output / inputs for _, (inputs,), output in found]
+def image_net():
+    seeded(3)
+    layers = nn.Conv2d(2, 4, 3, padding=1), nn.Dropout2d(0.3), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Dropout(0.4)
+    return counted(nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 3)).double())
+
+
+def test_a_stack_is_the_loop_there(monkeypatch):
+    """In float64, on the CPU, which does what a GPU would do: convolutions by patches, and dropout by numbers."""
+    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
+    monkeypatch.setattr(stack_model, "_known", {})
+    model, draw = image_net(), torch.Generator().manual_seed(1)
+    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+    def task(n):
+        x = torch.randn(n, 2, 4, 4, dtype=torch.float64, generator=draw)
+        device = Party(f"d{n}", 3, model, models.cross_entropy, x, torch.arange(n) % 3, round=0, cycle=0, seed=n)
+        return Sgd(device, weights, TRAINING)
+
+    tasks = [task(6), task(9), task(1)]
+    for found, one in zip(stack_sgd.sgd(tasks), tasks, strict=True):
+        for name, value in one.alone().items():
+            torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
+    (known,) = stack_model._known.values()
+    assert {type(layer).__name__ for layer in known.model} >= {"PatchConv", "_Counted"}

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from torch import Tensor, nn
 
-from algorithms import fedavg, keeptrace, local, stack_sgd
+from algorithms import fedavg, keeptrace, local, stack_model, stack_sgd
 from devices import jitter
 from devices.device import Device
 from emulator.lab import jobs, links
@@ -182,7 +182,7 @@ def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
         if layer.training and at and at[0] != "server":
             draws.note("masks", at, (len(output), digest(output != 0)))
 
-    for module in (local, stack_sgd, keeptrace):
+    for module in (local, stack_model, keeptrace):
         _wrapped(patch, module, "seeded_step", seeded)
     _wrapped(patch, nn.Dropout, "forward", seen)
 

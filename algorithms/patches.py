@@ -1,0 +1,85 @@
+"""Convolutions of a stack of devices as matrix products.
+
+Each device has weights of its own.  One convolution with as many groups takes longer on a GPU: cuDNN goes through the
+groups one by one (docs/scaling.md has the figures).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def can_be_patched(layer: nn.Module) -> bool:
+    """Whether it is a convolution of images with one group, step 1 and no gaps."""
+    return (
+        type(layer) is nn.Conv2d
+        and (layer.groups, layer.stride, layer.dilation) == (1, (1, 1), (1, 1))
+        and layer.padding_mode == "zeros"
+        and not isinstance(layer.padding, str)
+    )
+
+
+class PatchConv(nn.Module):
+    """In the place of a convolution with the same parameters: (n, c, h, w) -> (n, channels, H, W), channels last."""
+
+    def __init__(self, conv: Any) -> None:
+        super().__init__()
+        self.weight, self.bias = conv.weight, conv.bias
+        self.size, (down, across) = conv.kernel_size, conv.padding
+        self.border = [0, 0, across, across, down, down]
+
+    def forward(self, x: Tensor) -> Tensor:
+        channels = self.weight.shape[0]
+        last = x.permute(0, 2, 3, 1)
+        patches: Tensor = _Patches.apply(F.pad(last, self.border) if any(self.border) else last, *self.size)  # type: ignore[no-untyped-call]
+        weight = self.weight.permute(2, 3, 1, 0).reshape(-1, channels)
+        flat = patches.reshape(-1, patches.shape[-1])
+        said = flat @ weight if self.bias is None else torch.addmm(self.bias, flat, weight)
+        return said.view(*patches.shape[:3], channels).permute(0, 3, 1, 2)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """The same bytes, if possible 16 as one number: a GPU that copies them works out fewer addresses."""
+    wide = x.shape[3] * x.element_size() % 16 == 0 and x.storage_offset() * x.element_size() % 16 == 0
+    return x.view(torch.complex128) if wide else x
+
+
+class _Patches(torch.autograd.Function):
+    """(n, h, w, c) -> (n, H, W, a b c): for each place all that the kernel sees there, row by row.
+
+    Its gradient adds the a b pieces in one order, so that it has the same bits each time.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, a: int, b: int) -> Tensor:
+        (n, h, w, c), kind = x.shape, x.dtype
+        x = _wide(x.contiguous())
+        image, row, place, _ = x.stride()
+        size = (n, h - a + 1, w - b + 1, a, b * x.shape[3])
+        seen = x.as_strided(size, (image, row, place, row, 1), x.storage_offset()).contiguous()
+        return seen.view(kind).view(n, h - a + 1, w - b + 1, a * b * c)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:  # noqa: ARG004
+        ctx.shape, ctx.size = inputs[0].shape, inputs[1:]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (n, h, w, c), (a, b) = ctx.shape, ctx.size
+        pieces = grad.reshape(n, h - a + 1, w - b + 1, a, b, c)
+        found = grad.new_zeros(ctx.shape)
+        for i in range(a):
+            for j in range(b):
+                found[:, i : i + h - a + 1, j : j + w - b + 1] += pieces[:, :, :, i, j]
+        return found, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None, None], x: Tensor, a: int, b: int) -> tuple[Tensor, int]:
+        """Images of all devices are so many images."""
+        x = x.movedim(in_dims[0], 0)
+        found: Tensor = _Patches.apply(x.flatten(0, 1), a, b)  # type: ignore[no-untyped-call]
+        return found.view(info.batch_size, -1, *found.shape[1:]), 0

@@ -1,0 +1,141 @@
+"""The network of a stack of devices, each with weights and dropout of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from algorithms import dropout, precision
+from algorithms.algorithm import Precision, Tensors
+from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
+from algorithms.local import lay_out, seeded_step
+from algorithms.patches import PatchConv, can_be_patched
+from algorithms.stack_batches import sent
+
+_known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
+
+
+def stack_model(model: nn.Module) -> StackModel:
+    """That of this network; on a GPU, where networks stay, always the same one."""
+    if not dropout.elsewhere(next(model.parameters()).device):
+        return StackModel(model)
+    if model not in _known:
+        _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
+    return _known[model]
+
+
+class StackModel:
+    """Its outputs for all devices at once.
+
+    On the CPU what dropout multiplies by is drawn before, as each device draws it by itself; on a GPU it is made where
+    it is used (see dropout.py).
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        parameter = next(model.parameters())
+        self.on_cpu = not dropout.elsewhere(parameter.device)
+        self.drawing = model if self.on_cpu else copy.deepcopy(model).to_empty(device="cpu")  # for the forms alone
+        self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
+        self.ones: dict[int, list[tuple[nn.Module, Tensor]]] = {}  # by number of examples: layers, their inputs' form
+        self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
+        self.model = self._changed(model)
+
+    def _changed(self, model: nn.Module) -> nn.Module:
+        changed = {name: new for name, layer in model.named_modules() if (new := self._instead(layer))}
+        if not changed:
+            return model
+        model = copy.deepcopy(model)
+        for name, new in changed.items():
+            model.set_submodule(name, new)
+        return model
+
+    def _instead(self, layer: nn.Module) -> nn.Module | None:
+        if type(layer) in DROPOUTS:
+            return _Masked(self.given) if self.on_cpu else _Counted(layer, self.given)
+        return PatchConv(layer) if not self.on_cpu and can_be_patched(layer) else None
+
+    def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+        """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
+
+        def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
+            self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
+            return functional_call(self.model, weights, (x,))
+
+        return precision.outputs(how, x.device, lambda: vmap(one)(weights, x, *drawn))
+
+    def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+        """What dropout needs in a step of these devices, whose batches in x (k, B, ...) have these sizes."""
+        if not self.draws:
+            return ()
+        return self._masks(seeds, step, x, sizes) if self.on_cpu else [self._keys(seeds, step, x)]
+
+    def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
+        """(k, calls)."""
+        calls, rows = len(self._ones(x[0])), []
+        for seed in seeds[: len(x)]:
+            seeded_step(seed, step)
+            rows.append(keys(calls))
+        return sent(torch.stack(rows), x.device)
+
+    def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+        """The masks of each layer, (k, B, ...)."""
+        rows = []
+        for seed, own, size in zip(seeds, x, sizes, strict=False):
+            ones = self._ones(own[:size])
+            seeded_step(seed, step)
+            rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
+        return [torch.stack(layer) for layer in zip(*rows, strict=True)]
+
+    def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
+        """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
+        if len(x) not in self.ones:
+            calls = self.ones[len(x)] = []
+
+            def call(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+                calls.append((layer, torch.ones_like(inputs[0])))
+
+            layers = [layer for layer in self.drawing.modules() if type(layer) in DROPOUTS]
+            hooks = [layer.register_forward_pre_hook(call) for layer in layers]
+            lay_out(self.drawing, torch.channels_last)  # as in local.sgd: what is drawn follows the inputs' strides
+            try:
+                with torch.no_grad():
+                    self.drawing(x if self.on_cpu else torch.zeros_like(x, device="cpu"))
+            finally:
+                lay_out(self.drawing, torch.contiguous_format)
+                for hook in hooks:
+                    hook.remove()
+        return self.ones[len(x)]
+
+
+class _Masked(nn.Module):
+    """In the place of a dropout layer: multiplies by what was drawn before."""
+
+    def __init__(self, masks: list[Tensor]) -> None:
+        super().__init__()
+        self.masks = masks
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.masks.pop(0)
+
+
+class _Counted(nn.Module):
+    """In its place on a GPU: multiplies by the mask that follows from the next key."""
+
+    def __init__(self, layer: nn.Module, keys: list[Tensor]) -> None:
+        super().__init__()
+        self.layer, self.keys = (layer,), keys  # in a tuple it is no submodule
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * mask(self.layer[0], x, self.keys.pop(0))
+
+
+def _filled(drawn: Tensor, batch: int) -> Tensor:
+    """With rows for the examples that fill up a short batch."""
+    more = batch - len(drawn)
+    return torch.cat([drawn, drawn[:1].expand(more, *drawn.shape[1:])]) if more else drawn

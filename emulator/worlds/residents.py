@@ -1,0 +1,50 @@
+"""Messages that stay in the memory of the one GPU of this process, beside those in files (see lab/flat.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emulator.lab.codec import encode
+from emulator.lab.flat import FlatMessage
+from emulator.lab.store import Ref
+from emulator.ledger.stores import Draft, Files, written
+
+
+class Residents(Files):
+    """The store of a process that trains on one GPU by itself."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders)
+        self._tensors: dict[str, FlatMessage] = {}  # by digest
+
+    def keep(self, ref: Ref, message: FlatMessage) -> Ref:
+        """See lab.flat.Keeping, also for the others."""
+        self.hold(ref, lambda: self._tensors.setdefault(ref.digest, message))
+        return ref
+
+    def tensors(self, ref: Ref) -> FlatMessage | None:
+        return self._tensors.get(ref.digest)
+
+    def make_room(self) -> None:
+        """Moves them all to the memory of the CPU."""
+        for digest, message in self._tensors.items():
+            self._tensors[digest] = {kind: replace(flat, row=flat.row.cpu()) for kind, flat in message.items()}
+
+    def get(self, ref: Ref) -> memoryview:
+        message: Any = self.tensors(ref)
+        return super().get(ref) if message is None else memoryview(encode(message).data)
+
+    def has(self, ref: Ref) -> bool:
+        return ref.digest in self._tensors or super().has(ref)
+
+    def write_down(self, ref: Ref) -> None:
+        if ref.digest in self._tensors and not super().has(ref):
+            self.hold(ref)  # nobody frees it meanwhile
+            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
+
+    def free(self, digest: str) -> None:
+        self._tensors.pop(digest, None)
+        super().free(digest)

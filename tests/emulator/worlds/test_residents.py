@@ -1,0 +1,200 @@
+"""Uploads that stay on a GPU.  The CPU stands for one here, under its other name, cpu:0."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from emulator.lab import flat, jobs
+from emulator.lab.build import lab_of
+from emulator.lab.codec import decode, encode
+from emulator.lab.lab import Lab
+from emulator.lab.store import NOTHING, OTHERWISE
+from emulator.ledger.stores import Drafts, Files, Memory
+from emulator.record.run import Run
+from emulator.worlds import executors
+from emulator.worlds.crew import executor
+from emulator.worlds.executors import Inline
+from emulator.worlds.residents import Residents
+from network.wire import payload
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+HERE = "cpu:0"
+RUN = Run("fedavg", 1)
+FORM = {"weights": {"a": ("float32", (2, 3)), "b": ("float32", (4,))}}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return lab_of(build(merged(SMALL, {"algorithms": ["fedavg", "fedcurv", "agentimportance"]})))
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(executors.gpus, "use", lambda place: None)
+
+
+def message(seed=1, **changes):
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {"a": torch.randn(2, 3, generator=generator), "b": torch.randn(4, generator=generator)}
+    return {"weights": tensors | changes}
+
+
+def rounds(lab, inner, label, count=2):
+    """The models after so many rounds of three devices."""
+    run, found = Run(label, 1), []
+    names = lab.names[:3]
+    with inner:
+        state = inner.submit(jobs.start, run).result()
+        memory = dict.fromkeys(names, NOTHING)
+        for round in range(count):
+            down = inner.submit(jobs.request, run, round, state.message, names).result().download.ref
+            done = [inner.submit(jobs.train, run, name, round, down, memory[name], True).result() for name in names]
+            replies = {name: (each.upload.ref, each.examples) for name, each in zip(names, done, strict=True)}
+            state = inner.submit(jobs.combine, run, round, state.message, replies, down).result()
+            memory = {n: (d.kept_if_counted or d.kept).ref for n, d in zip(names, done, strict=True)}
+            found.append(state.weights.digest)
+    return found, done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["fedavg", "fedcurv", "agentimportance"])
+def test_the_models_are_the_same_to_the_bit(lab, label):
+    wanted, plain = rounds(lab, Inline(lab), label)
+    found, stay = rounds(lab, Inline(replace(lab, trains_on=(HERE,))), label)
+    assert found == wanted
+    assert [each.upload.sizes for each in stay] == [each.upload.sizes for each in plain]
+    assert [each.upload.ref.nbytes for each in stay] == [each.upload.ref.nbytes for each in plain]
+    assert all(each.upload.ref.digest.startswith(OTHERWISE) for each in stay)
+    assert len({each.upload.ref.digest for each in stay}) == len(stay)
+
+
+@pytest.mark.slow
+def test_where_several_processes_share_gpus_uploads_travel_under_the_same_names(lab, tmp_path):
+    there = replace(lab, trains_on=(HERE,))
+    store = Memory()
+    down = jobs.request(there, store, RUN, 0, jobs.start(there, store, RUN).message, lab.names[:1]).download.ref
+    residents = Residents([tmp_path])
+    residents.put(*payload.trusted(store.get(down)).pieces)
+    one = jobs.train(there, store, RUN, lab.names[0], 0, down, NOTHING, False).upload
+    other = jobs.train(there, residents, RUN, lab.names[0], 0, down, NOTHING, False).upload
+    assert (one.ref, one.sizes) == (other.ref, other.sizes)
+    assert bytes(store.get(one.ref)) == bytes(residents.get(other.ref))
+
+
+def test_one_process_on_a_gpu_is_this_one(lab):
+    with executor(replace(lab, trains_on=(HERE,)), 1) as made:
+        assert isinstance(made.store, Residents)
+    with executor(lab, 0) as made:
+        assert not isinstance(made.store, Residents)
+
+
+def test_a_message_reads_as_what_it_was_made_of():
+    (found,) = flat.flat([message()], FORM) or ()
+    assert {name: value.tolist() for name, value in found["weights"].items()} == {
+        name: value.tolist() for name, value in message()["weights"].items()
+    }
+    assert (len(found["weights"]), set(found["weights"] | {"c": torch.ones(1)})) == (2, {"a", "b", "c"})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message(a=torch.zeros(3, 2)),
+        message(b=torch.zeros(4, dtype=torch.float64)),
+        message(b=torch.tensor([1.0, float("nan"), 2.0, 3.0])),
+        message(b=torch.tensor([1.0, float("-inf"), float("inf"), 3.0])),
+        message(c=torch.zeros(1)),
+        {**message(), "more": {}},
+        {},
+    ],
+)
+def test_what_is_of_another_form_or_not_finite_goes_the_usual_way(other):
+    assert flat.flat([message(), other], FORM) is None
+
+
+def test_a_sum_beyond_the_range_is_no_fault():
+    assert flat.flat([message(b=torch.full((4,), 3e38))], FORM) is not None
+
+
+def named(*messages):
+    found = flat.flat(messages, FORM)
+    assert found is not None
+    return [each.ref.digest for each in flat.stored(Memory(), found, encode(messages[0]))]
+
+
+def test_names_tell_messages_apart_and_depend_on_nothing_but_them():
+    one, other = named(message(1), message(2))
+    assert one != other
+    assert named(message(1)) == [one]
+    assert len(one) == 64
+    swapped = message(1)["weights"]["b"][[1, 0, 2, 3]]
+    last_bit = torch.nextafter(message(1)["weights"]["b"], torch.tensor(9.0))
+    assert len({one, *named(message(1, b=swapped), message(1, b=last_bit))}) == 3
+
+
+def test_the_sums_are_those_of_whole_numbers():
+    """By hand, modulo 2^64."""
+    row = message()["weights"]["b"]
+    factors = [[int(number) for number in factor] for factor in flat._factors(4, "cpu")]
+    wanted = [sum(f * int(b) for f, b in zip(factor, row.view(torch.int32), strict=True)) % 2**64 for factor in factors]
+    assert [int(number) % 2**64 for number in flat._digests([row])[0]] == wanted
+    assert all(number % 2 for factor in factors for number in factor)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Residents([tmp_path])
+
+
+def kept(store):
+    messages = flat.flat([message()], FORM)
+    return flat.stored(store, messages or [], encode(message()))[0].ref
+
+
+def test_it_is_there_as_long_as_somebody_holds_it(store, tmp_path):
+    ref = kept(store)
+    digest = ref.digest
+    assert store.has(ref)
+    assert store.tensors(ref) is not None
+    assert not (tmp_path / digest).exists()
+    again = replace(ref)
+    del ref
+    assert not store.has(again)
+    with pytest.raises(KeyError):
+        store.get(again)
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_its_bytes_are_those_that_would_have_been_sent(store, room):
+    ref = kept(store)
+    if room:
+        store.make_room()
+    assert bytes(store.get(ref)) == encode(message()).data
+    assert len(store.get(ref)) == ref.nbytes
+    assert torch.equal(decode(store.get(ref))["weights"]["a"], message()["weights"]["a"])
+
+
+def test_it_can_be_written_down(store, tmp_path):
+    ref = kept(store)
+    store.write_down(ref)
+    assert (tmp_path / ref.digest).read_bytes() == encode(message()).data
+    store.write_down(ref)
+    del ref
+    assert not list(tmp_path.glob("gpu*"))
+
+
+def test_others_are_in_files_as_ever(store, tmp_path):
+    ref = store.put(b"some", b"thing")
+    assert (tmp_path / ref.digest).read_bytes() == b"something"
+    assert store.put(b"something") == ref
+    assert store.tensors(ref) is None
+
+
+def test_bytes_can_have_a_name_that_is_given(tmp_path):
+    for store in (Memory(), Files([tmp_path])):
+        ref = store.put(b"abc", digest="gpu1")
+        assert (ref.digest, ref.nbytes, bytes(store.get(ref))) == ("gpu1", 3, b"abc")
+    drafts = Drafts([tmp_path])
+    assert drafts.put(b"abc", digest="gpu2").digest == "gpu2"
