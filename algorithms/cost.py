@@ -27,6 +27,7 @@ from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
 from algorithms.step import Step
+from algorithms.turns import TURN
 from algorithms.uncompiled import without_compiler
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
@@ -189,7 +190,8 @@ class Meter:
     def _known(self, order: str, batch: int, backward: str) -> Step:
         key = (order, batch, backward)
         if key not in self.counts:
-            self.counts[key] = self._measured(order, batch, backward)
+            with TURN:  # torch's counter sees whatever any thread computes
+                self.counts[key] = self._measured(order, batch, backward)
         return self.counts[key]
 
     def _measured(self, order: str, batch: int, backward: str) -> Step:

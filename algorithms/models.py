@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.local import seeded
+from algorithms.turns import TURN
 
 UNLABELLED = -1  # a position of a text that has no label, as in devices.data.dataset
 
@@ -252,8 +253,9 @@ def build(name: str, seed: int, classes: int | None = None) -> nn.Module:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
     make = resolve_name(name) if ":" in name else _design(name).make
     chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
-    seeded(seed)
-    network = make(**chosen)
+    with TURN:  # it draws
+        seeded(seed)
+        network = make(**chosen)
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
     return network

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from algorithms import dropout, precision
+from algorithms import dropout, local, precision
 from algorithms.algorithm import Precision, Tensors
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.local import lay_out, seeded_step
-from algorithms.patches import PatchConv, can_be_patched
 from algorithms.stack_batches import sent
+from algorithms.stack_layers import instead_of
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -28,6 +28,22 @@ def stack_model(model: nn.Module) -> StackModel:
     if model not in _known:
         _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
     return _known[model]
+
+
+@torch.no_grad()
+def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
+    """local.outputs of each of these weights for its own x (n, ...), all at once."""
+    one, longest = stack_model(model), max(map(len, xs))
+    if not longest:
+        return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
+    filled = torch.stack([torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])]) for x in xs])
+    together = {name: torch.stack([each[name] for each in weights]) for name in weights[0]}
+    one.model.eval()
+    try:
+        said = vmap(lambda weights, x: functional_call(one.model, weights, (x,)))(together, filled)
+    finally:
+        one.model.train()
+    return [own[: len(x)] for own, x in zip(said, xs, strict=True)]
 
 
 class StackModel:
@@ -58,7 +74,7 @@ class StackModel:
     def _instead(self, layer: nn.Module) -> nn.Module | None:
         if type(layer) in DROPOUTS:
             return _Masked(self.given) if self.on_cpu else _Counted(layer, self.given)
-        return PatchConv(layer) if not self.on_cpu and can_be_patched(layer) else None
+        return None if self.on_cpu else instead_of(layer)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
         """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
@@ -121,7 +137,7 @@ class _Masked(nn.Module):
         self.masks = masks
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * self.masks.pop(0)
+        return x * self.masks.pop(0) if self.training else x
 
 
 class _Counted(nn.Module):
@@ -132,7 +148,7 @@ class _Counted(nn.Module):
         self.layer, self.keys = (layer,), keys  # in a tuple it is no submodule
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * mask(self.layer[0], x, self.keys.pop(0))
+        return x * mask(self.layer[0], x, self.keys.pop(0)) if self.training else x
 
 
 def _filled(drawn: Tensor, batch: int) -> Tensor:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -91,6 +92,10 @@ class Scores:
     counted: ndarray  # (n,) int64, labels
     loss: ndarray  # (n,) float64, sum of the losses of its labels
 
+    def __getitem__(self, some: slice | ndarray) -> Scores:
+        """Of these examples."""
+        return Scores(self.correct[some], self.counted[some], self.loss[some])
+
 
 def start(lab: Lab, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
@@ -134,7 +139,8 @@ def train_stack(
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run.label, round, answers)
-    return [_trained(lab, store, run, round, *each, measure) for each in zip(answers, uploads, strict=True)]
+    shown = _on_shards(lab, run, round, answers) if measure else [None] * len(answers)
+    return [_trained(lab, store, *each) for each in zip(answers, uploads, shown, strict=True)]
 
 
 def personalise_stack(
@@ -148,7 +154,7 @@ def personalise_stack(
 ) -> list[Sequence[Hits]]:
     """How the models of these devices would do on their test shards, had they been asked in this round."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    return [_on_shard(lab, run, answer.device, round, answer.reply) for answer in answers]
+    return _on_shards(lab, run, round, answers)
 
 
 @dataclass(frozen=True)
@@ -198,8 +204,8 @@ def _make_room(store: Store) -> None:
     from algorithms import stack_graph
 
     stack_graph.forget()
-    if isinstance(store, flat.Keeping):
-        store.make_room()
+    if kept := flat.keeping(store):
+        kept.make_room()
     cuda.empty_cache()
 
 
@@ -243,39 +249,61 @@ def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_
     return (stored(store, answer.outbox.packed(answer.reply.upload), shapes) for answer in answers)
 
 
-def _trained(lab: Lab, store: Store, run: Run, round: int, answer: _Answer, upload: Stored, measure: bool) -> Trained:
+def _trained(lab: Lab, store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits] | None) -> Trained:
+    """`shown`: how its model does on its own test shard; None in rounds in which nothing is measured."""
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
     later = {**reply.if_counted, **outbox.errors}
-    numbers = {**reply.numbers, **(_drift(lab, reply, outbox.reference) if measure else {})}
+    numbers = {**reply.numbers, **({} if shown is None else _drift(lab, reply, outbox.reference))}
     return Trained(
         upload=upload,
         examples=reply.examples,
         kept=stored(store, encode(kept)) if kept else EMPTY,
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
-        learnt=Learnt(
-            _finite(reply.leverage),
-            _finite(numbers),
-            _on_shard(lab, run, answer.device, round, reply) if measure else (),
-        ),
+        learnt=Learnt(_finite(reply.leverage), _finite(numbers), shown or ()),
     )
 
 
 def _drift(lab: Lab, reply: Reply, broadcast: Tensors) -> dict[str, float]:
     """‖θ_k - θ_t‖: how far the device's model has gone from the one that it received."""
-    model = reply.model or reply.upload.get("weights", {})
+    from torch import stack
+
+    model = _model(reply)
     names = [name for name, _ in lab.module.named_parameters() if name in broadcast and name in model]
-    squares = [float((model[name] - broadcast[name]).double().square().sum()) for name in names]
-    return {"drift": math.sqrt(math.fsum(squares))} if squares else {}
+    squares = [(model[name] - broadcast[name]).double().square().sum() for name in names]
+    return {"drift": math.sqrt(math.fsum(stack(squares).tolist()))} if squares else {}
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _on_shard(lab: Lab, run: Run, device: str, round: int, reply: Reply) -> Sequence[Hits]:
-    model = reply.model or reply.upload.get("weights")
-    return [hits(_score(lab, model, "test", shard)) for shard in test_shards(lab, run, device, round)] if model else ()
+def _model(reply: Reply) -> Tensors:
+    """After local training; {}: it has none."""
+    return reply.model or reply.upload.get("weights", {})
+
+
+def _on_shards(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Hits]]:
+    """How the devices' models do on their own test shards, of this time slice and of the next."""
+    shards = [test_shards(lab, run, answer.device, round) for answer in answers]
+    models = [_model(answer.reply) for answer in answers]
+    if lab.on != CPU and len(answers) > 1 and all(models):
+        slices = [_at_once(lab, models, of_slice) for of_slice in zip(*shards, strict=True)]
+        return list(zip(*slices, strict=True))
+    return [
+        [hits(_score(lab, model, "test", shard)) for shard in own] if model else ()
+        for model, own in zip(models, shards, strict=True)
+    ]
+
+
+def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
+    """How each model of a stack does on its own shard."""
+    from algorithms import stack_model
+
+    x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
+    scores = _scores(stack_model.outputs(lab.module_on(lab.on), models, x), y)
+    ends = np.cumsum([0, *map(len, shards)])
+    return [hits(scores[start:end]) for start, end in pairwise(ends)]
 
 
 def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
@@ -309,7 +337,8 @@ def combine(
 
 
 def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
-    found = store.tensors(upload) if isinstance(store, flat.Keeping) else None
+    kept = flat.keeping(store)
+    found = kept.tensors(upload) if kept else None
     return unread(store.get(upload), sent) if found is None else cast(Message, found)
 
 
@@ -426,13 +455,21 @@ def _server(lab: Lab, run: Run, round: int) -> Party:
 
 
 def _score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
-    from algorithms import models
     from algorithms.local import outputs
 
     if not len(indices):
         return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
     x, labels = lab.examples(part, indices, lab.on)
-    said = outputs(lab.module_on(lab.on), weights, x)  # (n, classes) or (n, positions, classes)
-    correct, counted = models.hits(said, labels)
-    loss = models.cross_entropy(said, labels).double() * counted
+    return _scores([outputs(lab.module_on(lab.on), weights, x)], [labels])
+
+
+def _scores(said: Sequence[Tensor], labels: Sequence[Tensor]) -> Scores:
+    """Of outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
+    from torch import cat
+
+    from algorithms import models
+
+    outputs, y = cat(list(said)), cat(list(labels))
+    correct, counted = models.hits(outputs, y)
+    loss = models.cross_entropy(outputs, y).double() * counted
     return Scores(correct.cpu().numpy(), counted.cpu().numpy(), loss.cpu().numpy())

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy import ndarray
 
 from emulator.conversation.device import Attendant
 from emulator.lab.jobs import (
@@ -163,12 +162,12 @@ class Metrics:
     def _of_cycle(self, scores: Scores, cycle: int) -> Hits:
         data, tested = self.lab.data, self.lab.splits[self.run.seed].test
         if data.cycle_test is not None:
-            return hits(_some(scores, data.cycle_test == min(cycle, data.cycles - 1)))
-        return hits(scores if tested is None else _some(scores, tested))
+            return hits(scores[data.cycle_test == min(cycle, data.cycles - 1)])
+        return hits(scores if tested is None else scores[tested])
 
     def _on_shards(self, scores: Scores, cycle: int) -> float | None:
         tests = self.lab.splits[self.run.seed].tests
-        return _mean_share(hits(_some(scores, in_cycle(tests, name, cycle))) for name in sample(tests))
+        return _mean_share(hits(scores[in_cycle(tests, name, cycle)]) for name in sample(tests))
 
     def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> Ref:
         if name not in self.attendants:
@@ -180,10 +179,6 @@ def _joined(scores: Sequence[Scores]) -> Scores:
     return Scores(
         *(np.concatenate([getattr(each, part) for each in scores]) for part in ("correct", "counted", "loss"))
     )
-
-
-def _some(scores: Scores, chosen: ndarray) -> Scores:
-    return Scores(scores.correct[chosen], scores.counted[chosen], scores.loss[chosen])
 
 
 def _mean(found: Hits) -> float | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
-from emulator.lab.lab import CPU, Lab
+from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
@@ -29,6 +30,8 @@ from emulator.worlds.residents import Residents
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
+
+SWITCH = 1e-4  # s that a thread waits for the other: Python's own 5 ms are most of what a GPU takes for a round
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
 
@@ -77,14 +80,11 @@ class Inline:
     """Runs each job at once, in this process."""
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Messages lie in `folder`, as those of Processes do; without it in this process's memory.  Uploads from a GPU
-        stay there."""
+        """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
         quiet_torch()
-        gpus.use(lab.on)
-        self.lab, on_gpu = lab, lab.on != CPU
-        self.scratch = scratches() if folder or on_gpu else []
-        folders = [*([folder] if folder else []), *paths(self.scratch)]
-        self.store = Residents(folders) if on_gpu else Files(folders) if folder else Memory()
+        self.lab = lab
+        self.scratch = scratches() if folder else []
+        self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +101,43 @@ class Inline:
             return AtHand(job(self.lab, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
             return AtHand(None, error)
+
+
+class Beside:
+    """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
+
+    Uploads stay on the GPU.
+    """
+
+    def __init__(self, lab: Lab, folder: Path | None = None) -> None:
+        """Other messages lie where those of Processes do."""
+        self.lab, self.scratch = lab, scratches()
+        self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
+        self.thread = ThreadPoolExecutor(1, initializer=_alone_on, initargs=(lab.on,))
+        self.switching = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.thread.shutdown(wait=True, cancel_futures=True)
+        sys.setswitchinterval(self.switching)
+        for scratch in self.scratch:
+            scratch.close()
+
+    def stop(self) -> None:
+        """Ends after the job that runs."""
+        self.thread.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        return self.thread.submit(self._done, job, args)
+
+    def _done(self, job: Job, args: Sequence[Any]) -> Any:
+        from algorithms.turns import TURN
+
+        with TURN:
+            return job(self.lab, self.store, *args)
 
 
 class Processes:
@@ -182,6 +219,11 @@ class Members(Processes):
         wait(list(self.sent))  # what the workers are at, they do with files that are about to go
         for scratch in self.scratch:
             scratch.close()
+
+
+def _alone_on(place: str) -> None:
+    quiet_torch()
+    gpus.use(place)
 
 
 def scratches() -> list[Scratch]:

@@ -121,7 +121,7 @@ def image_net():
 
 
 def test_a_stack_is_the_loop_there(monkeypatch):
-    """In float64, on the CPU, which does what a GPU would do: convolutions by patches, and dropout by numbers."""
+    """In float64, on the CPU, which does what a GPU would do: layers as matrix products, and dropout from numbers."""
     monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
     monkeypatch.setattr(stack_model, "_known", {})
     model, draw = image_net(), torch.Generator().manual_seed(1)
@@ -137,4 +137,4 @@ def test_a_stack_is_the_loop_there(monkeypatch):
         for name, value in one.alone().items():
             torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
     (known,) = stack_model._known.values()
-    assert {type(layer).__name__ for layer in known.model} >= {"PatchConv", "_Counted"}
+    assert {type(layer).__name__ for layer in known.model} >= {"StackConv", "StackLinear", "_Counted"}

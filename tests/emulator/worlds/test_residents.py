@@ -1,10 +1,13 @@
 """Uploads that stay on a GPU.  The CPU stands for one here, under its other name, cpu:0."""
 
+import sys
+import threading
 from dataclasses import replace
 
 import pytest
 import torch
 
+from algorithms import models
 from emulator.lab import flat, jobs
 from emulator.lab.build import lab_of
 from emulator.lab.codec import decode, encode
@@ -14,7 +17,7 @@ from emulator.ledger.stores import Drafts, Files, Memory
 from emulator.record.run import Run
 from emulator.worlds import executors
 from emulator.worlds.crew import executor
-from emulator.worlds.executors import Inline
+from emulator.worlds.executors import Beside, Inline
 from emulator.worlds.residents import Residents
 from network.wire import payload
 from scenarios.load import build
@@ -62,7 +65,7 @@ def rounds(lab, inner, label, count=2):
 @pytest.mark.parametrize("label", ["fedavg", "fedcurv", "agentimportance"])
 def test_the_models_are_the_same_to_the_bit(lab, label):
     wanted, plain = rounds(lab, Inline(lab), label)
-    found, stay = rounds(lab, Inline(replace(lab, trains_on=(HERE,))), label)
+    found, stay = rounds(lab, Beside(replace(lab, trains_on=(HERE,))), label)
     assert found == wanted
     assert [each.upload.sizes for each in stay] == [each.upload.sizes for each in plain]
     assert [each.upload.ref.nbytes for each in stay] == [each.upload.ref.nbytes for each in plain]
@@ -83,11 +86,45 @@ def test_where_several_processes_share_gpus_uploads_travel_under_the_same_names(
     assert bytes(store.get(one.ref)) == bytes(residents.get(other.ref))
 
 
-def test_one_process_on_a_gpu_is_this_one(lab):
-    with executor(replace(lab, trains_on=(HERE,)), 1) as made:
-        assert isinstance(made.store, Residents)
-    with executor(lab, 0) as made:
-        assert not isinstance(made.store, Residents)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_one_process_on_a_gpu_is_this_one(lab, workers):
+    with executor(replace(lab, trains_on=(HERE,)), workers) as made:
+        assert isinstance(made, Beside)
+
+
+def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path):
+    """With a network of dense layers and images; losses but for rounding."""
+    names, there = lab.names[:3], replace(lab, trains_on=(HERE,))
+    found = []
+    for each in (lab, there):
+        store = Residents([tmp_path])
+        down = jobs.request(each, store, RUN, 0, jobs.start(each, store, RUN).message, names).download.ref
+        found.append(jobs.train_stack(each, store, RUN, 0, names, [down] * 3, [NOTHING] * 3, True))
+    for one, other in zip(*found, strict=True):
+        assert len(one.learnt.personalised) == 1
+        for wanted, hits in zip(one.learnt.personalised, other.learnt.personalised, strict=True):
+            assert (hits.correct, hits.counted) == (wanted.correct, wanted.counted)
+            assert hits.counted > 0
+            assert hits.loss == pytest.approx(wanted.loss, rel=1e-5)
+        assert one.learnt.numbers == other.learnt.numbers
+
+
+def test_a_job_that_fails_fails_its_future_only(lab):
+    def fails(_lab, _store):
+        raise ValueError("broken")
+
+    with Beside(replace(lab, trains_on=(HERE,))) as there:
+        assert isinstance(there.submit(fails).exception(), ValueError)
+        assert there.submit(lambda _lab, _store, x: x + 1, 2).result() == 3
+
+
+def test_it_stops_at_once_and_leaves_nothing(lab):
+    interval = sys.getswitchinterval()
+    there = Beside(replace(lab, trains_on=(HERE,)))
+    there.stop()
+    there.__exit__(None, None, None)
+    assert sys.getswitchinterval() == interval
+    assert not any(scratch.path.exists() for scratch in there.scratch)
 
 
 def test_a_message_reads_as_what_it_was_made_of():
@@ -198,3 +235,22 @@ def test_bytes_can_have_a_name_that_is_given(tmp_path):
         assert (ref.digest, ref.nbytes, bytes(store.get(ref))) == ("gpu1", 3, b"abc")
     drafts = Drafts([tmp_path])
     assert drafts.put(b"abc", digest="gpu2").digest == "gpu2"
+
+
+def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab):
+    """Else dropout would depend on when a price is worked out, or a network built."""
+    free = threading.Event()
+
+    def job(_lab, _store):
+        return free.wait(5)
+
+    with Beside(replace(lab, trains_on=(HERE,))) as there:
+        done = there.submit(job)
+        wanted = threading.Thread(target=lambda: models.build("mlp", 3))
+        wanted.start()
+        wanted.join(0.05)
+        assert wanted.is_alive()
+        free.set()
+        assert done.result()
+        wanted.join(5)
+        assert not wanted.is_alive()

@@ -1,7 +1,7 @@
-"""Convolutions of a stack of devices as matrix products.
+"""Layers of a stack of devices on a GPU, where each device has weights of its own: as matrix products.
 
-Each device has weights of its own.  One convolution with as many groups takes longer on a GPU: cuDNN goes through the
-groups one by one (docs/scaling.md has the figures).
+One convolution with as many groups takes longer: cuDNN goes through the groups one by one (docs/scaling.md has the
+figures).
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def can_be_patched(layer: nn.Module) -> bool:
+def instead_of(layer: nn.Module) -> nn.Module | None:
+    """What does the same with the same parameters; None for a layer that stays."""
+    if type(layer) is nn.Linear and layer.bias is not None:
+        return StackLinear(layer)
+    return StackConv(layer) if _plain(layer) else None
+
+
+def _plain(layer: nn.Module) -> bool:
     """Whether it is a convolution of images with one group, step 1 and no gaps."""
     return (
         type(layer) is nn.Conv2d
@@ -23,8 +30,23 @@ def can_be_patched(layer: nn.Module) -> bool:
     )
 
 
-class PatchConv(nn.Module):
-    """In the place of a convolution with the same parameters: (n, c, h, w) -> (n, channels, H, W), channels last."""
+class StackLinear(nn.Module):
+    """A dense layer: (..., inputs) -> (..., outputs).
+
+    Its weights' gradient has the weights' order in memory, so the step of SGD needs no copy of it.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        said = torch.addmm(self.bias[:, None], self.weight, x.reshape(-1, x.shape[-1]).mT).mT
+        return said.reshape(*x.shape[:-1], -1)
+
+
+class StackConv(nn.Module):
+    """A convolution: (n, c, h, w) -> (n, channels, H, W), channels last."""
 
     def __init__(self, conv: Any) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""A convolution of each device's own weights as one matrix product: torch's own is the law, in float64."""
+"""Layers of each device's own weights as matrix products: torch's own are the law, in float64."""
 
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from algorithms.patches import PatchConv, can_be_patched
+from algorithms.stack_layers import StackConv, instead_of
 
 
 @pytest.mark.parametrize(
@@ -14,14 +14,15 @@ from algorithms.patches import PatchConv, can_be_patched
 @pytest.mark.parametrize("channels", [3, 4])
 def test_outputs_and_gradients_are_those_of_the_convolution(size, padding, bias, channels):
     conv = nn.Conv2d(channels, 5, size, padding=padding, bias=bias).double()
-    assert can_be_patched(conv)
+    other = instead_of(conv)
+    assert isinstance(other, StackConv)
     generator = torch.Generator().manual_seed(1)
 
     def drawn(*shape):
         return torch.randn(shape, dtype=torch.float64, generator=generator, requires_grad=True)
 
     x, weights = drawn(4, 2, channels, 7, 6), {name: drawn(4, *value.shape) for name, value in conv.named_parameters()}
-    said = [vmap(lambda w, x, m=m: functional_call(m, w, (x,)))(weights, x) for m in (conv, PatchConv(conv))]
+    said = [vmap(lambda w, x, m=m: functional_call(m, w, (x,)))(weights, x) for m in (conv, other)]
     pull = drawn(*said[0].shape)
     torch.testing.assert_close(said[1], said[0])
     grads = [torch.autograd.grad((each * pull).sum(), [x, *weights.values()]) for each in said]
@@ -38,8 +39,27 @@ def test_outputs_and_gradients_are_those_of_the_convolution(size, padding, bias,
         nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"),
         nn.Conv2d(4, 4, 3, padding="same"),
         nn.Conv1d(4, 4, 3),
-        nn.Linear(4, 4),
+        nn.Linear(4, 4, bias=False),
+        nn.Bilinear(4, 4, 4),
     ],
 )
 def test_others_stay_as_they_are(conv):
-    assert not can_be_patched(conv)
+    assert instead_of(conv) is None
+
+
+@pytest.mark.parametrize("shape", [(2, 6), (2, 3, 6)])
+def test_a_dense_layer_too_and_its_gradient_has_the_weights_order(shape):
+    layer = nn.Linear(6, 5).double()
+    x, y = torch.randn(4, *shape, dtype=torch.float64), torch.randn(4, *shape[:-1], 5, dtype=torch.float64)
+    weights = {
+        name: torch.randn(4, *value.shape, dtype=torch.float64, requires_grad=True)
+        for name, value in layer.named_parameters()
+    }
+    said = [
+        vmap(lambda w, x, m=m: functional_call(m, w, (x,)))(weights, x) for m in (layer, instead_of(layer) or layer)
+    ]
+    torch.testing.assert_close(said[1], said[0])
+    one, other = (torch.autograd.grad((each * y).sum(), list(weights.values())) for each in said)
+    for wanted, found in zip(one, other, strict=True):
+        torch.testing.assert_close(found, wanted)
+    assert other[0].is_contiguous()
