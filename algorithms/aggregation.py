@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -15,6 +15,7 @@ from algorithms.algorithm import Reply, Tensors
 
 BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
 THREADS = 2
+ROWS = 8  # uploads that are widened at a time
 
 
 @runtime_checkable
@@ -86,12 +87,23 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors
     """A mean takes each coordinate for itself, so blocks change no bit."""
     uploads: list[Any] = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
-        return uploads[0].apart(_to_cpu(_mean((each.row for each in uploads), times)))  # type: ignore[no-any-return]
+        return uploads[0].apart(_to_cpu(_mean_of_rows([each.row for each in uploads], times)))  # type: ignore[no-any-return]
     if _small(uploads[0]):  # less work than it is to start threads
         return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
         return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
+
+
+def _mean_of_rows(rows: Sequence[Tensor], examples: Sequence[int]) -> Tensor:
+    """What `_mean` is of float32 rows; with fewer orders to a GPU."""
+    mean = torch.zeros_like(rows[0], dtype=torch.float64)
+    totals = list(accumulate(examples))
+    for start in range(0, len(rows), ROWS):
+        wide = torch.stack([row.to(mean.device) for row in rows[start : start + ROWS]]).double()
+        for value, n, total in zip(wide, examples[start:], totals[start:], strict=False):
+            mean.lerp_(value, n / total)
+    return mean.to(rows[0].dtype)
 
 
 def _to_cpu(value: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,24 @@ def _shapes(tensors: Tensors) -> Shapes:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
 
 
+class _Forms:
+    """What uploads of a round must look like.  All its devices have the same form: it is asked for once."""
+
+    def __init__(self) -> None:
+        self.asked: tuple[Any, ...] = ()
+        self.shapes: dict[str, Shapes] = {}
+
+    def __call__(self, algorithm: Algorithm, device: Party) -> Mapping[str, Shapes]:
+        asked = algorithm, device.round, device.model
+        if len(self.asked) != len(asked) or any(one is not other for one, other in zip(self.asked, asked, strict=True)):
+            form = algorithm.upload_form(device.round, device.model)
+            self.asked, self.shapes = asked, {kind: _shapes(tensors) for kind, tensors in form.items()}
+        return self.shapes
+
+
+_forms = _Forms()
+
+
 # ---- what each kind of answer must look like: the answer, of whom, and to what
 
 
@@ -158,8 +177,6 @@ def _form_of(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Message
 
 
 def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
-    from torch import isfinite
-
     if not isinstance(found, Mapping) or "weights" not in found:
         kinds = f"a mapping with {_listed(found)}" if isinstance(found, Mapping) else _kind_of(found)
         raise _Unfit(f'must return {{"weights": ...}}, the model by the names of its tensors, not {kinds}')
@@ -167,9 +184,14 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     server: Party = args[-1]
     _same(found["weights"], _shapes(server.model.state_dict()), "weights")
     for name, tensor in found["weights"].items():
-        if tensor.is_floating_point() and not bool(isfinite(tensor).all()):
+        if tensor.is_floating_point() and not _finite(tensor):
             raise _Unfit(f"returned weights that are not finite ({name})")
     return dict(found)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """A sum is finite only if all values are, and is quicker; it may also overflow."""
+    return bool(tensor.sum().isfinite() or tensor.isfinite().all())
 
 
 def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[str]:
@@ -213,7 +235,7 @@ def _reply(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Reply:
     if not isinstance(found, Reply):
         raise _Unfit(f'must return a Reply, as Reply({{"weights": ...}}, examples), not {_kind_of(found)}')
     device: Party = args[-1]
-    _uploaded(found.upload, algorithm.upload_form(device.round, device.model))
+    _uploaded(found.upload, _forms(algorithm, device))
     if type(found.examples) is not int:
         raise _Unfit(f"must say how many `examples` it used as an int, not {_kind_of(found.examples)}")
     _sendable(found.memory, "keeps")
@@ -228,12 +250,12 @@ def _reply(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Reply:
     return found
 
 
-def _uploaded(upload: Any, form: Message) -> None:
+def _uploaded(upload: Any, form: Mapping[str, Shapes]) -> None:
     _sendable(upload, "uploads")
     if set(upload) != set(form):
         raise _Unfit(f"uploads {_listed(upload)}; `upload_form` says {_listed(form)}")
-    for kind, tensors in form.items():
-        _same(upload[kind], _shapes(tensors), kind)
+    for kind, shapes in form.items():
+        _same(upload[kind], shapes, kind)
 
 
 def _numbers(what: str, told: Any) -> None:
@@ -283,8 +305,12 @@ def _untravelled(tensor: Any) -> str | None:
         return f"as {_kind_of(tensor)}; it must be a tensor"
     if tensor.requires_grad:
         return "with its gradient's history; detach() it"
-    known = str(tensor.dtype).removeprefix("torch.") in payload.DTYPES
-    return None if known else f"as {tensor.dtype}; it must be one of {', '.join(payload.DTYPES)}"
+    return None if _travels(tensor.dtype) else f"as {tensor.dtype}; it must be one of {', '.join(payload.DTYPES)}"
+
+
+@cache
+def _travels(dtype: torch.dtype) -> bool:
+    return str(dtype).removeprefix("torch.") in payload.DTYPES
 
 
 def _same(tensors: Tensors, wanted: Shapes, kind: str) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 from emulator.lab.codec import encode
 from emulator.lab.flat import FlatMessage
 from emulator.lab.store import Ref
-from emulator.ledger.stores import Draft, Files, written
+from emulator.ledger.stores import Draft, Files, Maps, mapped, written
+from network.wire import payload
+from network.wire.form import Buffer
 
 
 class Residents(Files):
@@ -19,6 +21,10 @@ class Residents(Files):
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
         self._tensors: dict[str, FlatMessage] = {}  # by digest
+        self._map = Maps()
+
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        return super().put(*pieces, digest=digest or payload.digest(*pieces, threads=payload.ALL_CORES))
 
     def keep(self, ref: Ref, message: FlatMessage) -> Ref:
         """See lab.flat.Keeping, also for the others."""
@@ -35,7 +41,7 @@ class Residents(Files):
 
     def get(self, ref: Ref) -> memoryview:
         message: Any = self.tensors(ref)
-        return super().get(ref) if message is None else memoryview(encode(message).data)
+        return mapped(self.folders, ref, self._map) if message is None else memoryview(encode(message).data)
 
     def has(self, ref: Ref) -> bool:
         return ref.digest in self._tensors or super().has(ref)

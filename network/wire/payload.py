@@ -51,6 +51,7 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
 }
 DECODED = DTYPES | {name: coding.dtype for name, coding in CODINGS.items()}  # dtypes of the values
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
+ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
@@ -210,9 +211,10 @@ def room_of(manifest: Shapes) -> int:
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
-def digest(*pieces: Buffer) -> str:
-    """BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested."""
-    hasher = blake3()
+def digest(*pieces: Buffer, threads: int = 1) -> str:
+    """BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested.
+    `threads`: ALL_CORES where no other process wants them."""
+    hasher = blake3(max_threads=threads)
     for piece in pieces:
         hasher.update(piece)
     return hasher.hexdigest()

@@ -16,6 +16,7 @@ from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 
 GPU = "cuda"
+BOTH = ("fedavg", {"fedcurv": {"strength": 0.01}})
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.slow,
@@ -23,15 +24,15 @@ pytestmark = [
 ]
 
 
-def played(out, device, algorithms=("fedavg", {"fedcurv": {"strength": 0.01}}), workers=0, model="images", **training):
+def played(out, device, algorithms=BOTH, workers=0, model="images", rounds=3, ledger=None, **training):
     """Its folder; devices in stacks of 2, and a network with convolutions and dropout."""
     changes = {
         "model": f"tests.runs.network:{model}",
         "training": {"stack": 2, "epochs": 2, "batch": 64, "momentum": 0.5, **training},
-        "rounds": {"max": 3},
+        "rounds": {"max": rounds},
         "algorithms": list(algorithms),
     }
-    settings = Settings(workers=workers, out=out, quiet=True, device=device)
+    settings = Settings(workers=workers, out=out, quiet=True, device=device, ledger=ledger)
     assert play_scenario(build(merged(SMALL, changes)), settings) == 0
     return out
 
@@ -78,6 +79,14 @@ def test_so_are_those_that_had_to_make_room(tmp_path, monkeypatch):
 
     monkeypatch.setattr(jobs, "_together", full)
     assert digests(one) == digests(played(tmp_path / "other", GPU))
+
+
+def test_so_are_those_that_a_ledger_knows_in_part(tmp_path):
+    """It has no uploads: what goes on from it, and what needs some of them again, comes to the same bits."""
+    ledger = tmp_path / "ledger"
+    played(tmp_path / "before", GPU, ledger=ledger)
+    went_on = played(tmp_path / "went-on", GPU, rounds=5, ledger=ledger)
+    assert digests(went_on) == digests(played(tmp_path / "anew", GPU, rounds=5))
 
 
 def test_it_differs_from_the_cpu_in_rounding_only(tmp_path):
