@@ -146,8 +146,7 @@ def short_of_room(tmp_path: Path, monkeypatch: Any) -> Iterator[Path]:
         def __exit__(self, *_: object) -> None:
             self.file.close()
 
-    opened = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, *a, **k: Full(opened(self, *a, **k)))
+    monkeypatch.setattr(stores, "open", lambda *a, **k: Full(open(*a, **k)), raising=False)  # noqa: PTH123, SIM115
     return tmp_path
 
 
@@ -284,14 +283,14 @@ def test_where_no_more_files_may_be_open_maps_make_room(tmp_path: Path, monkeypa
 def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp_path: Path, monkeypatch: Any) -> None:
     theirs, store = tmp_path / "theirs", Files([tmp_path])
     ref = store.put(LARGE)
-    renamed, digest = Path.rename, ref.digest
+    renamed, digest = os.rename, ref.digest
 
-    def late(source: Path, target: Path) -> Path:
-        if source.name == digest:
+    def late(source: str, target: str) -> None:
+        if Path(source).name == digest:
             os.link(source, theirs)
-        return renamed(source, target)
+        renamed(source, target)
 
-    monkeypatch.setattr(Path, "rename", late)
+    monkeypatch.setattr(os, "rename", late)
     del ref
     monkeypatch.undo()
     other = store.put(LARGE[::-1])
@@ -301,18 +300,20 @@ def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp
 
 
 def test_nobody_can_link_a_file_once_it_is_known_that_nobody_has(tmp_path: Path, monkeypatch: Any) -> None:
-    store, looked = Files([tmp_path]), Path.stat
+    store, looked, seen = Files([tmp_path]), os.stat, list[str]()
     ref = store.put(LARGE)
     path = tmp_path / ref.digest
 
-    def late(self: Path, **options: Any) -> os.stat_result:
-        found = looked(self, **options)
-        if found.st_nlink == 1 and found.st_size == len(LARGE) and self != path:
+    def late(place: str, **options: Any) -> os.stat_result:
+        found = looked(place, **options)
+        if found.st_nlink == 1 and found.st_size == len(LARGE) and Path(place) != path:
+            seen.append(place)
             with pytest.raises(FileNotFoundError):
                 os.link(path, tmp_path / "theirs")
         return found
 
-    monkeypatch.setattr(Path, "stat", late)
+    monkeypatch.setattr(os, "stat", late)
     del ref
     monkeypatch.undo()
+    assert len(seen) == 1
     assert len(spares(tmp_path)) == 1
