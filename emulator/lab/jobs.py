@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.lab.lab import CPU, Lab, in_cycle
+from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
 from emulator.lab.store import EMPTY, Ref, Store, Stored, stored
 from emulator.record.run import Run
@@ -54,23 +54,12 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Hits:
-    """How a model does on some examples: of how many labels how many it got right, and the sum of their losses."""
-
-    correct: int
-    counted: int
-    loss: float
-
-
-@dataclass(frozen=True)
 class Learnt:
     """What a training tells the report; it is never sent, and changes nothing."""
 
     leverage: Mapping[str, float] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)  # what else the report shows
-    personalised: Sequence[
-        Hits
-    ] = ()  # of the trained model on the device's test shard: of this time slice, of the next
+    personalised: Sequence[Hits] = ()  # of the trained model on its own test shard: of this time slice, of the next
 
 
 @dataclass(frozen=True)
@@ -82,19 +71,6 @@ class Trained:
     kept: Stored  # the device's memory whatever becomes of the upload
     kept_if_counted: Stored | None  # and once it is counted, if that is more
     learnt: Learnt = Learnt()
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A model on one block of examples, each of which has one label or one for each position."""
-
-    correct: ndarray  # (n,) int64, labels that it got right
-    counted: ndarray  # (n,) int64, labels
-    loss: ndarray  # (n,) float64, sum of the losses of its labels
-
-    def __getitem__(self, some: slice | ndarray) -> Scores:
-        """Of these examples."""
-        return Scores(self.correct[some], self.counted[some], self.loss[some])
 
 
 def start(lab: Lab, store: Store, run: Run) -> State:
@@ -139,7 +115,7 @@ def train_stack(
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run.label, round, answers)
-    shown = _on_shards(lab, run, round, answers) if measure else [None] * len(answers)
+    shown = _shown(lab, run, round, answers) if measure else [None] * len(answers)
     return [_trained(lab, store, *each) for each in zip(answers, uploads, shown, strict=True)]
 
 
@@ -154,7 +130,7 @@ def personalise_stack(
 ) -> list[Sequence[Hits]]:
     """How the models of these devices would do on their test shards, had they been asked in this round."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    return _on_shards(lab, run, round, answers)
+    return _shown(lab, run, round, answers)
 
 
 @dataclass(frozen=True)
@@ -278,42 +254,13 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
+def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Hits]]:
+    return on_shards(lab, run, round, [(answer.device, _model(answer.reply)) for answer in answers])
+
+
 def _model(reply: Reply) -> Tensors:
     """After local training; {}: it has none."""
     return reply.model or reply.upload.get("weights", {})
-
-
-def _on_shards(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Hits]]:
-    """How the devices' models do on their own test shards, of this time slice and of the next."""
-    shards = [test_shards(lab, run, answer.device, round) for answer in answers]
-    models = [_model(answer.reply) for answer in answers]
-    if lab.on != CPU and len(answers) > 1 and all(models):
-        slices = [_at_once(lab, models, of_slice) for of_slice in zip(*shards, strict=True)]
-        return list(zip(*slices, strict=True))
-    return [
-        [hits(_score(lab, model, "test", shard)) for shard in own] if model else ()
-        for model, own in zip(models, shards, strict=True)
-    ]
-
-
-def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
-    """How each model of a stack does on its own shard."""
-    from algorithms import stack_model
-
-    x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
-    scores = _scores(stack_model.outputs(lab.module_on(lab.on), models, x), y)
-    ends = np.cumsum([0, *map(len, shards)])
-    return [hits(scores[start:end]) for start, end in pairwise(ends)]
-
-
-def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
-    """The device's test examples: those of the round's time slice and, if there is one, of the next."""
-    slices, cycle = lab.splits[run.seed].tests[device], lab.cycle(run.label, round)
-    return slices[min(cycle, len(slices) - 1) :][:2]
-
-
-def hits(scores: Scores) -> Hits:
-    return Hits(int(scores.correct.sum()), int(scores.counted.sum()), float(scores.loss.sum()))
 
 
 def combine(
@@ -345,7 +292,7 @@ def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
     model = _brought(lab, store, weights)["weights"]
-    return _score(lab, model, part, block_of(lab, run, part, cycle, block))
+    return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
 def block_of(lab: Lab, run: Run, part: str, cycle: int, block: int) -> ndarray:
@@ -452,24 +399,3 @@ def _brought(lab: Lab, store: Store, ref: Ref) -> Message:
 def _server(lab: Lab, run: Run, round: int) -> Party:
     party = _party(lab, run, "server", round, "server", lab.proxy(run.seed), {})
     return replace(party, fleet=lab.names)
-
-
-def _score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
-    from algorithms.local import outputs
-
-    if not len(indices):
-        return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
-    x, labels = lab.examples(part, indices, lab.on)
-    return _scores([outputs(lab.module_on(lab.on), weights, x)], [labels])
-
-
-def _scores(said: Sequence[Tensor], labels: Sequence[Tensor]) -> Scores:
-    """Of outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
-    from torch import cat
-
-    from algorithms import models
-
-    outputs, y = cat(list(said)), cat(list(labels))
-    correct, counted = models.hits(outputs, y)
-    loss = models.cross_entropy(outputs, y).double() * counted
-    return Scores(correct.cpu().numpy(), counted.cpu().numpy(), loss.cpu().numpy())

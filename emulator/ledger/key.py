@@ -17,6 +17,7 @@ from emulator.lab import jobs
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import Opening, Trained
 from emulator.lab.lab import Lab
+from emulator.lab.scoring import test_shards
 from emulator.lab.seeds import seed as derive
 from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.canonical import digest, name_of, packed, plain
@@ -185,7 +186,7 @@ class Keys:
         return found
 
     def _tests(self, run: Run, device: str, round: int) -> Parts:
-        shards = jobs.test_shards(self.lab, run, device, round)
+        shards = test_shards(self.lab, run, device, round)
         return {"data": self._data("test"), "examples": [digest(shard) for shard in shards]}
 
     def _data(self, part: str) -> Any:

@@ -9,10 +9,8 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.lab.jobs import (
-    Hits,
     Learnt,
     Opening,
-    Scores,
     State,
     Trained,
     combine,
@@ -23,6 +21,7 @@ from emulator.lab.jobs import (
     train,
     train_stack,
 )
+from emulator.lab.scoring import Hits, Scores
 from emulator.lab.store import Ref, Stored
 from network.wire.form import NotFinite, Refused
 

@@ -22,19 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from emulator.conversation.device import Attendant
-from emulator.lab.jobs import (
-    Hits,
-    Learnt,
-    Opening,
-    Scores,
-    State,
-    blocks,
-    evaluate,
-    hits,
-    personalise_stack,
-    request,
-)
+from emulator.lab.jobs import Learnt, Opening, State, blocks, evaluate, personalise_stack, request
 from emulator.lab.lab import Lab, in_cycle
+from emulator.lab.scoring import Hits, Scores, hits
 from emulator.lab.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import World

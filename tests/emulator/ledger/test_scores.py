@@ -4,7 +4,8 @@ import msgpack
 import numpy as np
 import pytest
 
-from emulator.lab.jobs import Scores, evaluate
+from emulator.lab.jobs import evaluate
+from emulator.lab.scoring import Scores
 from emulator.ledger.results import FORMS
 
 PLAIN, READ = FORMS[evaluate]

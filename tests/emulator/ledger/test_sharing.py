@@ -18,8 +18,8 @@ from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.fedprox import FedProx
 from emulator.lab.build import lab_of
-from emulator.lab.jobs import Scores
 from emulator.lab.lab import Lab
+from emulator.lab.scoring import Scores
 from emulator.ledger.key import PARTS, Keys
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.lab.jobs import Scores, State, Trained, combine, evaluate, export, start, train
+from emulator.lab.jobs import State, Trained, combine, evaluate, export, start, train
+from emulator.lab.scoring import Scores
 from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs

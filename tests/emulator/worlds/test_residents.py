@@ -97,7 +97,9 @@ def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path):
     names, there = lab.names[:3], replace(lab, trains_on=(HERE,))
     found = []
     for each in (lab, there):
-        store = Residents([tmp_path])
+        folder = tmp_path / each.on
+        folder.mkdir()
+        store = Residents([folder])
         down = jobs.request(each, store, RUN, 0, jobs.start(each, store, RUN).message, names).download.ref
         found.append(jobs.train_stack(each, store, RUN, 0, names, [down] * 3, [NOTHING] * 3, True))
     for one, other in zip(*found, strict=True):

@@ -1,0 +1,95 @@
+"""How models do on examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy import ndarray
+
+from algorithms.algorithm import Tensors
+from emulator.lab.lab import CPU, Lab
+from emulator.record.run import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How a model does on some examples: of how many labels how many it got right, and the sum of their losses."""
+
+    correct: int
+    counted: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model on one block of examples, each of which has one label or one for each position."""
+
+    correct: ndarray  # (n,) int64, labels that it got right
+    counted: ndarray  # (n,) int64, labels
+    loss: ndarray  # (n,) float64, sum of the losses of its labels
+
+    def __getitem__(self, some: slice | ndarray) -> Scores:
+        """Of these examples."""
+        return Scores(self.correct[some], self.counted[some], self.loss[some])
+
+
+def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensors]]) -> list[Sequence[Hits]]:
+    """How devices' models do on their own test shards, of this time slice and of the next; {}: there is no model."""
+    shards = [test_shards(lab, run, device, round) for device, _ in models]
+    weights = [model for _, model in models]
+    if lab.on != CPU and len(weights) > 1 and all(weights):
+        slices = [_at_once(lab, weights, of_slice) for of_slice in zip(*shards, strict=True)]
+        return list(zip(*slices, strict=True))
+    return [
+        [hits(score(lab, model, "test", shard)) for shard in own] if model else ()
+        for model, own in zip(weights, shards, strict=True)
+    ]
+
+
+def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
+    """How each model of a stack does on its own shard."""
+    from algorithms import stack_model
+
+    x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
+    scores = _scores(stack_model.outputs(lab.module_on(lab.on), models, x), y)
+    ends = np.cumsum([0, *map(len, shards)])
+    return [hits(scores[start:end]) for start, end in pairwise(ends)]
+
+
+def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
+    """The device's test examples: those of the round's time slice and, if there is one, of the next."""
+    slices, cycle = lab.splits[run.seed].tests[device], lab.cycle(run.label, round)
+    return slices[min(cycle, len(slices) - 1) :][:2]
+
+
+def hits(scores: Scores) -> Hits:
+    return Hits(int(scores.correct.sum()), int(scores.counted.sum()), float(scores.loss.sum()))
+
+
+def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
+    """A model on these examples."""
+    from algorithms.local import outputs
+
+    if not len(indices):
+        return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
+    x, labels = lab.examples(part, indices, lab.on)
+    return _scores([outputs(lab.module_on(lab.on), weights, x)], [labels])
+
+
+def _scores(said: Sequence[Tensor], labels: Sequence[Tensor]) -> Scores:
+    """Of outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
+    from torch import cat
+
+    from algorithms import models
+
+    outputs, y = cat(list(said)), cat(list(labels))
+    correct, counted = models.hits(outputs, y)
+    loss = models.cross_entropy(outputs, y).double() * counted
+    return Scores(correct.cpu().numpy(), counted.cpu().numpy(), loss.cpu().numpy())
