@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import accumulate, chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -85,9 +85,10 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
     """A mean takes each coordinate for itself, so blocks change no bit."""
-    uploads: list[Any] = [reply.upload[kind] for reply in counted]
+    uploads = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
-        return uploads[0].apart(_to_cpu(_mean_of_rows([each.row for each in uploads], times)))  # type: ignore[no-any-return]
+        rows = cast(Sequence[Together], uploads)
+        return rows[0].apart(_to_cpu(_mean_of_rows([each.row for each in rows], times)))
     if _small(uploads[0]):  # less work than it is to start threads
         return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:

@@ -73,7 +73,7 @@ def _shifted(z: Tensor, bits: int) -> Tensor:
 
 def _shape(layer: nn.Module, shape: Sequence[int]) -> tuple[int, ...]:
     """Of a mask: layers of images drop whole channels."""
-    return tuple(shape) if type(layer) is nn.Dropout else (*shape[:2], *[1] * (len(shape) - 2))
+    return tuple(shape) if isinstance(layer, nn.Dropout) else (*shape[:2], *[1] * (len(shape) - 2))
 
 
 @torch.no_grad()

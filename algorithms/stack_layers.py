@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def instead_of(layer: nn.Module) -> nn.Module | None:
-    """What does the same with the same parameters; None for a layer that stays."""
+def instead_of(layer: nn.Module) -> type[nn.Module] | None:
+    """The class that computes the same in a stack; None for a layer that stays."""
     if type(layer) is nn.Linear and layer.bias is not None:
-        return StackLinear(layer)
-    return StackConv(layer) if _plain(layer) else None
+        return StackLinear
+    return StackConv if _plain(layer) else None
 
 
 def _plain(layer: nn.Module) -> bool:
@@ -30,38 +30,31 @@ def _plain(layer: nn.Module) -> bool:
     )
 
 
-class StackLinear(nn.Module):
-    """A dense layer: (..., inputs) -> (..., outputs).
+class StackLinear(nn.Linear):
+    """(..., inputs) -> (..., outputs).
 
     Its weights' gradient has the weights' order in memory, so the step of SGD needs no copy of it.
     """
 
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        self.weight, self.bias = layer.weight, layer.bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        said = torch.addmm(self.bias[:, None], self.weight, x.reshape(-1, x.shape[-1]).mT).mT
-        return said.reshape(*x.shape[:-1], -1)
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
+        """As torch's."""
+        said = torch.addmm(self.bias[:, None], self.weight, input.reshape(-1, self.in_features).mT).mT
+        return said.reshape(*input.shape[:-1], self.out_features)
 
 
-class StackConv(nn.Module):
-    """A convolution: (n, c, h, w) -> (n, channels, H, W), channels last."""
+class StackConv(nn.Conv2d):
+    """(n, c, h, w) -> (n, channels, H, W), channels last."""
 
-    def __init__(self, conv: Any) -> None:
-        super().__init__()
-        self.weight, self.bias = conv.weight, conv.bias
-        self.size, (down, across) = conv.kernel_size, conv.padding
-        self.border = [0, 0, across, across, down, down]
-
-    def forward(self, x: Tensor) -> Tensor:
-        channels = self.weight.shape[0]
-        last = x.permute(0, 2, 3, 1)
-        patches: Tensor = _Patches.apply(F.pad(last, self.border) if any(self.border) else last, *self.size)  # type: ignore[no-untyped-call]
-        weight = self.weight.permute(2, 3, 1, 0).reshape(-1, channels)
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
+        """As torch's."""
+        last, (down, across) = input.permute(0, 2, 3, 1), map(int, self.padding)
+        if down or across:
+            last = F.pad(last, [0, 0, across, across, down, down])
+        patches: Tensor = _Patches.apply(last, *self.kernel_size)  # type: ignore[no-untyped-call]
+        weight = self.weight.permute(2, 3, 1, 0).reshape(-1, self.out_channels)
         flat = patches.reshape(-1, patches.shape[-1])
         said = flat @ weight if self.bias is None else torch.addmm(self.bias, flat, weight)
-        return said.view(*patches.shape[:3], channels).permute(0, 3, 1, 2)
+        return said.view(*patches.shape[:3], self.out_channels).permute(0, 3, 1, 2)
 
 
 def _wide(x: Tensor) -> Tensor:

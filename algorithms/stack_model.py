@@ -38,9 +38,11 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
         return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
     filled = torch.stack([torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])]) for x in xs])
     together = {name: torch.stack([each[name] for each in weights]) for name in weights[0]}
+    pieces = torch.split(filled, max(1, local.ON_GPU // len(xs)), 1)
     one.model.eval()
     try:
-        said = vmap(lambda weights, x: functional_call(one.model, weights, (x,)))(together, filled)
+        of_all = vmap(lambda weights, x: functional_call(one.model, weights, (x,)))
+        said = torch.cat([of_all(together, piece) for piece in pieces], 1)
     finally:
         one.model.train()
     return [own[: len(x)] for own, x in zip(said, xs, strict=True)]
@@ -63,17 +65,21 @@ class StackModel:
         self.model = self._changed(model)
 
     def _changed(self, model: nn.Module) -> nn.Module:
-        changed = {name: new for name, layer in model.named_modules() if (new := self._instead(layer))}
-        if not changed:
+        """A copy in which some layers have another class: they keep their names, attributes and hooks."""
+        if not any(map(self._instead, model.modules())):
             return model
         model = copy.deepcopy(model)
-        for name, new in changed.items():
-            model.set_submodule(name, new)
+        for layer in model.modules():
+            if kind := self._instead(layer):
+                layer.__dict__.pop("forward", None)  # see dropout.counted
+                layer.__class__ = kind
+                if isinstance(layer, _Given):
+                    layer.given = self.given
         return model
 
-    def _instead(self, layer: nn.Module) -> nn.Module | None:
+    def _instead(self, layer: nn.Module) -> type[nn.Module] | None:
         if type(layer) in DROPOUTS:
-            return _Masked(self.given) if self.on_cpu else _Counted(layer, self.given)
+            return (MASKED if self.on_cpu else COUNTED)[type(layer)]
         return None if self.on_cpu else instead_of(layer)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
@@ -129,26 +135,32 @@ class StackModel:
         return self.ones[len(x)]
 
 
-class _Masked(nn.Module):
-    """In the place of a dropout layer: multiplies by what was drawn before."""
+class _Given(nn.Module):
+    """A dropout layer of a stack."""
 
-    def __init__(self, masks: list[Tensor]) -> None:
-        super().__init__()
-        self.masks = masks
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * self.masks.pop(0) if self.training else x
+    given: list[Tensor]
 
 
-class _Counted(nn.Module):
-    """In its place on a GPU: multiplies by the mask that follows from the next key."""
-
-    def __init__(self, layer: nn.Module, keys: list[Tensor]) -> None:
-        super().__init__()
-        self.layer, self.keys = (layer,), keys  # in a tuple it is no submodule
+class _Masked(_Given):
+    """Multiplies by what was drawn before."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * mask(self.layer[0], x, self.keys.pop(0)) if self.training else x
+        return x * self.given.pop(0) if self.training else x
+
+
+class _Counted(_Given):
+    """Multiplies by the mask that follows from the next key."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * mask(self, x, self.given.pop(0)) if self.training else x
+
+
+def _in_place_of(how: type[nn.Module]) -> dict[type, type[nn.Module]]:
+    """A class of this kind for each kind of dropout layer."""
+    return {kind: type(f"{how.__name__}{kind.__name__}", (how, kind), {}) for kind in DROPOUTS}
+
+
+MASKED, COUNTED = _in_place_of(_Masked), _in_place_of(_Counted)
 
 
 def _filled(drawn: Tensor, batch: int) -> Tensor:

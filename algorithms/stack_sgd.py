@@ -59,6 +59,9 @@ def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor)
             task.losses.append(mean)
 
 
+PLAIN = (int, float, str, bool, type(None))  # fields of a pull that a recorded step may know
+
+
 @dataclass(frozen=True)
 class Batch:
     """What a step takes: k devices' examples (k, B, ...) and labels; which of them count (k, B), None for all; and what
@@ -135,9 +138,8 @@ class Stack:
 
     def tensors(self) -> list[Tensor]:
         """All that it has, in one order."""
-        found: list[Tensor] = []
-        self.mapped(lambda tensor: found.append(tensor) or tensor)  # type: ignore[func-returns-value]
-        return found
+        pulls = [tensor for pull in self.pulls for tensor in pull.tensors()]
+        return [*self.weights.values(), *self.descent.tensors(), *pulls]
 
 
 @dataclass(frozen=True)
@@ -163,15 +165,34 @@ class JointPull:
             self.cut[len(grad)] = _changed(self.together, lambda value: value[: len(grad)])
         self.cut[len(grad)](name, parameter, grad)
 
+    def tensors(self) -> list[Tensor]:
+        """See Stack.tensors."""
+        return [tensor for tensors in _mappings(self.together).values() for tensor in tensors.values()]
+
     def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
         """See Stack.mapped."""
         return self if self.together is None else JointPull(self.pulls, _changed(self.together, change))
 
     @property
+    def recordable(self) -> bool:
+        """Whether steps are the same but for tensors where `sort` is the same."""
+        return self.together is not None and all(isinstance(value, PLAIN) for value in _others(self.together))
+
+    @property
     def sort(self) -> Hashable:
-        """Equal for pulls that differ in their tensors only."""
-        one = self.together
-        return type(one), *(repr(getattr(one, each.name)) for each in fields(one) if not _tensors(one, each))
+        """Equal for pulls that differ in the values of their tensors only."""
+        names = tuple((key, tuple(tensors)) for key, tensors in _mappings(self.together).items())
+        return type(self.together), names, tuple(_others(self.together))
+
+
+def _mappings(pull: Any) -> dict[str, Tensors]:
+    """Its fields that are tensors by name."""
+    return {each.name: getattr(pull, each.name) for each in fields(pull) if _tensors(pull, each)}
+
+
+def _others(pull: Any) -> list[Any]:
+    """The others; what is not compared it only tells."""
+    return [getattr(pull, each.name) for each in fields(pull) if each.compare and not _tensors(pull, each)]
 
 
 def _coordinatewise(pulls: Sequence[Pull]) -> Any:
@@ -194,5 +215,5 @@ def _tensors(pull: Any, each: Field[Any]) -> bool:
 
 def _changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """The same of other tensors."""
-    of = {each.name: getattr(pull, each.name) for each in fields(pull) if _tensors(pull, each)}
+    of = _mappings(pull)
     return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})

@@ -93,7 +93,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     workers = crew_of(settings.workers, places, settings.cluster)
     if settings.world == "sockets":
         _make_room(scenario, workers)
-    lab = gpus.at(lab_of(scenario), places)
+    lab = replace(gpus.at(lab_of(scenario), places), over_sockets=settings.world == "sockets")
     scenario = resolved(scenario, lab.data)
     check_deadline(lab, scenario)
     compile_network(scenario)

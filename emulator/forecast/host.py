@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from resource import RUSAGE_SELF, getrusage
 from statistics import median
@@ -12,14 +13,15 @@ from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
 from emulator.lab.jobs import start, train_stack
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import CPU, Lab, Split
 from emulator.lab.stacking import MOST
-from emulator.lab.store import NOTHING
+from emulator.lab.store import NOTHING, Store
 from emulator.ledger.stores import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.worlds import gpus
-from emulator.worlds.executors import quiet_torch
+from emulator.worlds.executors import paths, quiet_torch, scratches
+from emulator.worlds.residents import Residents
 
 Result = TypeVar("Result")
 
@@ -62,7 +64,26 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
         algorithms={"plain": FedAvg(replace(training, epochs=1))},
         splits={seed: Split({name: (some,)}, {}, {}, split.proxy)},
     )
-    run, store = Run("plain", seed), Memory()
+    with _store(lab) as store:
+        return _rates(plain, store, seed, name, devices)
+
+
+@contextmanager
+def _store(lab: Lab) -> Iterator[Store]:
+    """As the executor's (worlds/crew.py): uploads stay on a GPU."""
+    if lab.on == CPU:
+        yield Memory()
+        return
+    scratch = scratches()
+    try:
+        yield Residents(paths(scratch))
+    finally:
+        for each in scratch:
+            each.close()
+
+
+def _rates(plain: Lab, store: Store, seed: int, name: str, devices: int) -> tuple[float, ...]:
+    run = Run("plain", seed)
     weights = start(plain, store, run).weights
     flops = devices * Costs(plain, "plain", seed).device(name, 0, ("weights",), ()).total_flops
     names, downloads, memories = [name] * devices, [weights] * devices, [NOTHING] * devices

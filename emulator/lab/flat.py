@@ -1,13 +1,14 @@
 """Uploads that stay where they were trained: on a GPU, where the server's means are taken, too.
 
 A round of 50 CNNs is 325 MB of uploads.  To copy them to the CPU, to digest them and to read them again for one mean
-takes half a second; on the GPU all this takes 4 ms (docs/scaling.md).
+took half a second on an H200's computer; there it takes some milliseconds.  Uploads of one stack share their memory: it
+is free when the last of them is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Protocol, cast
@@ -54,6 +55,11 @@ class Flat(OnDemand):
 FlatMessage = Mapping[str, Flat]
 
 
+def on_cpu(message: FlatMessage) -> FlatMessage:
+    """The same there."""
+    return {kind: replace(flat, row=flat.row.cpu()) for kind, flat in message.items()}
+
+
 class Keeping(Store, Protocol):
     """A store that takes such messages as they are."""
 
@@ -72,8 +78,8 @@ def flat(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage]
     if not all(_fits(message, form) for message in messages):
         return None
     kinds = {}
-    for kind, shapes in form.items():
-        names = {name: tuple(shape) for name, (_, shape) in shapes.items()}
+    for kind, shapes in sorted(form.items()):  # in the order of the bytes that they might be, in which sums are taken
+        names = {name: tuple(shape) for name, (_, shape) in sorted(shapes.items())}
         values = _together([message[kind] for message in messages], list(names))
         if not _finite(values):
             return None
@@ -83,6 +89,8 @@ def flat(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage]
 
 def _fits(message: Message, form: payload.Shapes) -> bool:
     if message.keys() != form.keys() or any(message[kind].keys() != form[kind].keys() for kind in form):
+        return False
+    if not all(form.values()):
         return False
     places = {value.device for tensors in message.values() for value in tensors.values()}
     return len(places) == 1 and all(
@@ -103,7 +111,7 @@ def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
     import torch
 
     count = len(messages)
-    return torch.cat([torch.stack([tensors[name] for tensors in messages]).view(count, -1) for name in names], 1)
+    return torch.cat([torch.stack([tensors[name] for tensors in messages]).reshape(count, -1) for name in names], 1)
 
 
 def _finite(values: Tensor) -> bool:
@@ -119,7 +127,7 @@ def stored(store: Store, messages: Sequence[FlatMessage], form: payload.View) ->
         if kept:
             ref = kept.keep(Ref(digest, form.nbytes), message)
         else:
-            ref = store.put(*encode(message).pieces, digest=digest)  # type: ignore[arg-type]
+            ref = store.put(*encode(cast("Message", on_cpu(message))).pieces, digest=digest)
         found.append(Stored(ref, sizes))
     return found
 

@@ -12,7 +12,7 @@ import sys
 import traceback
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,7 @@ from algorithms.algorithm import (
     Work,
 )
 from algorithms.course import Course
+from algorithms.turns import TURN
 from emulator.record.run import Facts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
@@ -369,8 +370,10 @@ def _fact(name: str) -> property:
 
 
 def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> Callable[..., Any]:
+    turn = TURN if look is _cohort else nullcontext()  # who chooses by a seed may seed torch, beside jobs that draw
+
     def method(self: Guarded, *args: Any) -> Any:
-        with self.blamed(f"{name}()", _where(args)):
+        with turn, self.blamed(f"{name}()", _where(args)):
             return look(getattr(self.algorithm, name)(*args), self.algorithm, args)
 
     return method

@@ -8,8 +8,7 @@ these jobs, and their results, and computes none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
@@ -155,15 +154,16 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
 
     Raises Faulty if the algorithm fails.
     """
-    from torch import OutOfMemoryError
-
-    with suppress(OutOfMemoryError):
-        return _together(lab, store, run, round, asked)
-    _make_room(store)
     try:
         return _together(lab, store, run, round, asked)
-    except OutOfMemoryError:
-        if len(asked) == 1:
+    except Exception as error:  # a device alone fails as its algorithm does
+        if not full(error):
+            raise
+    make_room(store)
+    try:
+        return _together(lab, store, run, round, asked)
+    except Exception as error:
+        if len(asked) == 1 or not full(error):
             raise
     middle = len(asked) // 2
     return [
@@ -173,12 +173,20 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
     ]
 
 
-def _make_room(store: Store) -> None:
+def full(error: BaseException) -> bool:
+    """Whether a GPU had no memory for it."""
+    from torch import OutOfMemoryError
+
+    return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)
+
+
+def make_room(store: Store) -> None:
     """In the GPU's memory."""
     from torch import cuda
 
     from algorithms import stack_graph
 
+    _there.clear()
     stack_graph.forget()
     if kept := flat.keeping(store):
         kept.make_room()
@@ -190,8 +198,10 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
-    refs = {ref.digest: ref for ref in (*downloads, *memories)}
-    messages = {digest: _own(lab, store, ref) for digest, ref in refs.items()}
+    messages = {
+        ref.digest: _moved(lab, decode(store.get(ref))) for ref in {ref.digest: ref for ref in memories}.values()
+    }
+    messages |= {ref.digest: _own(lab, store, ref) for ref in {ref.digest: ref for ref in downloads}.values()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes = [], []
@@ -203,6 +213,12 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
+
+
+def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
+    """Equal ones are read once."""
+    known = {digest: read(ref) for digest, ref in {ref.digest: ref for ref in refs}.items()}
+    return [known[ref.digest] for ref in refs]
 
 
 def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memory: Message) -> Outbox:
@@ -218,7 +234,7 @@ def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_
     """What they send.  Each outbox notes as it packs what was lost."""
     form = lab.algorithms[label].upload_form(round, lab.module)
     shapes = payload.manifest(arrays_of(form))
-    if lab.on != CPU and not lab.up.get(label):
+    if lab.on != CPU and not lab.over_sockets and not lab.up.get(label):
         messages = flat.flat([answer.reply.upload for answer in answers], shapes)
         if messages is not None:
             return flat.stored(store, messages, encode(form))
@@ -389,11 +405,15 @@ def _brought(lab: Lab, store: Store, ref: Ref) -> Message:
         return decode(store.get(ref))
     key = lab.on, ref.digest
     if key not in _there:
-        message = decode(store.get(ref))
+        message = _moved(lab, decode(store.get(ref)))
         while len(_there) >= BROUGHT:
             del _there[next(iter(_there))]
-        _there[key] = {kind: {n: value.to(lab.on) for n, value in of.items()} for kind, of in message.items()}
+        _there[key] = message
     return _there[key]
+
+
+def _moved(lab: Lab, message: Message) -> Message:
+    return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:

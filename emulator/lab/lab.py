@@ -14,6 +14,7 @@ from numpy import bincount, ndarray
 from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
+from emulator.lab import copies
 from emulator.lab.links import LinksAtOffsets, places
 from network.links.link import Link
 from network.sharing.flow import Topology
@@ -61,6 +62,7 @@ class Lab:
     down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
     always_on: bool = False  # whether it is known that no device ever goes offline
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: most devices that train as one stack; else 1
+    over_sockets: bool = False  # uploads really leave: as bytes, and under the names of these
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
@@ -125,16 +127,22 @@ class Lab:
         return list(zip(x.split_with_sizes(sizes), y.split_with_sizes(sizes), strict=True))
 
     def proxy(self, seed: int) -> tuple[Tensor, Tensor]:
-        """The server's examples, which nobody may change: each of its jobs is given them."""
+        """The server's examples, in memory of their own."""
+        from torch import from_numpy
+
+        indices = self.splits[seed].proxy
+        if not (copies.POSSIBLE and len(indices)):
+            return self.examples("train", indices)
         if seed not in self._proxies:
-            self._proxies[seed] = self.examples("train", self.splits[seed].proxy)
-        return self._proxies[seed]
+            self._proxies[seed] = copies.Copies({"": {"x": self.data.x[indices], "y": self.data.y[indices]}})
+        one = self._proxies[seed].one()[""]
+        return from_numpy(one["x"]), from_numpy(one["y"])
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
         return (self.data.x_test, self.data.y_test) if part == "test" else (self.data.x, self.data.y)
 
     @cached_property
-    def _proxies(self) -> dict[int, tuple[Tensor, Tensor]]:
+    def _proxies(self) -> dict[int, copies.Copies]:
         return {}
 
     @cached_property

@@ -157,7 +157,10 @@ class Files(Holders):
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
-        return self.take(Draft(ref, None if Files.has(self, ref) else written(self.folders, pieces)))
+        self.hold(ref)  # first: another thread may be about to free the same bytes
+        if not Files.has(self, ref):
+            self._settle(Draft(ref, written(self.folders, pieces)))
+        return ref
 
     def take(self, draft: Draft) -> Ref:
         """Takes over what a job has put; its Ref, now counted."""

@@ -35,6 +35,6 @@ def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline |
         return Ray(lab, workers, folder)
     if isinstance(workers, Team):
         return Members(lab, workers, folder)
-    if lab.on != CPU and workers <= 1:
+    if lab.on != CPU and workers <= 1 and not lab.over_sockets:
         return Beside(lab, folder)
     return Processes(lab, workers, folder) if workers else Inline(lab, folder)

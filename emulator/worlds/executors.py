@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from devices.data.dataset import Dataset
+from emulator.lab.jobs import full, make_room
 from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
@@ -113,21 +114,28 @@ class Beside:
         """Other messages lie where those of Processes do."""
         self.lab, self.scratch = lab, scratches()
         self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
-        self.thread = ThreadPoolExecutor(1, initializer=_alone_on, initargs=(lab.on,))
+        self.thread = ThreadPoolExecutor(1)
         self.switching = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH)
+        try:
+            self.thread.submit(_alone_on, lab.on).result()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.thread.shutdown(wait=True, cancel_futures=True)
-        sys.setswitchinterval(self.switching)
-        for scratch in self.scratch:
-            scratch.close()
+        try:
+            self.thread.shutdown(wait=True, cancel_futures=True)
+        finally:
+            sys.setswitchinterval(self.switching)
+            for scratch in self.scratch:
+                scratch.close()
 
     def stop(self) -> None:
-        """Ends after the job that runs."""
+        """Ends after the job that runs, which takes a round's training at most: a thread cannot be killed."""
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -137,6 +145,12 @@ class Beside:
         from algorithms.turns import TURN
 
         with TURN:
+            try:
+                return job(self.lab, self.store, *args)
+            except Exception as error:
+                if not full(error):
+                    raise
+            make_room(self.store)  # of uploads that stay, and of graphs
             return job(self.lab, self.store, *args)
 
 

@@ -247,7 +247,7 @@ class Remembering:
         self.newest.clear()
 
     def stop(self) -> None:
-        """Ends the workers now, not after their jobs."""
+        """Ends the workers, as soon as they can be."""
         self.inner.stop()
 
 

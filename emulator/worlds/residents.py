@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from algorithms.algorithm import Message
 from emulator.lab.codec import encode
-from emulator.lab.flat import FlatMessage
+from emulator.lab.flat import FlatMessage, on_cpu
 from emulator.lab.store import Ref
-from emulator.ledger.stores import Draft, Files, Maps, mapped, written
+from emulator.ledger.stores import Files, Maps, mapped
 from network.wire import payload
 from network.wire.form import Buffer
 
@@ -36,20 +36,18 @@ class Residents(Files):
 
     def make_room(self) -> None:
         """Moves them all to the memory of the CPU."""
-        for digest, message in self._tensors.items():
-            self._tensors[digest] = {kind: replace(flat, row=flat.row.cpu()) for kind, flat in message.items()}
+        with self._lock:  # another thread may let go of one
+            for digest, message in self._tensors.items():
+                self._tensors[digest] = on_cpu(message)
 
     def get(self, ref: Ref) -> memoryview:
-        message: Any = self.tensors(ref)
-        return mapped(self.folders, ref, self._map) if message is None else memoryview(encode(message).data)
+        message = self.tensors(ref)
+        if message is None:
+            return mapped(self.folders, ref, self._map)
+        return memoryview(encode(cast(Message, on_cpu(message))).data)
 
     def has(self, ref: Ref) -> bool:
         return ref.digest in self._tensors or super().has(ref)
-
-    def write_down(self, ref: Ref) -> None:
-        if ref.digest in self._tensors and not super().has(ref):
-            self.hold(ref)  # nobody frees it meanwhile
-            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
 
     def free(self, digest: str) -> None:
         self._tensors.pop(digest, None)

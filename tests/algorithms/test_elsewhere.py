@@ -137,4 +137,64 @@ def test_a_stack_is_the_loop_there(monkeypatch):
         for name, value in one.alone().items():
             torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
     (known,) = stack_model._known.values()
-    assert {type(layer).__name__ for layer in known.model} >= {"StackConv", "StackLinear", "_Counted"}
+    assert {type(layer).__name__ for layer in known.model} >= {
+        "StackConv",
+        "StackLinear",
+        "_CountedDropout",
+        "_CountedDropout2d",
+    }
+
+
+def test_layers_keep_their_hooks_and_attributes_there(monkeypatch):
+    """A hook that doubles, and a network that asks a layer for its inputs."""
+    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
+
+    class Asks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 3)
+            self.fc.register_forward_hook(lambda layer, given, output: 2 * output)
+
+        def forward(self, x):
+            return self.fc(x.view(-1, self.fc.in_features))
+
+    for model in (Asks(), nn.Linear(6, 3)):
+        x = torch.randn(2, 4, 6)
+        weights = {name: torch.stack([value, 3 * value]) for name, value in model.named_parameters()}
+        found = stack_model.StackModel(model).outputs("float32", weights, x, ())
+        torch.testing.assert_close(found[0], model(x[0]))
+        wanted = torch.func.functional_call(model, {name: value[1] for name, value in weights.items()}, (x[1],))
+        torch.testing.assert_close(found[1], wanted)
+
+
+class Counts(nn.Module):
+    """With a buffer that it changes whenever it is used, and weights with two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.head.weight = self.fc.weight
+        self.register_buffer("uses", torch.zeros(()))
+
+    def forward(self, x):
+        self.uses += 1
+        return self.head(self.fc(x))
+
+
+def test_a_model_that_is_not_simple_is_evaluated_as_on_the_cpu(monkeypatch):
+    model, x = Counts(), torch.randn(3, 4)
+    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    wanted = local.outputs(model, weights, x)
+    monkeypatch.setattr(local, "elsewhere", lambda place: True)
+    assert torch.equal(local.outputs(model, weights, x), wanted)
+    assert weights["uses"] == 0
+
+
+def test_test_shards_of_a_stack_are_looked_at_in_pieces(monkeypatch):
+    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
+    monkeypatch.setattr(local, "ON_GPU", 6)
+    model = nn.Sequential(nn.Linear(4, 3))
+    weights = [{name: k * value.detach() for name, value in model.named_parameters()} for k in (1, 2, 3)]
+    xs = [torch.randn(n, 4) for n in (5, 0, 3)]
+    for found, each, x in zip(stack_model.outputs(model, weights, xs), weights, xs, strict=True):
+        torch.testing.assert_close(found, torch.func.functional_call(model, each, (x,)))

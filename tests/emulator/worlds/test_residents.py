@@ -215,15 +215,6 @@ def test_its_bytes_are_those_that_would_have_been_sent(store, room):
     assert torch.equal(decode(store.get(ref))["weights"]["a"], message()["weights"]["a"])
 
 
-def test_it_can_be_written_down(store, tmp_path):
-    ref = kept(store)
-    store.write_down(ref)
-    assert (tmp_path / ref.digest).read_bytes() == encode(message()).data
-    store.write_down(ref)
-    del ref
-    assert not list(tmp_path.glob("gpu*"))
-
-
 def test_others_are_in_files_as_ever(store, tmp_path):
     ref = store.put(b"some", b"thing")
     assert (tmp_path / ref.digest).read_bytes() == b"something"
@@ -239,8 +230,16 @@ def test_bytes_can_have_a_name_that_is_given(tmp_path):
     assert drafts.put(b"abc", digest="gpu2").digest == "gpu2"
 
 
-def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab):
-    """Else dropout would depend on when a price is worked out, or a network built."""
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda lab: models.build("mlp", 3),
+        lambda lab: lab.algorithms["fedavg"].cohort(0, lab.names, 2, 5),
+    ],
+    ids=["a network is built", "an algorithm chooses devices"],
+)
+def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab, use):
+    """Else dropout would depend on when that happens."""
     free = threading.Event()
 
     def job(_lab, _store):
@@ -248,7 +247,7 @@ def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab):
 
     with Beside(replace(lab, trains_on=(HERE,))) as there:
         done = there.submit(job)
-        wanted = threading.Thread(target=lambda: models.build("mlp", 3))
+        wanted = threading.Thread(target=lambda: use(lab))
         wanted.start()
         wanted.join(0.05)
         assert wanted.is_alive()
@@ -256,3 +255,97 @@ def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab):
         assert done.result()
         wanted.join(5)
         assert not wanted.is_alive()
+
+
+class LetsGo(dict):
+    """Drops what it is asked to, in the middle of a loop over it."""
+
+    def __init__(self, messages, drop):
+        super().__init__(messages)
+        self.drop = drop
+
+    def items(self):
+        first, *rest = list(super().items())
+        yield first
+        self.drop()
+        yield from rest
+
+
+def test_who_makes_room_is_not_disturbed_by_who_lets_go(store):
+    refs = [kept(store), kept(store)]
+    waits = threading.Thread(target=refs.clear)
+
+    def drop():
+        waits.start()
+        waits.join(0.05)
+
+    store._tensors = LetsGo(store._tensors, drop)
+    store.make_room()
+    waits.join(5)
+    assert not store._tensors
+
+
+def test_bytes_that_are_being_freed_are_written_again(store, monkeypatch, tmp_path):
+    """Another thread lets go of the last one, after it was seen that they are there."""
+    refs, true = [store.put(b"abc")], Files.has
+
+    def late(self, ref):
+        found = true(self, ref)
+        refs.clear()
+        return found
+
+    monkeypatch.setattr(Files, "has", late)
+    ref = store.put(b"abc")
+    assert bytes(store.get(ref)) == b"abc"
+
+
+def test_a_full_gpu_is_tried_again_once_there_is_room(lab, monkeypatch):
+    tried, made = [], []
+
+    def fills(_lab, _store):
+        tried.append(1)
+        if len(tried) == 1:
+            raise torch.OutOfMemoryError("full")
+        return len(tried)
+
+    monkeypatch.setattr(executors, "make_room", made.append)
+    with Beside(replace(lab, trains_on=(HERE,))) as there:
+        assert there.submit(fills).result() == 2
+        assert made == [there.store]
+
+
+def test_what_a_gpu_says_when_it_cannot_be_used_is_said(lab, monkeypatch):
+    def busy(place):
+        raise RuntimeError("CUDA-capable devices are busy")
+
+    interval = sys.getswitchinterval()
+    monkeypatch.setattr(executors.gpus, "use", busy)
+    with pytest.raises(RuntimeError, match="are busy"):
+        Beside(replace(lab, trains_on=(HERE,)))
+    assert sys.getswitchinterval() == interval
+
+
+def test_over_sockets_uploads_are_bytes_under_their_own_names(lab):
+    there = replace(lab, trains_on=(HERE,), over_sockets=True)
+    with executor(there, 0) as made:
+        assert not isinstance(made, Beside)
+        _, done = rounds(there, made, "fedavg", 1)
+        assert not any(each.upload.ref.digest.startswith(OTHERWISE) for each in done)
+
+
+def test_the_servers_examples_are_its_own(lab):
+    x, _ = lab.proxy(1)
+    before = x.clone()
+    x.mul_(2)
+    assert torch.equal(lab.proxy(1)[0], before)
+    assert torch.equal(before, lab.examples("train", lab.splits[1].proxy)[0])
+
+
+def test_tensors_are_in_the_order_of_bytes_whatever_their_layout():
+    form = {"weights": {"b": ("float32", (2, 3, 4, 5)), "a": ("float32", ())}}
+    value = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    (found,) = flat.flat([{"weights": {"b": value, "a": torch.tensor(7.0)}}], form) or ()
+    assert list(found["weights"]) == ["a", "b"]
+    assert torch.equal(found["weights"]["b"], value)
+    assert found["weights"]["a"] == 7
+    assert flat.flat([{"weights": {}}], {"weights": {}}) is None
