@@ -240,13 +240,15 @@ def test_bytes_can_have_a_name_that_is_given(tmp_path):
 )
 def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab, use):
     """Else dropout would depend on when that happens."""
-    free = threading.Event()
+    runs, free = threading.Event(), threading.Event()
 
     def job(_lab, _store):
+        runs.set()
         return free.wait(5)
 
     with Beside(replace(lab, trains_on=(HERE,))) as there:
         done = there.submit(job)
+        assert runs.wait(5)
         wanted = threading.Thread(target=lambda: use(lab))
         wanted.start()
         wanted.join(0.05)
