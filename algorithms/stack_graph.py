@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from algorithms.algorithm import Tensors
-
-if TYPE_CHECKING:
-    from algorithms.stack_sgd import Batch, Stack
+from algorithms.stack_step import Batch, Stack
 
 MOST = 8  # sorts of stacks whose graphs are kept
 SEEN = 2  # steps of one shape that are not worth a graph

@@ -6,18 +6,16 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from algorithms import precision, stack_graph
-from algorithms.algorithm import Tensors, matches
-from algorithms.local import Descent, Pull, Sgd, order, steps
-from algorithms.stack_batches import by_length, means_of, schedule, stacked
-from algorithms.stack_model import StackModel, stack_model
+from algorithms.algorithm import Tensors
+from algorithms.local import Sgd, order, steps
+from algorithms.stack_batches import by_length, schedule
+from algorithms.stack_step import Batch, Stack
 
 
 def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
@@ -57,163 +55,3 @@ def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor)
     for task, count, mean in zip(tasks, counts, means, strict=False):
         if task.losses is not None and step >= count - count // task.training.epochs:
             task.losses.append(mean)
-
-
-PLAIN = (int, float, str, bool, type(None))  # fields of a pull that a recorded step may know
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What a step takes: k devices' examples (k, B, ...) and labels; which of them count (k, B), None for all; and what
-    dropout needs."""
-
-    x: Tensor
-    y: Tensor
-    counted: Tensor | None
-    drawn: tuple[Tensor, ...]
-
-    def tensors(self) -> list[Tensor]:
-        """All that it has."""
-        return [self.x, self.y, *([] if self.counted is None else [self.counted]), *self.drawn]
-
-    def made_of(self, tensors: Sequence[Tensor]) -> Batch:
-        """The same of other tensors."""
-        x, y, *rest = tensors
-        return Batch(x, y, None if self.counted is None else rest.pop(0), tuple(rest))
-
-
-@dataclass(frozen=True)
-class Stack:
-    """What the steps of a round start from and change in place; tensors begin with the devices' axis."""
-
-    model: StackModel
-    loss: Callable[[Tensor, Tensor], Tensor]
-    names: Sequence[str]  # of what is trained
-    weights: Tensors
-    descent: Descent
-    pulls: Sequence[JointPull]
-
-    @classmethod
-    def of(cls, tasks: Sequence[Sgd]) -> Stack:
-        first = tasks[0]
-        model = first.device.model.train()
-        trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
-        names = [name for name in trainable if matches(name, first.only)]
-        weights = {name: stacked([task.weights[name] for task in tasks]) for name in first.weights}
-        for name in names:
-            weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
-        pulls = [JointPull.of(each) for each in zip(*(task.pulls for task in tasks), strict=True)]
-        descent = Descent(first.training, first.device.round)
-        return cls(stack_model(model), first.device.loss, names, weights, descent, pulls)
-
-    def step(self, batch: Batch) -> Tensor:
-        """One step of as many devices as the batch has, the first ones; their mean losses (k,)."""
-        active = len(batch.y)
-        weights = {name: value[:active] for name, value in self.weights.items()}
-        theta = {name: weights[name].requires_grad_() for name in self.names}
-        how = self.descent.training.precision
-        outputs = self.model.outputs(how, {**weights, **theta}, batch.x, batch.drawn)  # (k, B, classes)
-        losses = self.loss(outputs.flatten(0, 1), batch.y.flatten(0, 1)).view(batch.y.shape[:2])
-        means = means_of(losses, batch.counted)
-        found = torch.autograd.grad(means.sum(), list(theta.values()), allow_unused=True)
-        with torch.no_grad():
-            self._descend({name: value.detach() for name, value in theta.items()}, dict(zip(theta, found, strict=True)))
-        return means.detach()
-
-    def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
-        # Contiguous as the parameters are: the fused kernel looks at no strides.
-        grads = {name: grad.contiguous() for name, grad in found.items() if grad is not None}
-        if self.pulls:  # which reach parameters that the loss does not reach
-            grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
-            for name, grad in grads.items():
-                for pull in self.pulls:
-                    pull(name, theta[name], grad)
-        self.descent.step(theta, grads)
-
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> Stack:
-        """The same of other tensors: of what `change` makes of each."""
-        weights = {name: change(value) for name, value in self.weights.items()}
-        pulls = [pull.mapped(change) for pull in self.pulls]
-        return replace(self, weights=weights, descent=self.descent.mapped(change), pulls=pulls)
-
-    def tensors(self) -> list[Tensor]:
-        """All that it has, in one order."""
-        pulls = [tensor for pull in self.pulls for tensor in pull.tensors()]
-        return [*self.weights.values(), *self.descent.tensors(), *pulls]
-
-
-@dataclass(frozen=True)
-class JointPull:
-    """A pull of all devices, (k, ...) at a time; k may get smaller."""
-
-    pulls: Sequence[Pull]  # each device's
-    together: Any = None  # one for all, with stacked tensors; None if there is no such thing
-    cut: dict[int, Any] = field(default_factory=dict, compare=False)  # the same, by how many devices train still
-
-    @classmethod
-    def of(cls, pulls: Sequence[Pull]) -> JointPull:
-        return cls(pulls, _coordinatewise(pulls))
-
-    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Adds to grad (k, ...), as each device's pull does to its own."""
-        if self.together is None:
-            for pull, own, its in zip(self.pulls, parameter, grad, strict=False):
-                pull(name, own, its)
-            return
-        if len(grad) not in self.cut:
-            self.cut.clear()
-            self.cut[len(grad)] = _changed(self.together, lambda value: value[: len(grad)])
-        self.cut[len(grad)](name, parameter, grad)
-
-    def tensors(self) -> list[Tensor]:
-        """See Stack.tensors."""
-        return [tensor for tensors in _mappings(self.together).values() for tensor in tensors.values()]
-
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
-        """See Stack.mapped."""
-        return self if self.together is None else JointPull(self.pulls, _changed(self.together, change))
-
-    @property
-    def recordable(self) -> bool:
-        """Whether steps are the same but for tensors where `sort` is the same."""
-        return self.together is not None and all(isinstance(value, PLAIN) for value in _others(self.together))
-
-    @property
-    def sort(self) -> Hashable:
-        """Equal for pulls that differ in the values of their tensors only."""
-        names = tuple((key, tuple(tensors)) for key, tensors in _mappings(self.together).items())
-        return type(self.together), names, tuple(_others(self.together))
-
-
-def _mappings(pull: Any) -> dict[str, Tensors]:
-    """Its fields that are tensors by name."""
-    return {each.name: getattr(pull, each.name) for each in fields(pull) if _tensors(pull, each)}
-
-
-def _others(pull: Any) -> list[Any]:
-    """The others; what is not compared it only tells."""
-    return [getattr(pull, each.name) for each in fields(pull) if each.compare and not _tensors(pull, each)]
-
-
-def _coordinatewise(pulls: Sequence[Pull]) -> Any:
-    first: Any = pulls[0]
-    if not is_dataclass(first) or not getattr(first, "coordinatewise", False):
-        return None
-    found: dict[str, Tensors] = {}
-    for each in fields(first):
-        values = [getattr(pull, each.name) for pull in pulls]
-        if _tensors(first, each):
-            found[each.name] = {name: stacked([value[name] for value in values]) for name in values[0]}
-        elif each.compare and any(value != values[0] for value in values):
-            return None
-    return replace(first, **found)  # type: ignore[type-var]
-
-
-def _tensors(pull: Any, each: Field[Any]) -> bool:
-    return isinstance(getattr(pull, each.name), Mapping)
-
-
-def _changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same of other tensors."""
-    of = _mappings(pull)
-    return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from algorithms import stack, stack_graph, stack_sgd
+from algorithms import stack, stack_graph, stack_step
 from algorithms.stack_model import StackModel
 from scenarios.build import plugins
 from tests.algorithms.test_stack import OPTIONS, ROUGH, SHARDS, net, played, same
@@ -29,7 +29,7 @@ def recorded(recorder, batch):
 def graphs(monkeypatch):
     """How many are kept."""
     model = StackModel(net())
-    monkeypatch.setattr(stack_sgd, "stack_model", lambda _: model)  # as on a GPU, where networks stay
+    monkeypatch.setattr(stack_step, "stack_model", lambda _: model)  # as on a GPU, where networks stay
     monkeypatch.setattr(stack_graph, "_recordable", lambda stack: all(pull.together for pull in stack.pulls))
     monkeypatch.setattr(stack_graph.Recorder, "_recorded", recorded)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
