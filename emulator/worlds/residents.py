@@ -43,7 +43,8 @@ class Residents(Files):
     def get(self, ref: Ref) -> memoryview:
         message = self.tensors(ref)
         if message is None:
-            return mapped(self.folders, ref, self._map)
+            with self._lock:  # the clock's thread reads final models
+                return mapped(self.folders, ref, self._map)
         return memoryview(encode(cast(Message, on_cpu(message))).data)
 
     def has(self, ref: Ref) -> bool:
