@@ -13,18 +13,15 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
+from algorithms import places
+
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _ANY = -(2**63), 2**63 - 1  # the numbers that masks follow from
 # SplitMix64 (Steele, Lea & Flood 2014), as signed numbers.
 _STEP, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
-def elsewhere(place: torch.device) -> bool:
-    """Whether it is not the CPU."""
-    return place.type != "cpu"
-
-
-def counted(model: nn.Module) -> nn.Module:
+def counter_based(model: nn.Module) -> nn.Module:
     """The model, whose dropout layers draw from now on as this module says, in train mode, unless it is on the CPU."""
     for layer in model.modules():
         if type(layer) in DROPOUTS:
@@ -33,7 +30,7 @@ def counted(model: nn.Module) -> nn.Module:
 
 
 def _forward(layer: nn.Module, x: Tensor) -> Tensor:
-    if not layer.training or not elsewhere(x.device):
+    if not layer.training or not places.elsewhere(x.device):
         as_it_was: Tensor = type(layer).forward(layer, x)
         return as_it_was
     return x * mask(layer, x, keys(1)[0].to(x.device))

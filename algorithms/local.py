@@ -18,18 +18,15 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.sgd import sgd as descend
 
-from algorithms import precision
+from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course
-from algorithms.dropout import elsewhere
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
-PIECE, ON_GPU = (
-    100,
-    1000,
-)  # examples that a model is evaluated on at a time; constants, for the last bits depend on them
+# Examples that a model is evaluated on at a time; constants, for the last bits depend on them.
+PIECE, PIECE_ON_GPU = 100, 1000
 
 
 def seeded(seed: int) -> None:
@@ -275,8 +272,8 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     waits longer for weights to be copied into a simple model than it computes.
     """
     model.eval()
-    if elsewhere(x.device) and _simple(model, weights):
-        return torch.cat([functional_call(model, weights, (part,)) for part in torch.split(x, ON_GPU)])
+    if places.elsewhere(x.device) and _simple(model, weights):
+        return torch.cat([functional_call(model, weights, (part,)) for part in torch.split(x, PIECE_ON_GPU)])
     model.load_state_dict(weights)
     lay_out(model, torch.channels_last)
     said = torch.cat([model(part) for part in torch.split(x, PIECE)])

@@ -10,6 +10,8 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from algorithms.places import sent
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -74,11 +76,6 @@ def stacked(values: Sequence[Tensor]) -> Tensor:
     if all(value is first for value in values):
         return first.expand(len(values), *first.shape)
     return torch.stack(list(values))
-
-
-def sent(values: Tensor, on: torch.device) -> Tensor:
-    """Values of the CPU there.  Nobody waits for a GPU that still works: it takes them when it comes to them."""
-    return values.pin_memory().to(on, non_blocking=True) if on.type == "cuda" else values.to(on)
 
 
 def by_length(lengths: Sequence[int]) -> list[int]:

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from algorithms import dropout, local, precision
+from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.local import lay_out, seeded_step
-from algorithms.stack_batches import sent
 from algorithms.stack_layers import instead_of
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
@@ -23,7 +22,7 @@ _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
 def stack_model(model: nn.Module) -> StackModel:
     """That of this network; on a GPU, where networks stay, always the same one."""
-    if not dropout.elsewhere(next(model.parameters()).device):
+    if not places.elsewhere(next(model.parameters()).device):
         return StackModel(model)
     if model not in _known:
         _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
@@ -38,7 +37,7 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
         return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
     filled = torch.stack([torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])]) for x in xs])
     together = {name: torch.stack([each[name] for each in weights]) for name in weights[0]}
-    pieces = torch.split(filled, max(1, local.ON_GPU // len(xs)), 1)
+    pieces = torch.split(filled, max(1, local.PIECE_ON_GPU // len(xs)), 1)
     one.model.eval()
     try:
         of_all = vmap(lambda weights, x: functional_call(one.model, weights, (x,)))
@@ -57,7 +56,7 @@ class StackModel:
 
     def __init__(self, model: nn.Module) -> None:
         parameter = next(model.parameters())
-        self.on_cpu = not dropout.elsewhere(parameter.device)
+        self.on_cpu = not places.elsewhere(parameter.device)
         self.drawing = model if self.on_cpu else copy.deepcopy(model).to_empty(device="cpu")  # for the forms alone
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
         self.ones: dict[int, list[tuple[nn.Module, Tensor]]] = {}  # by number of examples: layers, their inputs' form
@@ -79,7 +78,7 @@ class StackModel:
 
     def _instead(self, layer: nn.Module) -> type[nn.Module] | None:
         if type(layer) in DROPOUTS:
-            return (MASKED if self.on_cpu else COUNTED)[type(layer)]
+            return (MASKED if self.on_cpu else COUNTER_BASED)[type(layer)]
         return None if self.on_cpu else instead_of(layer)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
@@ -103,7 +102,7 @@ class StackModel:
         for seed in seeds[: len(x)]:
             seeded_step(seed, step)
             rows.append(keys(calls))
-        return sent(torch.stack(rows), x.device)
+        return places.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The masks of each layer, (k, B, ...)."""
@@ -148,7 +147,7 @@ class _Masked(_Given):
         return x * self.given.pop(0) if self.training else x
 
 
-class _Counted(_Given):
+class _CounterBased(_Given):
     """Multiplies by the mask that follows from the next key."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -160,7 +159,7 @@ def _in_place_of(how: type[nn.Module]) -> dict[type, type[nn.Module]]:
     return {kind: type(f"{how.__name__}{kind.__name__}", (how, kind), {}) for kind in DROPOUTS}
 
 
-MASKED, COUNTED = _in_place_of(_Masked), _in_place_of(_Counted)
+MASKED, COUNTER_BASED = _in_place_of(_Masked), _in_place_of(_CounterBased)
 
 
 def _filled(drawn: Tensor, batch: int) -> Tensor:

@@ -22,13 +22,13 @@ from emulator.worlds.executors import quiet_torch
 from scenarios.text.faults import BadScenario
 
 DEVICES, EXAMPLES, BATCH = 50, 50, 10
-WARM = 2  # rounds that are not counted: steps are recorded in them
+WARM = 2  # rounds that are not counter_based: steps are recorded in them
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 
 
 def seconds(place: str, precision: Precision, rounds: int, devices: int = DEVICES) -> float:
     """Of a round, the mean of these, after the first ones."""
-    model = dropout.counted(models.build("cifar-cnn-3x3", 0).to(place))
+    model = dropout.counter_based(models.build("cifar-cnn-3x3", 0).to(place))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     x = torch.randn(devices, EXAMPLES, 3, 32, 32, device=place)
     y = torch.randint(10, (devices, EXAMPLES), device=place)

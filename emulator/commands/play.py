@@ -48,7 +48,7 @@ from emulator.trackers.destination import Destination
 from emulator.trackers.tracking import Tracking
 from emulator.worlds import gpus
 from emulator.worlds.crew import Workers, executor, no_more
-from emulator.worlds.executors import Beside, Cluster, Executor, Inline, Processes
+from emulator.worlds.executors import Cluster, Executor, Inline, Processes, Threaded
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
 from emulator.worlds.workers import why_broken
@@ -263,7 +263,7 @@ def _keep_apart(out: Path, tracked: Sequence[Destination]) -> None:
 
 def pool_of(
     scenario: Scenario, lab: Lab, place: Path | None, workers: Workers, keep_states: int = KEEP_STATES
-) -> Inline | Beside | Processes | Ray | Remembering:
+) -> Inline | Threaded | Processes | Ray | Remembering:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()
     count = no_more(workers, _most_jobs(lab))

@@ -152,6 +152,11 @@ def _on_top(value: Tensor, base: Tensor | None) -> Tensor:
     return value + base if base is not None and _floating(value) else value
 
 
+def finite(values: Tensor) -> bool:
+    """A sum is finite only if all values are, and is quicker; it may also overflow."""
+    return bool(values.sum().isfinite() or values.isfinite().all())
+
+
 def _floating(tensor: Tensor) -> bool:
     """Whether encodings change it: counters travel as they are."""
     return tensor.is_floating_point()

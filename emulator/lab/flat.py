@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from blake3 import blake3
 
-from emulator.lab.codec import OnDemand, encode
+from emulator.lab.codec import OnDemand, encode, finite
 from emulator.lab.store import OTHERWISE, Ref, Store, Stored
 from network.wire import payload
 
@@ -73,7 +73,7 @@ class Keeping(Store, Protocol):
         """Frees the memory of the GPU."""
 
 
-def flat(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage] | None:
+def flattened(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage] | None:
     """The messages of a stack of devices; None if one is not of this form or not finite."""
     if not all(_fits(message, form) for message in messages):
         return None
@@ -81,7 +81,7 @@ def flat(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage]
     for kind, shapes in sorted(form.items()):  # in the order of the bytes that they might be, in which sums are taken
         names = {name: tuple(shape) for name, (_, shape) in sorted(shapes.items())}
         values = _together([message[kind] for message in messages], list(names))
-        if not _finite(values):
+        if not finite(values):
             return None
         kinds[kind] = [Flat(row, names) for row in values.unbind()]
     return [dict(zip(kinds, row, strict=True)) for row in zip(*kinds.values(), strict=True)]
@@ -112,11 +112,6 @@ def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
 
     count = len(messages)
     return torch.cat([torch.stack([tensors[name] for tensors in messages]).reshape(count, -1) for name in names], 1)
-
-
-def _finite(values: Tensor) -> bool:
-    """A sum is finite only if all values are, and reads them once; it may also overflow."""
-    return bool(values.sum(1).isfinite().all() or values.isfinite().all())
 
 
 def stored(store: Store, messages: Sequence[FlatMessage], form: payload.View) -> list[Stored]:

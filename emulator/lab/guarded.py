@@ -33,6 +33,7 @@ from algorithms.algorithm import (
 )
 from algorithms.course import Course
 from algorithms.turns import TURN
+from emulator.lab.codec import finite
 from emulator.record.run import Facts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
@@ -185,14 +186,9 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     server: Party = args[-1]
     _same(found["weights"], _shapes(server.model.state_dict()), "weights")
     for name, tensor in found["weights"].items():
-        if tensor.is_floating_point() and not _finite(tensor):
+        if tensor.is_floating_point() and not finite(tensor):
             raise _Unfit(f"returned weights that are not finite ({name})")
     return dict(found)
-
-
-def _finite(tensor: torch.Tensor) -> bool:
-    """A sum is finite only if all values are, and is quicker; it may also overflow."""
-    return bool(tensor.sum().isfinite() or tensor.isfinite().all())
 
 
 def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[str]:

@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
+from emulator.lab.gpu import brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
-BROUGHT = 2  # messages that stay on the GPU: a round's download is the model that was evaluated before
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
 
@@ -173,35 +173,15 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
     ]
 
 
-def full(error: BaseException) -> bool:
-    """Whether a GPU had no memory for it."""
-    from torch import OutOfMemoryError
-
-    return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)
-
-
-def make_room(store: Store) -> None:
-    """In the GPU's memory."""
-    from torch import cuda
-
-    from algorithms import stack_graph
-
-    _there.clear()
-    stack_graph.forget()
-    if kept := flat.keeping(store):
-        kept.make_room()
-    cuda.empty_cache()
-
-
 def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
     from algorithms import stack
 
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
     messages = {
-        ref.digest: _moved(lab, decode(store.get(ref))) for ref in {ref.digest: ref for ref in memories}.values()
+        ref.digest: moved(lab, decode(store.get(ref))) for ref in {ref.digest: ref for ref in memories}.values()
     }
-    messages |= {ref.digest: _own(lab, store, ref) for ref in {ref.digest: ref for ref in downloads}.values()}
+    messages |= {ref.digest: own(lab, store, ref) for ref in {ref.digest: ref for ref in downloads}.values()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes = [], []
@@ -235,7 +215,7 @@ def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_
     form = lab.algorithms[label].upload_form(round, lab.module)
     shapes = payload.manifest(arrays_of(form))
     if lab.on != CPU and not lab.over_sockets and not lab.up.get(label):
-        messages = flat.flat([answer.reply.upload for answer in answers], shapes)
+        messages = flat.flattened([answer.reply.upload for answer in answers], shapes)
         if messages is not None:
             return flat.stored(store, messages, encode(form))
     return (stored(store, answer.outbox.packed(answer.reply.upload), shapes) for answer in answers)
@@ -307,7 +287,7 @@ def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
-    model = _brought(lab, store, weights)["weights"]
+    model = brought(lab, store, weights)["weights"]
     return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
@@ -385,35 +365,6 @@ def _party(
         lossy=lab.lossy(run.label),
         send=send,
     )
-
-
-def _own(lab: Lab, store: Store, ref: Ref) -> Message:
-    """The message where devices' halves are computed, in memory of its own."""
-    found = _brought(lab, store, ref)
-    if lab.on == CPU:
-        return found
-    return {kind: {name: value.clone() for name, value in tensors.items()} for kind, tensors in found.items()}
-
-
-_there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: what was brought last
-
-
-def _brought(lab: Lab, store: Store, ref: Ref) -> Message:
-    """The message where devices' halves are computed; on a GPU nobody may change it, as the next job reads it, too.
-    What the server computes stays on the CPU: it mostly adds."""
-    if lab.on == CPU:
-        return decode(store.get(ref))
-    key = lab.on, ref.digest
-    if key not in _there:
-        message = _moved(lab, decode(store.get(ref)))
-        while len(_there) >= BROUGHT:
-            del _there[next(iter(_there))]
-        _there[key] = message
-    return _there[key]
-
-
-def _moved(lab: Lab, message: Message) -> Message:
-    return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:

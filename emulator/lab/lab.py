@@ -112,7 +112,7 @@ class Lab:
         if place == CPU:
             x, y = self._part(part)
             return from_numpy(x[indices]), from_numpy(y[indices])
-        from algorithms.stack_batches import sent
+        from algorithms.places import sent
 
         chosen = sent(from_numpy(indices), device(place))
         all_x, all_y = self._resident["test" if part == "test" else "train"]
@@ -189,9 +189,9 @@ def _module(name: str, classes: int, place: str) -> nn.Module:
     module = _built(name, 0, classes)
     if place == CPU:
         return module
-    from algorithms.dropout import counted
+    from algorithms.dropout import counter_based
 
-    return counted(module.to(place))
+    return counter_based(module.to(place))
 
 
 def _built(name: str, seed: int, classes: int) -> nn.Module:

@@ -18,7 +18,7 @@ OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
 class Ref:
     """Bytes in a store.  They stay there as long as this process holds a Ref to them that the store has given out."""
 
-    digest: str  # see payload.digest; or OTHERWISE ...
+    digest: str  # see payload.digest; of uploads that were computed on a GPU see flat.py
     nbytes: int
 
     @classmethod

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from algorithms import models
-from algorithms.dropout import counted
+from algorithms.dropout import counter_based
 from algorithms.local import seeded
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.store import Store
@@ -95,7 +95,7 @@ def _in_bfloat16(generator: Generator, place: str) -> Iterator[Tensor]:
 
 def _training(model: str, generator: Generator, place: str) -> Iterator[Tensor]:
     """A few steps of SGD as local.sgd takes them, without torch.optim, which takes longer to load than all of this."""
-    network = counted(models.build(model, 4).to(place))
+    network = counter_based(models.build(model, 4).to(place))
     parameters = list(network.parameters())
     for parameter in parameters:
         if parameter.dim() == 4:

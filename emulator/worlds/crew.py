@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.lab.lab import CPU, Lab
-from emulator.worlds.executors import Beside, Cluster, Inline, Members, Processes, Team
+from emulator.worlds.executors import Cluster, Inline, Members, Processes, Team, Threaded
 
 if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
@@ -23,7 +23,7 @@ def no_more(workers: Workers, most: int) -> Workers:
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
-def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Beside | Processes | Ray:
+def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Threaded | Processes | Ray:
     """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
     A GPU that one process uses is used by this one, so that uploads can stay there.
 
@@ -36,5 +36,5 @@ def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline |
     if isinstance(workers, Team):
         return Members(lab, workers, folder)
     if lab.on != CPU and workers <= 1 and not lab.over_sockets:
-        return Beside(lab, folder)
+        return Threaded(lab, folder)
     return Processes(lab, workers, folder) if workers else Inline(lab, folder)

@@ -18,8 +18,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from algorithms.turns import TURN
 from devices.data.dataset import Dataset
-from emulator.lab.jobs import full, make_room
+from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
@@ -104,7 +105,7 @@ class Inline:
             return AtHand(None, error)
 
 
-class Beside:
+class Threaded:
     """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
 
     Uploads stay on the GPU.
@@ -142,8 +143,6 @@ class Beside:
         return self.thread.submit(self._done, job, args)
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
-        from algorithms.turns import TURN
-
         with TURN:
             try:
                 return job(self.lab, self.store, *args)

@@ -29,7 +29,7 @@ from emulator.record.run import Run
 from emulator.record.writing import why
 from emulator.worlds.athand import AtHand
 from emulator.worlds.crew import Workers, executor
-from emulator.worlds.executors import Beside, Inline, Processes
+from emulator.worlds.executors import Inline, Processes, Threaded
 from emulator.worlds.origins import Origins, Remake, plain_args
 from emulator.worlds.shared import Shared, Waiter, pass_on
 
@@ -73,7 +73,7 @@ class Remembering:
 
     def __init__(
         self,
-        inner: Inline | Beside | Processes | Ray,
+        inner: Inline | Threaded | Processes | Ray,
         ledger: Ledger,
         keys: Keys,
         scenario: str,

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.optim.sgd import sgd as descend
 
-from algorithms import dropout, local, models, stack_model, stack_sgd
+from algorithms import dropout, local, models, places, stack_model, stack_sgd
 from algorithms.algorithm import Party, Training
-from algorithms.dropout import counted
+from algorithms.dropout import counter_based
 from algorithms.importance import estimating
 from algorithms.keeptrace import keep_trace
 from algorithms.local import Quadratic, Sgd, seeded
@@ -39,7 +39,7 @@ def shape(model):
 
 
 def party(n, model=None):
-    model = counted((model or net()).to(META))
+    model = counter_based((model or net()).to(META))
     x, y = torch.zeros(n, *shape(model), device=META), torch.zeros(n, dtype=torch.int64, device=META)
     return Party(f"d{n}", 3, model, models.cross_entropy, x, y, round=0, cycle=0, seed=n)
 
@@ -117,12 +117,12 @@ def test_dropout_alone_and_in_a_stack_follows_from_the_same_numbers(monkeypatch)
 def image_net():
     seeded(3)
     layers = nn.Conv2d(2, 4, 3, padding=1), nn.Dropout2d(0.3), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Dropout(0.4)
-    return counted(nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 3)).double())
+    return counter_based(nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 3)).double())
 
 
 def test_a_stack_is_the_loop_there(monkeypatch):
     """In float64, on the CPU, which does what a GPU would do: layers as matrix products, and dropout from numbers."""
-    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
+    monkeypatch.setattr(places, "elsewhere", lambda place: True)
     monkeypatch.setattr(stack_model, "_known", {})
     model, draw = image_net(), torch.Generator().manual_seed(1)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -140,14 +140,14 @@ def test_a_stack_is_the_loop_there(monkeypatch):
     assert {type(layer).__name__ for layer in known.model} >= {
         "StackConv",
         "StackLinear",
-        "_CountedDropout",
-        "_CountedDropout2d",
+        "_CounterBasedDropout",
+        "_CounterBasedDropout2d",
     }
 
 
 def test_layers_keep_their_hooks_and_attributes_there(monkeypatch):
     """A hook that doubles, and a network that asks a layer for its inputs."""
-    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
+    monkeypatch.setattr(places, "elsewhere", lambda place: True)
 
     class Asks(nn.Module):
         def __init__(self):
@@ -185,14 +185,14 @@ def test_a_model_that_is_not_simple_is_evaluated_as_on_the_cpu(monkeypatch):
     model, x = Counts(), torch.randn(3, 4)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     wanted = local.outputs(model, weights, x)
-    monkeypatch.setattr(local, "elsewhere", lambda place: True)
+    monkeypatch.setattr(places, "elsewhere", lambda place: True)
     assert torch.equal(local.outputs(model, weights, x), wanted)
     assert weights["uses"] == 0
 
 
 def test_test_shards_of_a_stack_are_looked_at_in_pieces(monkeypatch):
-    monkeypatch.setattr(dropout, "elsewhere", lambda place: True)
-    monkeypatch.setattr(local, "ON_GPU", 6)
+    monkeypatch.setattr(places, "elsewhere", lambda place: True)
+    monkeypatch.setattr(local, "PIECE_ON_GPU", 6)
     model = nn.Sequential(nn.Linear(4, 3))
     weights = [{name: k * value.detach() for name, value in model.named_parameters()} for k in (1, 2, 3)]
     xs = [torch.randn(n, 4) for n in (5, 0, 3)]

@@ -109,7 +109,7 @@ def test_a_mean_has_the_bits_of_the_cpus():
     generator = torch.Generator().manual_seed(1)
     form = {"weights": {"a": ("float32", (100_003,))}}
     sent = [{"weights": {"a": torch.randn(100_003, generator=generator)}} for _ in range(7)]
-    there = flat.flat([{"weights": {"a": each["weights"]["a"].cuda()}} for each in sent], form)
+    there = flat.flattened([{"weights": {"a": each["weights"]["a"].cuda()}} for each in sent], form)
     here, found = (
         weighted_mean({str(k): Reply(each, 3 * k + 1) for k, each in enumerate(messages)})
         for messages in (sent, there or ())

@@ -17,7 +17,7 @@ from emulator.ledger.stores import Drafts, Files, Memory
 from emulator.record.run import Run
 from emulator.worlds import executors
 from emulator.worlds.crew import executor
-from emulator.worlds.executors import Beside, Inline
+from emulator.worlds.executors import Inline, Threaded
 from emulator.worlds.residents import Residents
 from network.wire import payload
 from scenarios.load import build
@@ -65,7 +65,7 @@ def rounds(lab, inner, label, count=2):
 @pytest.mark.parametrize("label", ["fedavg", "fedcurv", "agentimportance"])
 def test_the_models_are_the_same_to_the_bit(lab, label):
     wanted, plain = rounds(lab, Inline(lab), label)
-    found, stay = rounds(lab, Beside(replace(lab, trains_on=(HERE,))), label)
+    found, stay = rounds(lab, Threaded(replace(lab, trains_on=(HERE,))), label)
     assert found == wanted
     assert [each.upload.sizes for each in stay] == [each.upload.sizes for each in plain]
     assert [each.upload.ref.nbytes for each in stay] == [each.upload.ref.nbytes for each in plain]
@@ -89,7 +89,7 @@ def test_where_several_processes_share_gpus_uploads_travel_under_the_same_names(
 @pytest.mark.parametrize("workers", [0, 1])
 def test_one_process_on_a_gpu_is_this_one(lab, workers):
     with executor(replace(lab, trains_on=(HERE,)), workers) as made:
-        assert isinstance(made, Beside)
+        assert isinstance(made, Threaded)
 
 
 def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path):
@@ -115,14 +115,14 @@ def test_a_job_that_fails_fails_its_future_only(lab):
     def fails(_lab, _store):
         raise ValueError("broken")
 
-    with Beside(replace(lab, trains_on=(HERE,))) as there:
+    with Threaded(replace(lab, trains_on=(HERE,))) as there:
         assert isinstance(there.submit(fails).exception(), ValueError)
         assert there.submit(lambda _lab, _store, x: x + 1, 2).result() == 3
 
 
 def test_it_stops_at_once_and_leaves_nothing(lab):
     interval = sys.getswitchinterval()
-    there = Beside(replace(lab, trains_on=(HERE,)))
+    there = Threaded(replace(lab, trains_on=(HERE,)))
     there.stop()
     there.__exit__(None, None, None)
     assert sys.getswitchinterval() == interval
@@ -130,7 +130,7 @@ def test_it_stops_at_once_and_leaves_nothing(lab):
 
 
 def test_a_message_reads_as_what_it_was_made_of():
-    (found,) = flat.flat([message()], FORM) or ()
+    (found,) = flat.flattened([message()], FORM) or ()
     assert {name: value.tolist() for name, value in found["weights"].items()} == {
         name: value.tolist() for name, value in message()["weights"].items()
     }
@@ -150,15 +150,15 @@ def test_a_message_reads_as_what_it_was_made_of():
     ],
 )
 def test_what_is_of_another_form_or_not_finite_goes_the_usual_way(other):
-    assert flat.flat([message(), other], FORM) is None
+    assert flat.flattened([message(), other], FORM) is None
 
 
 def test_a_sum_beyond_the_range_is_no_fault():
-    assert flat.flat([message(b=torch.full((4,), 3e38))], FORM) is not None
+    assert flat.flattened([message(b=torch.full((4,), 3e38))], FORM) is not None
 
 
 def named(*messages):
-    found = flat.flat(messages, FORM)
+    found = flat.flattened(messages, FORM)
     assert found is not None
     return [each.ref.digest for each in flat.stored(Memory(), found, encode(messages[0]))]
 
@@ -188,7 +188,7 @@ def store(tmp_path):
 
 
 def kept(store):
-    messages = flat.flat([message()], FORM)
+    messages = flat.flattened([message()], FORM)
     return flat.stored(store, messages or [], encode(message()))[0].ref
 
 
@@ -246,7 +246,7 @@ def test_nobody_else_uses_torchs_generator_while_a_job_runs(lab, use):
         runs.set()
         return free.wait(5)
 
-    with Beside(replace(lab, trains_on=(HERE,))) as there:
+    with Threaded(replace(lab, trains_on=(HERE,))) as there:
         done = there.submit(job)
         assert runs.wait(5)
         wanted = threading.Thread(target=lambda: use(lab))
@@ -311,7 +311,7 @@ def test_a_full_gpu_is_tried_again_once_there_is_room(lab, monkeypatch):
         return len(tried)
 
     monkeypatch.setattr(executors, "make_room", made.append)
-    with Beside(replace(lab, trains_on=(HERE,))) as there:
+    with Threaded(replace(lab, trains_on=(HERE,))) as there:
         assert there.submit(fills).result() == 2
         assert made == [there.store]
 
@@ -323,14 +323,14 @@ def test_what_a_gpu_says_when_it_cannot_be_used_is_said(lab, monkeypatch):
     interval = sys.getswitchinterval()
     monkeypatch.setattr(executors.gpus, "use", busy)
     with pytest.raises(RuntimeError, match="are busy"):
-        Beside(replace(lab, trains_on=(HERE,)))
+        Threaded(replace(lab, trains_on=(HERE,)))
     assert sys.getswitchinterval() == interval
 
 
 def test_over_sockets_uploads_are_bytes_under_their_own_names(lab):
     there = replace(lab, trains_on=(HERE,), over_sockets=True)
     with executor(there, 0) as made:
-        assert not isinstance(made, Beside)
+        assert not isinstance(made, Threaded)
         _, done = rounds(there, made, "fedavg", 1)
         assert not any(each.upload.ref.digest.startswith(OTHERWISE) for each in done)
 
@@ -346,8 +346,8 @@ def test_the_servers_examples_are_its_own(lab):
 def test_tensors_are_in_the_order_of_bytes_whatever_their_layout():
     form = {"weights": {"b": ("float32", (2, 3, 4, 5)), "a": ("float32", ())}}
     value = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-    (found,) = flat.flat([{"weights": {"b": value, "a": torch.tensor(7.0)}}], form) or ()
+    (found,) = flat.flattened([{"weights": {"b": value, "a": torch.tensor(7.0)}}], form) or ()
     assert list(found["weights"]) == ["a", "b"]
     assert torch.equal(found["weights"]["b"], value)
     assert found["weights"]["a"] == 7
-    assert flat.flat([{"weights": {}}], {"weights": {}}) is None
+    assert flat.flattened([{"weights": {}}], {"weights": {}}) is None

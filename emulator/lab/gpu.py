@@ -1,0 +1,61 @@
+"""Messages in the memory of the GPU where devices' halves are computed, if they are on one; and room there."""
+
+from __future__ import annotations
+
+from algorithms.algorithm import Message
+from emulator.lab import flat
+from emulator.lab.codec import decode
+from emulator.lab.lab import CPU, Lab
+from emulator.lab.store import Ref, Store
+
+BROUGHT = 2  # messages that stay there: a round's download is the model that was evaluated before
+
+
+def own(lab: Lab, store: Store, ref: Ref) -> Message:
+    """The message where devices' halves are computed, in memory of its own."""
+    found = brought(lab, store, ref)
+    if lab.on == CPU:
+        return found
+    return {kind: {name: value.clone() for name, value in tensors.items()} for kind, tensors in found.items()}
+
+
+_there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: what was brought last
+
+
+def brought(lab: Lab, store: Store, ref: Ref) -> Message:
+    """The message where devices' halves are computed; on a GPU nobody may change it, as the next job reads it, too.
+    What the server computes stays on the CPU: it mostly adds."""
+    if lab.on == CPU:
+        return decode(store.get(ref))
+    key = lab.on, ref.digest
+    if key not in _there:
+        message = moved(lab, decode(store.get(ref)))
+        while len(_there) >= BROUGHT:
+            del _there[next(iter(_there))]
+        _there[key] = message
+    return _there[key]
+
+
+def moved(lab: Lab, message: Message) -> Message:
+    """It where devices' halves are computed; on the CPU it is there."""
+    return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
+
+
+def full(error: BaseException) -> bool:
+    """Whether a GPU had no memory for it."""
+    from torch import OutOfMemoryError
+
+    return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)
+
+
+def make_room(store: Store) -> None:
+    """In the GPU's memory."""
+    from torch import cuda
+
+    from algorithms import stack_graph
+
+    _there.clear()
+    stack_graph.forget()
+    if kept := flat.keeping(store):
+        kept.make_room()
+    cuda.empty_cache()
