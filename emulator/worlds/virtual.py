@@ -11,12 +11,13 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
+from heapq import heappop, heappush
 from math import inf
 from types import coroutine
 from typing import Any, TypeVar
 
 import simpy
-from simpy.events import URGENT, Event
+from simpy.events import NORMAL, PENDING, URGENT, Event
 
 from emulator.lab.store import Store
 from emulator.worlds.executors import Executor
@@ -54,26 +55,37 @@ class VirtualSignal(Event):
     """See interface.Signal."""
 
     def set(self, value: Any = None) -> None:
-        if not self.triggered:
-            self.succeed(value)
+        if self._value is PENDING:
+            self._ok, self._value = True, value
+            _schedule(self)
 
     def fail(self, reason: Exception) -> None:  # type: ignore[override]  # SimPy's has another name for it
         if not self.triggered:
             super().fail(reason)
             self.defused = True  # nobody need be waiting
 
-    async def wait(self) -> Any:
-        return await _wait(self)
+    @coroutine
+    def wait(self) -> Generator[Event, Any, Any]:
+        return (yield self)
 
 
-class Urgent(Event):
-    """Comes before all else that is due at this instant, except what was urgent earlier."""
+def _schedule(event: Event, priority: int = NORMAL, delay: float = 0.0) -> None:
+    """What env.schedule does; half of the clock's own time was spent in such small calls."""
+    env = event.env
+    heappush(env._queue, (env._now + delay, priority, next(env._eid), event))  # type: ignore[type-var]
 
-    def __init__(self, env: simpy.Environment, act: Callable[[Event], None]) -> None:
-        super().__init__(env)
-        self.callbacks.append(act)
-        self._ok, self._value = True, None
-        env.schedule(self, URGENT)
+
+class Due(Event):
+    """Calls `act` after a delay, in s: SimPy's Timeout with a callback.
+
+    What is URGENT comes before all else that is due at an instant, except what was urgent earlier.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, act: Callable[[Event], None], delay: float = 0.0, priority: int = NORMAL
+    ) -> None:
+        self.env, self.callbacks, self._ok, self._value = env, [act], True, None
+        _schedule(self, priority, delay)
 
 
 class VirtualTask(Event):
@@ -88,7 +100,7 @@ class VirtualTask(Event):
         self.target: Event | None = None  # what it waits for
         self.told = False  # to end: a second time would break off its clean-up
         living[work] = None
-        Urgent(env, self._resume)
+        Due(env, self._resume, priority=URGENT)
 
     @property
     def ended(self) -> bool:
@@ -103,7 +115,7 @@ class VirtualTask(Event):
         """Starts to cancel the task; `cancel` also waits for its end."""
         if not (self.triggered or self.told):
             self.told = True
-            Urgent(self.env, self._interrupt)
+            Due(self.env, self._interrupt, priority=URGENT)
 
     def _interrupt(self, _: Event) -> None:
         if not self.triggered:
@@ -233,16 +245,15 @@ class VirtualWorld:
         return VirtualSignal(self.env)
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        timeout = self.env.timeout(max(0.0, time - self.env._now))
-        timeout.callbacks.append(lambda _: action())
+        Due(self.env, lambda _: action(), max(0.0, time - self.env._now))
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         return Ticket(self.executor.submit(job, *args))
 
     async def work(self, seconds: float, ticket: Ticket) -> Any:
         collected = Event(self.env)
-        passed = self.env.timeout(seconds)  # virtual time follows the declared cost alone
-        passed.callbacks.append(lambda _: self._owe(ticket, collected))
+        # virtual time follows the declared cost alone
+        Due(self.env, lambda _: self._owe(ticket, collected), seconds)
         return await _wait(collected)
 
     def _owe(self, ticket: Ticket, collected: Event) -> None:
@@ -268,14 +279,19 @@ class VirtualWorld:
         return task.value
 
     async def _pass_until(self, task: VirtualTask) -> None:
-        peek, step, owed = self.env.peek, self.env.step, self.owed
+        env, queue, owed = self.env, self.env._queue, self.owed
         while True:
             for _ in range(BREATH):
-                if task.triggered:
+                if task._value is not PENDING:
                     return
-                if not peek() < inf:
+                if not (queue and queue[0][0] < inf):
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
-                step()
+                env._now, _, _, event = heappop(queue)  # as env.step does, in a third of the time
+                callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+                for callback in callbacks:
+                    callback(event)
+                if not (event._ok or event.defused):
+                    raise _copied(event)
                 while owed:  # the clock stands until what is owed now is here, in the order it fell due
                     await self._collect(*owed.popleft())
             await asyncio.sleep(0)

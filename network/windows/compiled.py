@@ -66,7 +66,7 @@ def compiled(function: Compiled) -> Compiled:
     settings: Any = numba.config  # where to keep it is read as the function is looked at
     before, settings.CACHE_DIR = settings.CACHE_DIR, str(HERE)
     try:
-        made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy")
+        made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy", _nrt=False)
     finally:
         settings.CACHE_DIR = before
     return made

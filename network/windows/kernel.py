@@ -186,8 +186,10 @@ def touch(s: State, i: int) -> None:
 @compiled
 def copy(s: State, to: State, changed: State) -> None:
     """All that was touched in `changed` since the last copy; both are alike then."""
-    to.links[:] = s.links
-    to.first[:] = s.first
+    for number in range(len(s.links)):
+        to.links[number] = s.links[number]
+    for number in range(len(s.first)):
+        to.first[number] = s.first[number]
     for place in range(1, changed.touched[0] + 1):
         i = changed.touched[place]
         changed.is_touched[i] = False
