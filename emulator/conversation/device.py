@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.conversation.processor import Bench
@@ -13,7 +12,6 @@ from emulator.pricing.charges import Charges
 from emulator.record.call import Call
 from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
 from network.wire import envelope
-from network.wire.form import FRAME
 
 
 @dataclass
@@ -155,21 +153,15 @@ class Attendant:
 
     def _refusal(self, call: Call, parcel: Parcel) -> str | None:
         """Why it cannot take part: its memory is too small for what it would have to hold at once."""
-        downloaded, kept = _tensors(parcel.sizes), _tensors(self.home.memory.sizes)
-        duty = self.costs.duty(self.name, call.round, downloaded, kept)
+        duty = self.costs.duty(self.name, call.round, parcel.sizes, self.home.memory.sizes)
         if duty:
             self.bench.record.duty(call, duty)
         return self.costs.refusal(self.name, call.round, duty)
 
     async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
-        kinds = parcel.sizes.keys() - {"frame"}
-        memory = self.home.memory.sizes.keys() - {"frame"}
+        bill = self.costs.device(self.name, call.round, parcel.sizes, self.home.memory.sizes)
         try:
-            return await self.bench.do(call, self.costs.device(self.name, call.round, kinds, memory), ticket)
+            return await self.bench.do(call, bill, ticket)
         except Cancelled:
             ticket.cancel()
             raise
-
-
-def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
-    return {kind: size for kind, size in sizes.items() if kind != FRAME}

@@ -46,14 +46,13 @@ class Bench:
 
     def load(self, call: Call, bill: Bill) -> None:
         """Starts a piece of work at the device's present temperature."""
-        with self.record.instant():
-            throttle, now, cold = self.profile.throttle, self.record.now(), bill.cold_seconds
-            heat = throttle.rested(self.heat, now)
-            throttled = throttle.seconds(heat, cold) / cold if cold else 1.0
-            # Recorded work that is done again at the same heat is what it was, to the last bit.
-            self.bill = bill if abs(throttled - bill.throttled) <= SAME else bill.on_hot(throttled)
-            self.call, self.heat, self.due = call, heat, now + self.bill.total_seconds
-            self.record.compute_start(call, self.bill, self.profile.fastest)
+        throttle, now, cold = self.profile.throttle, self.record.now(), bill.cold_seconds
+        heat = throttle.rested(self.heat, now)
+        throttled = throttle.seconds(heat, cold) / cold if cold else 1.0
+        # Recorded work that is done again at the same heat is what it was, to the last bit.
+        self.bill = bill if abs(throttled - bill.throttled) <= SAME else bill.on_hot(throttled)
+        self.call, self.heat, self.due = call, heat, now + self.bill.total_seconds
+        self.record.compute_start(call, self.bill, self.profile.fastest, now)
 
     def suspend(self, told: bool) -> bool:
         """The device goes offline for a while.  Returns whether the work that it does, or was `told` to do, goes on

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from devices.device import UNKNOWN
+from devices.energy import Power
 from emulator.conversation.underway import Play
 from emulator.lab.jobs import Learnt, State
 from emulator.play.metrics import NAMES, Metrics
@@ -103,16 +104,18 @@ class Diary:
 
     def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
-        trained = self._trained(play)
+        calls = {name: Call(name, round.number) for name in round.asked}
+        trained = [self.stage.notes[calls[name]] for name in sorted(play.replies)]
         leverages = [done.leverage for done in trained]
         numbers = {**self._timing(play), **_means([done.numbers for done in trained])}
         numbers |= {"not_finite": play.not_finite} if play.not_finite else {}
-        trips = {name: self.stage.record.trips.pop(Call(name, round.number)) for name in round.asked}
-        for name in round.asked:
-            self.stage.notes.pop(Call(name, round.number), None)
+        trips = {name: self.stage.record.trips.pop(call) for name, call in calls.items()}
+        for call in calls.values():
+            self.stage.notes.pop(call, None)
         useful = () if round.failed else play.replies  # of a failed round nothing is of use: the model stays
         used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
         closer = round.counted[-1] if round.counted else None
+        powers = {name: self._power(name) for name in trips}
         return {
             "round": round.number,
             "time_s": play.stamp,
@@ -128,21 +131,20 @@ class Diary:
             "failed": round.failed,
             "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
             "seconds": seconds(used),
-            "joules": {name: self._joules(name, usage) for name, usage in used.items()},
-            "watts": {name: self._watts(name) for name in trips},
+            "joules": {name: power and _joules(power, used[name]) for name, power in powers.items()},
+            "watts": {name: power and [power.idle, power.compute, power.radio] for name, power in powers.items()},
             "leverage": _largest(leverages),
             "critical": critical(closer, trips.get(closer or ""), play.bills, length),
         }
 
-    def _joules(self, name: str, usage: Usage) -> float | None:
+    def _power(self, name: str) -> Power | None:
         """None if nobody says what the device draws."""
         power = self.stage.lab.fleet[name].profile.power
-        return None if power == UNKNOWN else power.joules(usage.idle, usage.computing, usage.sending)
+        return None if power == UNKNOWN else power
 
-    def _watts(self, name: str) -> list[float] | None:
-        """Idle, computing, and with the radio on."""
-        power = self.stage.lab.fleet[name].profile.power
-        return None if power == UNKNOWN else [power.idle, power.compute, power.radio]
+
+def _joules(power: Power, usage: Usage) -> float:
+    return power.joules(usage.idle, usage.computing, usage.sending)
 
 
 def _means(each: list[Mapping[str, float]]) -> dict[str, float]:

@@ -21,13 +21,14 @@ class Charges(Protocol):
         """A round is about to ask these devices."""
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
-        """What `round` asks of a device, given bytes by kind; None if nobody knows."""
+        """What `round` asks of a device, given bytes by kind and "frame"; None if nobody knows."""
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
         """Why the device cannot take part in this round; None if its memory is large enough."""
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """What a device's half of `round` takes there, given the kinds it received and those it kept."""
+        """What a device's half of `round` takes there, given the kinds it received and those it kept; a "frame" among
+        them is none."""
 
     def request(self, round: int) -> Bill:
         """What opening a round takes on the server."""

@@ -16,10 +16,13 @@ from devices.device import Device
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced, sources
-from emulator.pricing.memory import needed
+from emulator.pricing.memory import footprint, uploaded
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
+from network.wire.form import FRAME
 from scenarios.build.roster import MANY, sample
+
+Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
 CODING = 4
@@ -34,8 +37,10 @@ class Costs:
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
         self.round = -1  # to which these belong: what belongs to earlier ones is not asked for again
-        self.prices: dict[tuple[Any, ...], Bill] = {}
-        self.duties: dict[tuple[Any, ...], Duty] = {}
+        self.uploaded = 0  # bytes beside the weights
+        self.loads: dict[Depends, Load] = {}
+        self.prices: dict[tuple[str, Depends], Bill] = {}
+        self.duties: dict[tuple[Depends, int, int], Duty] = {}
         self.bills: dict[tuple[str, Work], Bill] = {}
         self.sources: dict[tuple[str, int], Generator] = {}  # of jitter, by device and round
         self.pieces: dict[Phase, Piece] = {}
@@ -61,16 +66,22 @@ class Costs:
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
-        self._turn_to(round)
-        device = self.lab.fleet[name]
-        key = device.profile.name, self._examples(name, round), frozenset(kinds), frozenset(memory)
-        if key not in self.prices:
-            self.prices[key] = self._bill(device, self._work(self.load(name, round, kinds, memory)))
-        return self.prices[key]
+        device, depends = self.lab.fleet[name], self._depends(name, round, kinds, memory)
+        key = device.profile.name, depends
+        bill = self.prices.get(key)
+        if bill is None:
+            bill = self.prices[key] = self._bill(device, self._work(self._load_of(round, depends)))
+        return bill
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
         """What a device's half of `round` depends on."""
-        return self._load(round, self._examples(name, round), kinds=frozenset(kinds), memory=frozenset(memory))
+        return self._load_of(round, self._depends(name, round, kinds, memory))
+
+    def _load_of(self, round: int, depends: Depends) -> Load:
+        if depends not in self.loads:
+            examples, kinds, memory = depends
+            self.loads[depends] = self._load(round, examples, kinds=kinds, memory=memory)
+        return self.loads[depends]
 
     def heaviest(self) -> Load:
         """The largest load of any device: most examples, all message kinds, in a round after the first."""
@@ -78,19 +89,22 @@ class Costs:
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
-        """What `round` asks of a device, given bytes by kind."""
-        self._turn_to(round)
-        sizes = sum(downloaded.values()), sum(kept.values())
-        key = (self._examples(name, round), frozenset(downloaded), frozenset(kept), *sizes)
-        if key not in self.duties:
+        """What `round` asks of a device, given bytes by kind and "frame"."""
+        depends = self._depends(name, round, downloaded, kept)
+        key = depends, _of_tensors(downloaded), _of_tensors(kept)
+        duty = self.duties.get(key)
+        if duty is None:
+            load, (_, received, remembered) = self._load_of(round, depends), key
+            held = footprint(self.lab, self.label, load, received, self.uploaded, remembered).total
             pieces = self.price(name, round, downloaded, kept).pieces
-            held = needed(self.lab, self.label, self.load(name, round, downloaded, kept), *sizes)
-            self.duties[key] = Duty(pieces, key[0], held)
-        return self.duties[key]
+            duty = self.duties[key] = Duty(pieces, load.examples, held)
+        return duty
 
-    def _turn_to(self, round: int) -> None:
+    def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
         if self.round != round:
-            self.round, self.prices, self.duties = round, {}, {}
+            self.round, self.loads, self.prices, self.duties = round, {}, {}, {}
+            self.uploaded = uploaded(self.lab, self.label, round)
+        return self._examples(name, round), _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def _examples(self, name: str, round: int) -> int:
         return len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
@@ -157,6 +171,16 @@ class Costs:
             meter = self.meter
             self.pieces[phase] = Piece(phase.name, meter.flops(phase), meter.steps(phase), meter.step(phase))
         return self.pieces[phase]
+
+
+@lru_cache(maxsize=256)
+def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(kinds) - {FRAME}
+
+
+def _of_tensors(sizes: Mapping[str, int]) -> int:
+    """Their bytes."""
+    return sum(sizes.values()) - sizes.get(FRAME, 0)
 
 
 @lru_cache(maxsize=8)

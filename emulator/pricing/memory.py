@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -40,12 +40,12 @@ class Footprint:
 def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = lab.algorithms[label]
-    trained = [parameter for parameter in lab.module.parameters() if parameter.requires_grad]
+    held, trained = _of_module(lab.model, lab.data.classes)
     phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
     return Footprint(
-        parameters=_bytes(list(lab.module.state_dict().values())),
-        gradients=_bytes(trained),
-        momentum=_bytes(trained) if algorithm.training.momentum else 0,
+        parameters=held,
+        gradients=trained,
+        momentum=trained if algorithm.training.momentum else 0,
         downloaded=downloaded,
         uploaded=uploaded,
         kept=kept,
@@ -54,11 +54,10 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
     )
 
 
-def needed(lab: Lab, label: str, load: Load, downloaded: int, kept: int) -> int:
-    """Bytes that a device must hold at once in a round."""
-    form = lab.algorithms[label].upload_form(load.round, lab.module)
-    uploaded = sum(_bytes(list(tensors.values())) for kind, tensors in form.items() if kind != "weights")
-    return footprint(lab, label, load, downloaded, uploaded, kept).total
+def uploaded(lab: Lab, label: str, round: int) -> int:
+    """Bytes that a device sends in a round beside the weights."""
+    form = lab.algorithms[label].upload_form(round, lab.module)
+    return sum(_bytes(tensors.values()) for kind, tensors in form.items() if kind != "weights")
 
 
 def _kept(lab: Lab, phase: Phase) -> int:
@@ -73,6 +72,14 @@ def _examples(phase: Phase) -> float:
 def _activations(lab: Lab, batch: int) -> int:
     data = lab.data
     return _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
+
+
+@lru_cache(maxsize=8)
+def _of_module(model: str, classes: int) -> tuple[int, int]:
+    """Bytes of its parameters and buffers, and of those parameters that are trained."""
+    module = models.build(model, 0, classes)
+    trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
+    return _bytes(module.state_dict().values()), _bytes(trained)
 
 
 @lru_cache(maxsize=256)
@@ -118,5 +125,5 @@ def _size(tensor: Tensor) -> int:
     return tensor.untyped_storage().nbytes()
 
 
-def _bytes(tensors: Sequence[Tensor]) -> int:
+def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

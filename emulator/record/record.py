@@ -64,6 +64,7 @@ Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 
+_WHOLE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -73,7 +74,7 @@ def encode(line: Mapping[str, Any]) -> bytes:
     Raises ValueError for a number that is not finite.
     """
     try:
-        text = orjson.dumps(line, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+        text = orjson.dumps(line, option=_WHOLE)
     except TypeError:  # an integer of more than 64 bits, or numpy's float
         return _checked(line).encode() + b"\n"
     # It also writes null for what is not finite; where all of them are the line's own there is none such.
@@ -175,9 +176,9 @@ class Record:
             for line in self.ledger.device(call.device, call.round, duty):
                 self._say(self.works, line)
 
-    def compute_start(self, call: Call, bill: Bill, rate: float) -> None:
+    def compute_start(self, call: Call, bill: Bill, rate: float, t: float) -> None:
         charged = bill.flops, bill.seconds, rate, bill.jitter, bill.throttled
-        t = self._write(ComputeStarted, self.now(), call.round, call.device, *charged)
+        self._write(ComputeStarted, t, call.round, call.device, *charged)
         self.trips[call].work.append(Stint(bill, t, t))
 
     def compute_end(self, call: Call, update: str) -> None:

@@ -93,21 +93,25 @@ class Ledger:
         """The lines for what this round asks of a device; none if the round before asked the same."""
         if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
-            yield from self._kind(duty.pieces)
-            said = {"work": self.numbers[duty.pieces], "examples": duty.examples, "held": duty.held}
-            yield {"device": name, "round": round, **said}
+            number, new = self._kind(duty.pieces)
+            yield from new
+            yield {"device": name, "round": round, "work": number, "examples": duty.examples, "held": duty.held}
 
     def server(self, what: str, round: int, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
         """The lines for the server's work in this round; none if it is as in the round before."""
         if self.last.get(("server", what)) != pieces:
             self.last["server", what] = pieces
-            yield from self._kind(pieces)
-            yield {"server": what, "round": round, "work": self.numbers[pieces]}
+            number, new = self._kind(pieces)
+            yield from new
+            yield {"server": what, "round": round, "work": number}
 
-    def _kind(self, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
-        if pieces not in self.numbers:
-            self.numbers[pieces] = len(self.numbers)
-            yield {"work": self.numbers[pieces], "pieces": [piece.plain for piece in pieces]}
+    def _kind(self, pieces: Pieces) -> tuple[int, list[Mapping[str, Any]]]:
+        """The number of a kind of work, and its line where it is a new one."""
+        number = self.numbers.get(pieces)
+        if number is not None:
+            return number, []
+        number = self.numbers[pieces] = len(self.numbers)
+        return number, [{"work": number, "pieces": [piece.plain for piece in pieces]}]
 
 
 class Works:

@@ -64,15 +64,14 @@ class VirtualSignal(Event):
             super().fail(reason)
             self.defused = True  # nobody need be waiting
 
-    @coroutine
-    def wait(self) -> Generator[Event, Any, Any]:
-        return (yield self)
+    async def wait(self) -> Any:
+        return await _wait(self)
 
 
 def _schedule(event: Event, priority: int = NORMAL, delay: float = 0.0) -> None:
     """What env.schedule does; half of the clock's own time was spent in such small calls."""
     env = event.env
-    heappush(env._queue, (env._now + delay, priority, next(env._eid), event))  # type: ignore[type-var]
+    heappush(env._queue, (env._now + delay, priority, next(env._eid), event))  # type: ignore[misc]
 
 
 class Due(Event):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -16,8 +16,9 @@ from network.links.tcp import RTTS, Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
 from network.windows import kernel
 from network.windows.compiled import complete
-from network.windows.state import BBR, CUBIC, HOPS, RENO, State, empty
+from network.windows.state import BBR, CUBIC, FLOW, HOPS, RENO, State, empty
 
+BLANK = np.zeros((), FLOW)
 CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
 FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
@@ -160,10 +161,8 @@ class Crowd:
         path = [*forth, *(queue.number for queue in new.back)]
         if len(path) > HOPS:
             raise ValueError(f"flow {new.name!r} passes {len(path)} links there and back; at most {HOPS} can be")
-        self._state.flows[place] = np.zeros((), self._state.flows.dtype)
-        row = self._state.flows[place]
         slowest = min(mean(rate) for rate in (new.own, *(queue.capacity for queue in new.forth)))
-        values: Mapping[str, Any] = {
+        given: dict[str, Any] = {
             "total": total,
             "segment": tcp.segment,
             "last": new.nbytes - (total - 1) * tcp.segment,
@@ -180,21 +179,21 @@ class Crowd:
             "beyond": rtt if new.up else 0.0,
             "home": 0.0 if new.up else rtt,
             "jitter": min(tcp.segment / slowest, LATE) if 0 < slowest < math.inf else 0.0,
+            "path": (*path, *[0] * (HOPS - len(path))),
         }
-        for key, value in values.items():
-            row[key] = value
-        row["path"][: len(path)] = path
+        rows = self._state.flows
+        rows[place] = BLANK
+        rows[[*given]][place] = (*given.values(),)  # all at once: by name each of them takes as long as all
 
     def _describe(self, number: int, capacity: Rate, buffer: float, shared: bool) -> None:
-        link = self._state.links[number]
-        link["buffer"], link["shared"], link["free"] = buffer, shared, 0.0
-        link["rate"], link["pieces"] = math.nan, 0
+        free, near, none = 0.0, 0, 0
         if isinstance(capacity, Trace):
-            link["first"], link["pieces"] = self._edges(capacity._steps), len(capacity._steps.arrays[1])
-            link["offset"] = capacity.offset
+            steps, rate = capacity._steps, math.nan
+            trace = self._edges(steps), len(steps.arrays[1]), near, capacity.offset
         else:
             assert isinstance(capacity, Constant)
-            link["rate"] = capacity.peak
+            rate, trace = capacity.peak, (none, none, near, 0.0)
+        self._state.links[number] = (rate, buffer, free, shared, *trace)
 
     def _edges(self, steps: Steps) -> int:
         """Where the edges of a trace begin among all; they are added once."""

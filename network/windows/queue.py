@@ -51,7 +51,7 @@ def carried(s: State, link: Any, t: float) -> float:
     u = t + link.offset
     turns = math.floor(u / period)
     u -= turns * period
-    piece = _piece(s.edges, first, n, u)
+    piece = _piece(s.edges, link, u)
     return turns * total + s.prefix[piece] + (u - s.edges[piece]) * s.rates[piece]
 
 
@@ -67,7 +67,7 @@ def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
     left = target - turns * total
     if left <= 0.0:  # it ends with the period before, at its last byte
         turns, left = turns - 1.0, total
-    piece = _piece(s.prefix, first, n, left)
+    piece = _piece(s.prefix, link, left)
     while s.prefix[piece] >= left and piece > first:
         piece -= 1  # what fills a piece exactly ends with it, and not after the outage that follows
     u = s.edges[piece] + (left - s.prefix[piece]) / s.rates[piece]
@@ -75,13 +75,26 @@ def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
 
 
 @compiled
-def _piece(values: Any, first: int, n: int, value: float) -> int:
-    """The last of n values, which never fall, that is at most this one."""
-    low, high = first, first + n - 1
+def _piece(values: Any, link: Any, value: float) -> int:
+    """The last piece of a link's trace whose value, which never falls, is at most this one; else the first.
+
+    It is sought in steps that double, from where the last one was found.
+    """
+    low, high = link.first, link.first + link.pieces - 1
+    near, step = low + link.near, 1
+    if values[near] <= value:
+        while near + step <= high and values[near + step] <= value:
+            step *= 2
+        low, high = near + step // 2, min(high, near + step - 1)
+    else:
+        while near - step >= low and values[near - step] > value:
+            step *= 2
+        low, high = max(low, near - step), max(low, near - step // 2 - 1)
     while low < high:
         middle = (low + high + 1) // 2
         if values[middle] <= value:
             low = middle
         else:
             high = middle - 1
-    return low
+    link.near = low - link.first
+    return int(low)

@@ -154,6 +154,7 @@ LINK = np.dtype(
         ("shared", "i8"),  # by several flows
         ("first", "i8"),  # of the trace's edges
         ("pieces", "i8"),
+        ("near", "i8"),  # the piece that was looked up last: the next one is seldom far
         ("offset", "f8"),
     ]
 )

@@ -166,7 +166,7 @@ def test_a_trip_adds_up_what_its_lines_say(tmp_path: Path) -> None:
     record.start("down", A, {"weights": 90, "frame": 10}, None)
     clock.time = 2.0
     record.end("down", A)
-    record.compute_start(A, Bill({"train": 800.0}, {"train": 8.0}), 100.0)
+    record.compute_start(A, Bill({"train": 800.0}, {"train": 8.0}), 100.0, record.now())
     clock.time = 4.0
     record.compute_cut(A, "closed")
     trip = record.trips[A]

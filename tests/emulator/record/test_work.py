@@ -133,7 +133,7 @@ def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest
     record = Record(None, lambda: 3.0)
     assert record.open(0, ["a"], "m") == 3.0
     record.duty(Call("a", 0), Duty(TRAIN, 9, 100))
-    record.compute_start(Call("a", 0), Bill({"train": 6.0}, {"train": 1.0}), 1.0)
+    record.compute_start(Call("a", 0), Bill({"train": 6.0}, {"train": 1.0}), 1.0, record.now())
     record.compute_end(Call("a", 0), "u")
     record.row({"round": 0})
     record.shut()
