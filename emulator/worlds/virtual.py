@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from concurrent.futures import Future
 from functools import partial
 from heapq import heappop, heappush
 from math import inf
@@ -23,7 +23,7 @@ from emulator.lab.store import Store
 from emulator.worlds.executors import Executor
 from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
-Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 BREATH = 256  # steps between two looks at the event loop; each costs some 10 us
 
@@ -81,10 +81,31 @@ class Due(Event):
     """
 
     def __init__(
-        self, env: simpy.Environment, act: Callable[[Event], None], delay: float = 0.0, priority: int = NORMAL
+        self, env: simpy.Environment, *act: Callable[[Event], None], delay: float = 0.0, priority: int = NORMAL
     ) -> None:
-        self.env, self.callbacks, self._ok, self._value = env, [act], True, None
+        self.env, self.callbacks, self._ok, self._value = env, [*act], True, None
         _schedule(self, priority, delay)
+
+
+class Result(Due):
+    """The time that a computation is modelled to take is over.  Its value is the real one's result.
+
+    Virtual time follows the declared cost alone: the clock stands until the result is here.
+    """
+
+    def __init__(self, env: simpy.Environment, ticket: Ticket, seconds: float) -> None:
+        super().__init__(env, delay=seconds)
+        self.future = ticket.future
+
+    def collect(self) -> None:
+        """Takes the result, which is here: its error, too, as the one who waits may be gone."""
+        future, self.defused = self.future, True
+        if future.cancelled():
+            self._ok, self._value = False, Cancelled("cancelled")
+        elif error := future.exception():  # a failed job fails the one who waits for it, not the loop
+            self._ok, self._value = False, error
+        else:
+            self._value = future.result()
 
 
 class VirtualTask(Event):
@@ -179,7 +200,6 @@ class VirtualWorld:
     def __init__(self, executor: Executor) -> None:
         self.env = simpy.Environment(initial_time=0.0)
         self.executor = executor
-        self.owed: deque[tuple[Ticket, Event]] = deque()
         self.living: dict[Work, None] = {}  # begun and not ended, in order
         self.over = False  # time passes no more; what was left waiting is closed
 
@@ -244,20 +264,13 @@ class VirtualWorld:
         return VirtualSignal(self.env)
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        Due(self.env, lambda _: action(), max(0.0, time - self.env._now))
+        Due(self.env, lambda _: action(), delay=max(0.0, time - self.env._now))
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         return Ticket(self.executor.submit(job, *args))
 
     async def work(self, seconds: float, ticket: Ticket) -> Any:
-        collected = Event(self.env)
-        # virtual time follows the declared cost alone
-        Due(self.env, lambda _: self._owe(ticket, collected), seconds)
-        return await _wait(collected)
-
-    def _owe(self, ticket: Ticket, collected: Event) -> None:
-        if collected.callbacks:  # else who waited was cancelled meanwhile
-            self.owed.append((ticket, collected))
+        return await _wait(Result(self.env, ticket, seconds))
 
     async def uncharged(self, ticket: Ticket) -> Any:
         return await self.work(0.0, ticket)
@@ -278,7 +291,7 @@ class VirtualWorld:
         return task.value
 
     async def _pass_until(self, task: VirtualTask) -> None:
-        env, queue, owed = self.env, self.env._queue, self.owed
+        env, queue = self.env, self.env._queue
         while True:
             for _ in range(BREATH):
                 if task._value is not PENDING:
@@ -286,33 +299,28 @@ class VirtualWorld:
                 if not (queue and queue[0][0] < inf):
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
                 env._now, _, _, event = heappop(queue)  # as env.step does, in a third of the time
+                if type(event) is Result and event.callbacks:  # else who waited was cancelled meanwhile
+                    if not event.future.done():  # the event loop is asked only when there is something to wait for
+                        await _here(event.future)
+                    event.collect()
                 callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
                 for callback in callbacks:
                     callback(event)
                 if not (event._ok or event.defused):
                     raise _copied(event)
-                while owed:  # the clock stands until what is owed now is here, in the order it fell due
-                    await self._collect(*owed.popleft())
             await asyncio.sleep(0)
 
-    async def _collect(self, ticket: Ticket, collected: Event) -> None:
-        future = ticket.future
-        if not future.done():  # the event loop is asked only when there is something to wait for
-            here = asyncio.wrap_future(future)
-            try:
-                await asyncio.wait([here])
-            finally:  # nobody may look at it here any more; asyncio wants to see that somebody has
-                here.cancel() or here.cancelled() or here.exception()
-        collected.defused = True  # the one who waited may be gone
-        if future.cancelled():
-            collected.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # any BaseException will do
-        elif error := future.exception():  # a failed job fails the one who waits for it, not the loop
-            collected.fail(error)  # type: ignore[arg-type]
-        else:
-            collected.succeed(future.result())
+
+async def _here(future: Future[Any]) -> None:
+    """Returns when the future is done, whatever has come of it."""
+    here = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait([here])
+    finally:  # nobody may look at it here any more; asyncio wants to see that somebody has
+        here.cancel() or here.cancelled() or here.exception()
 
 
-def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+def at_once(work: Coroutine[Any, Any, Value]) -> Value:
     """Runs what waits for nothing real: its executor's jobs are done when they are submitted.  Returns its result.
 
     It needs no event loop: to start and close one takes longer than a short run, and fails if a signal comes meanwhile.
@@ -321,6 +329,6 @@ def at_once(work: Coroutine[Any, Any, Result]) -> Result:
         while work.send(None) is None:
             pass
     except StopIteration as end:
-        result: Result = end.value
+        result: Value = end.value
         return result
     raise RuntimeError("it waits for something real, which takes an event loop")
