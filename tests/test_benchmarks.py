@@ -33,10 +33,10 @@ def _engine_cost(fleet: int, own: float) -> Cost:
 
 
 def test_engine_within_both_bars_misses_nothing() -> None:
-    assert engine.missed([_engine_cost(100, 320e-6), _engine_cost(10_000, 400e-6)]) == []
+    assert engine.missed([_engine_cost(100, 290e-6), _engine_cost(10_000, 330e-6)]) == []
 
 
-@pytest.mark.parametrize(("cohort", "most"), [(10, 400), (100, 280)])
+@pytest.mark.parametrize(("cohort", "most"), [(10, 330), (100, 240)])
 def test_engine_above_its_bar_is_missed_by_name(cohort: int, most: int) -> None:
     [fault] = engine.missed([Cost(10_000, cohort, whole=1.0, own=(most + 1) * 1e-6)])
     assert "10,000" in fault
