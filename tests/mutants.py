@@ -369,8 +369,8 @@ MUTANTS = [
     Mutant(
         "a future that is taken back leaves its queues behind",
         "network/windows/kernel.py",
-        "    to.links[:] = s.links\n",
-        "",
+        "        to.links[number] = s.links[number]\n",
+        "        pass\n",
         "tests/network/windows",
     ),
     Mutant(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from emulator.conversation.device import Attendant
@@ -19,7 +18,7 @@ class Inbox:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.items: deque[Any] = deque()
+        self.items: list[Any] = []  # seldom more than one, and each device has two of these
         self.reader: Signal | None = None
 
     def put(self, item: Any) -> None:
@@ -36,7 +35,7 @@ class Inbox:
             except Cancelled:
                 self.reader = None
                 raise
-        item = self.items.popleft()
+        item = self.items.pop(0)
         if item is LOST:
             raise Lost("off")
         return item

@@ -180,7 +180,8 @@ class Server:
         cohort, idle = await self._cohort(number)
         play = self._play_of(number, cohort)
         play.opened = self.record.open(number, cohort, self.state.weights.short, idle)
-        self.presences.follow(play)
+        if not self.always_on:
+            self.presences.follow(play)
         opening = await self._request(play)
         play.shapes = self.judge.shapes(number)
         play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING

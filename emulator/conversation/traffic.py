@@ -95,7 +95,7 @@ class Lane:
                 self.world.call_at(time, partial(self._ring, time))
 
 
-@dataclass
+@dataclass(slots=True)
 class Flight:
     """One message on its way.  `await flight.wait()` returns when its last byte has arrived."""
 

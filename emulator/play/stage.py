@@ -80,8 +80,9 @@ class Stage:
         models are large and objects few, as in a study of many runs: until the disk is full of messages.
         """
         self.record.shut()
+        nothing = Home()
         for attendant in self.attendants.values():
-            attendant.home = Home()
+            attendant.home = nothing
 
     def plan(self, round: int, parcels: Mapping[str, Parcel]) -> None:
         """A round is about to send these."""

@@ -14,7 +14,7 @@ from emulator.record.work import Pieces
 CUT = "cut"  # the kind under which bytes of an unfinished transfer are counted: they belong to no whole tensor
 
 
-@dataclass
+@dataclass(slots=True)
 class Transfer:
     """One direction of a device-round."""
 
@@ -87,7 +87,7 @@ class Bill:
         return sum(self.flops.values())
 
 
-@dataclass
+@dataclass(slots=True)
 class Stint:
     """An uninterrupted stretch of work: a whole bill, or the part of it that was done before an absence."""
 
@@ -122,7 +122,7 @@ class Usage(NamedTuple):
     sending: float  # and receiving
 
 
-@dataclass
+@dataclass(slots=True)
 class Trip:
     """One device in one round."""
 

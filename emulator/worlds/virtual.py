@@ -36,9 +36,9 @@ def _wait(event: Event) -> Generator[Event, Any, Any]:
 
 def _abandon(work: Work) -> None:
     """Closes a coroutine whose world has stopped.  Where its clean-up waits, for a time that will not come, it ends."""
-    while inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
+    while True:
         try:
-            work.close()
+            return work.close()
         except (RuntimeError, Cancelled):  # "coroutine ignored GeneratorExit": it waits, so close it there
             continue
 
