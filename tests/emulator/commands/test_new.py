@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
+from scenarios.build.assumed import assumptions
 from scenarios.load import load
 
 RUNNER = CliRunner()
@@ -35,5 +36,6 @@ def test_each_fleet_is_a_scenario(
     assert made.name == "mine"
     assert [group.profile for group in made.fleet] == profiles
     assert (made.study is not None) == bool(study)
+    assert not [said for said in assumptions(made) if "not used" in said]
     text = (tmp_path / "mine.yaml").read_text()
     assert text.count("\nfleet:") == text.count("\nserver:") == 1
