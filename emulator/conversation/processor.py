@@ -10,7 +10,7 @@ from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Cancelled, Signal, Ticket, World
 
-NOTHING = Bill()
+IDLE = Bill()
 SAME = 1e-9  # two factors of throttling that differ by rounding only
 
 
@@ -25,7 +25,7 @@ class Bench:
         self.when_off = when_off
         self.heat = COLD  # as it was when the load began, or ended
         self.call: Call | None = None  # whose work this is
-        self.bill = NOTHING  # of what it does; of what is left while the device is away
+        self.bill = IDLE  # of what it does; of what is left while the device is away
         self.due = 0.0  # when what an absence has put off will be done
         self.away: Signal | None = None  # the device is off for a while; set when it is back
 

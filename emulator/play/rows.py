@@ -105,7 +105,7 @@ class Diary:
     def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
         calls = {name: Call(name, round.number) for name in round.asked}
-        trained = [self.stage.notes[calls[name]] for name in sorted(play.replies)]
+        trained = self._trained(play)
         leverages = [done.leverage for done in trained]
         numbers = {**self._timing(play), **_means([done.numbers for done in trained])}
         numbers |= {"not_finite": play.not_finite} if play.not_finite else {}

@@ -36,8 +36,8 @@ class Costs:
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = -1  # to which these belong: what belongs to earlier ones is not asked for again
-        self.uploaded = 0  # bytes beside the weights
+        self.round = -1  # to which these belong: what belongs to earlier ones is seldom asked for again
+        self.uploaded: int | None = None  # bytes beside the weights, once somebody has asked
         self.loads: dict[Depends, Load] = {}
         self.prices: dict[tuple[str, Depends], Bill] = {}
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
@@ -94,16 +94,18 @@ class Costs:
         key = depends, _of_tensors(downloaded), _of_tensors(kept)
         duty = self.duties.get(key)
         if duty is None:
-            load, (_, received, remembered) = self._load_of(round, depends), key
-            held = footprint(self.lab, self.label, load, received, self.uploaded, remembered).total
             pieces = self.price(name, round, downloaded, kept).pieces
-            duty = self.duties[key] = Duty(pieces, load.examples, held)
+            duty = self.duties[key] = Duty(pieces, depends[0], self._held(round, *key))
         return duty
+
+    def _held(self, round: int, depends: Depends, received: int, kept: int) -> int:
+        if self.uploaded is None:
+            self.uploaded = uploaded(self.lab, self.label, round)
+        return footprint(self.lab, self.label, self._load_of(round, depends), received, self.uploaded, kept).total
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
         if self.round != round:
-            self.round, self.loads, self.prices, self.duties = round, {}, {}, {}
-            self.uploaded = uploaded(self.lab, self.label, round)
+            self.round, self.loads, self.prices, self.duties, self.uploaded = round, {}, {}, {}, None
         return self._examples(name, round), _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def _examples(self, name: str, round: int) -> int:

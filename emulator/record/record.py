@@ -272,7 +272,7 @@ class Record:
 
 
 class Instant:
-    """See Record.instant.  A generator would take four times as long, and each piece of work begins with one."""
+    """See Record.instant.  A generator would take four times as long."""
 
     def __init__(self, record: Record) -> None:
         self.record = record

@@ -88,18 +88,23 @@ class Due(Event):
 
 
 class Result(Due):
-    """The time that a computation is modelled to take is over.  Its value is the real one's result.
+    """The result of a computation.  It is due when the time that this is modelled to take is over, as virtual time
+    follows the declared cost alone; the clock then stands until it is here.  It comes after all that is due then.
 
-    Virtual time follows the declared cost alone: the clock stands until the result is here.
+    Raises ValueError for seconds that are negative or not a number: time would go back.
     """
 
     def __init__(self, env: simpy.Environment, ticket: Ticket, seconds: float) -> None:
+        if not seconds >= 0:
+            raise ValueError(f"a computation takes {seconds} s; it must be 0 or more")
         super().__init__(env, delay=seconds)
-        self.future = ticket.future
+        self.future, self.collected = ticket.future, False
 
     def collect(self) -> None:
-        """Takes the result, which is here: its error, too, as the one who waits may be gone."""
-        future, self.defused = self.future, True
+        """Takes what has come of the computation, which has ended."""
+        future, self.collected = self.future, True
+        self.defused = True  # the one who waits may be gone when it comes
+        _schedule(self)
         if future.cancelled():
             self._ok, self._value = False, Cancelled("cancelled")
         elif error := future.exception():  # a failed job fails the one who waits for it, not the loop
@@ -175,7 +180,7 @@ class VirtualTask(Event):
     def _fail(self, error: BaseException) -> None:
         self.living.pop(self.work, None)
         self._ok, self._value = False, error  # `fail` takes no KeyboardInterrupt
-        self.env.schedule(self)
+        _schedule(self)
 
 
 def _failed(env: simpy.Environment, error: BaseException) -> Event:
@@ -299,10 +304,11 @@ class VirtualWorld:
                 if not (queue and queue[0][0] < inf):
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
                 env._now, _, _, event = heappop(queue)  # as env.step does, in a third of the time
-                if type(event) is Result and event.callbacks:  # else who waited was cancelled meanwhile
+                if type(event) is Result and event.callbacks and not event.collected:
                     if not event.future.done():  # the event loop is asked only when there is something to wait for
                         await _here(event.future)
                     event.collect()
+                    continue
                 callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
                 for callback in callbacks:
                     callback(event)

@@ -186,14 +186,13 @@ class Crowd:
         rows[[*given]][place] = (*given.values(),)  # all at once: by name each of them takes as long as all
 
     def _describe(self, number: int, capacity: Rate, buffer: float, shared: bool) -> None:
-        free, near, none = 0.0, 0, 0
         if isinstance(capacity, Trace):
             steps, rate = capacity._steps, math.nan
-            trace = self._edges(steps), len(steps.arrays[1]), near, capacity.offset
+            trace = self._edges(steps), len(steps.arrays[1]), 0, capacity.offset
         else:
             assert isinstance(capacity, Constant)
-            rate, trace = capacity.peak, (none, none, near, 0.0)
-        self._state.links[number] = (rate, buffer, free, shared, *trace)
+            rate, trace = capacity.peak, (0, 0, 0, 0.0)
+        self._state.links[number] = (rate, buffer, 0.0, shared, *trace)  # as LINK has them
 
     def _edges(self, steps: Steps) -> int:
         """Where the edges of a trace begin among all; they are added once."""

@@ -614,7 +614,8 @@ def test_a_job_that_fails_when_nobody_waits_any_more_harms_nobody(play: Theatre)
 
     async def main(world: World) -> str:
         task = world.start(world.work(1.0, world.submit(int, "many")))
-        await world.sleep(1.0)  # ours begins before the task's second
+        await world.sleep(0.0)  # so that the task's second begins before ours
+        await world.sleep(1.0)
         await task.cancel()
         await world.sleep(1.0)
         return "goes on"

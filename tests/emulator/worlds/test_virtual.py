@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import traceback
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
@@ -164,6 +165,38 @@ def test_modelled_time_is_exact_and_takes_no_notice_of_the_computer(seconds: lis
     for each in seconds:
         total += each
     assert played(main, Here()) == total
+
+
+@pytest.mark.parametrize("seconds", [-0.05, math.nan])
+def test_no_computation_takes_time_back(seconds: float) -> None:
+    async def main(world: VirtualWorld) -> None:
+        await world.sleep(1.0)
+        await world.work(seconds, world.submit(int, 1))
+
+    with pytest.raises(ValueError, match="it must be 0 or more"):
+        played(main, Later())
+
+
+def test_a_result_comes_after_all_else_that_is_due_at_its_instant() -> None:
+    """However late that was asked for: a deadline that passes as a computation ends has passed."""
+    log: list[str] = []
+
+    async def sleeper(world: VirtualWorld) -> None:
+        await world.sleep(1.0)
+        await world.sleep(1.0)
+        log.append("slept")
+
+    async def worker(world: VirtualWorld) -> None:
+        await world.work(2.0, world.submit(int, 1))
+        log.append("worked")
+
+    async def main(world: VirtualWorld) -> None:
+        await world.together([worker(world), sleeper(world)])
+        with pytest.raises(Late):
+            await world.within(1.0, world.work(1.0, world.submit(int, 1)))
+
+    played(main, Later())
+    assert log == ["slept", "worked"]
 
 
 def test_results_that_come_in_another_order_enter_in_the_order_they_fell_due() -> None:
