@@ -38,7 +38,7 @@ from network.links.link import Link
 from network.wire import envelope, payload
 
 SPEEDUP = 100.0
-PATIENT = 20.0  # a speedup under which a machine, however busy, acts in the 4 seconds that a transfer takes
+PATIENT = 10.0  # a speedup under which a machine, however busy, acts in the 4 seconds that a transfer takes
 SOON = 0.5 * TICK * SPEEDUP  # s: before a sender first looks how far its bytes are, on a machine however busy
 PATIENCE = 3000.0  # modelled seconds until nothing is expected any more: half a minute on a busy machine
 RATE = 1000.0  # bytes/s, both ways
