@@ -22,7 +22,7 @@ from emulator.worlds.executors import quiet_torch
 from scenarios.text.faults import BadScenario
 
 DEVICES, EXAMPLES, BATCH = 50, 50, 10
-WARM = 2  # rounds that are not counter_based: steps are recorded in them
+WARM = 2  # rounds that are not counted: steps are recorded in them
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 
 

@@ -10,7 +10,7 @@ from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Cancelled, Signal, Ticket, World
 
-IDLE = Bill()
+IDLE = Bill()  # of a device that does nothing; nobody adds to it
 SAME = 1e-9  # two factors of throttling that differ by rounding only
 
 
