@@ -91,7 +91,7 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors
         rows = cast(Sequence[Together], uploads)
         return rows[0].apart(fetched(_mean_of_rows([each.row for each in rows], times)))
     if _small(uploads[0]):  # less work than it is to start threads
-        return {name: _mean((tensors[name] for tensors in uploads), times) for name in uploads[0]}
+        return {name: _mean((_either(tensors, name) for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
         return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
@@ -129,6 +129,11 @@ def _small(tensors: Tensors) -> bool:
 def _in_place(tensors: Tensors, name: str) -> Tensor | None:
     look: Callable[[str], Tensor | None] | None = getattr(tensors, "in_place", None)  # of InPlace
     return tensors[name] if look is None else look(name)
+
+
+def _either(tensors: Tensors, name: str) -> Tensor:
+    value = _in_place(tensors, name)
+    return tensors[name] if value is None else value
 
 
 def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:

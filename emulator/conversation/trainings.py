@@ -26,8 +26,7 @@ class Stack:
 
     round: int
     devices: Sequence[str]
-    inputs: Sequence[Inputs]
-    job: Shared | None = None  # from when the first of them starts
+    job: Shared
 
 
 class Trainings:
@@ -41,21 +40,18 @@ class Trainings:
         """A round asks these devices, which have these inputs."""
         for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) > 1:
-                self.stacks |= dict.fromkeys(devices, Stack(round, devices, [inputs[name] for name in devices]))
+                downloads, memories = zip(*(inputs[name] for name in devices), strict=True)
+                args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
+                job = Shared(self.world.submit(train_stack, *args).future)
+                self.stacks |= dict.fromkeys(devices, Stack(round, devices, job))
 
     def forget(self, device: str) -> None:
         """The device does not start: its stack's results need not be kept for it."""
         self.stacks.pop(device, None)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
-        """A device's training; that of its stack starts with the first device."""
+        """A device's training."""
         stack = self.stacks.pop(device, None)
         if stack is None or stack.round != round:
             return self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
-        if stack.job is None:
-            downloads, memories = zip(*stack.inputs, strict=True)
-            job = self.world.submit(
-                train_stack, self.run, round, tuple(stack.devices), downloads, memories, self.measured(round)
-            )
-            stack.job = Shared(job.future)
         return Ticket(Waiter(stack.job, itemgetter(stack.devices.index(device))))

@@ -23,9 +23,9 @@ from emulator.lab.gpu import brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, Ref, Store, Stored, stored
+from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
 from emulator.record.run import Run
-from network.wire import payload
+from network.wire import payload, rows
 from scenarios.build.roster import sample
 
 if TYPE_CHECKING:
@@ -214,11 +214,24 @@ def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_
     """What they send.  Each outbox notes as it packs what was lost."""
     form = lab.algorithms[label].upload_form(round, lab.module)
     shapes = payload.manifest(arrays_of(form))
-    if lab.on != CPU and not lab.over_sockets and not lab.up.get(label):
-        messages = flat.flattened([answer.reply.upload for answer in answers], shapes)
-        if messages is not None:
-            return flat.stored(store, messages, encode(form))
+    if not lab.up.get(label):
+        uploads = [answer.reply.upload for answer in answers]
+        if (found := _at_once(lab, store, uploads, encode(form), shapes)) is not None:
+            return found
     return (stored(store, answer.outbox.packed(answer.reply.upload), shapes) for answer in answers)
+
+
+def _at_once(
+    lab: Lab, store: Store, uploads: Sequence[Message], form: payload.View, shapes: payload.Shapes
+) -> list[Stored] | None:
+    """Uploads that travel as they are; None if one is not sound, or if it would not pay."""
+    if lab.on != CPU and not lab.over_sockets:
+        messages = flat.flattened(uploads, shapes)
+        return None if messages is None else flat.stored(store, messages, form)
+    if len(uploads) == 1 or form.nbytes > LITTLE:
+        return None
+    encoded = rows.encoded(list(map(arrays_of, uploads)), shapes)
+    return None if encoded is None else [Stored(ref, form.sizes) for ref in store.put_rows(encoded)]
 
 
 def _trained(lab: Lab, store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits] | None) -> Trained:

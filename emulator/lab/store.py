@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from numpy import ndarray
 
 from network.wire import payload
 from network.wire.form import Buffer, Refused
 from network.wire.payload import Shapes, View
 
 NO_TENSORS = payload.encode({})
+LITTLE = 1 << 18  # bytes of a message in a bundle, at most: it keeps the room of all as long as somebody holds it
 OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
 
 
@@ -20,6 +23,9 @@ class Ref:
 
     digest: str  # see payload.digest; of uploads that were computed on a GPU see flat.py
     nbytes: int
+    within: tuple[str, int] | None = field(
+        default=None, compare=False
+    )  # the file of a bundle, and where it begins there
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
@@ -37,6 +43,9 @@ class Store(Protocol):
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
+
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        """Keeps each row of these bytes as a message, (messages, bytes); files with many, and so called bundles."""
 
     def get(self, ref: Ref) -> memoryview:
         """The bytes, read-only.  Raises KeyError if they are not here."""

@@ -15,14 +15,20 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from itertools import count
 from pathlib import Path
 from threading import RLock
+from typing import Any
+
+from numpy import ndarray
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
+from emulator.ledger.bundles import Bundles
+from network.wire import payload
 from network.wire.form import Buffer
 
 READ_ONLY, WRITABLE = 0o400, 0o600
@@ -138,6 +144,9 @@ class Memory(Holders):
         self.hold(ref, lambda: self._blobs.setdefault(ref.digest, b"".join(pieces)))
         return ref
 
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        return [self.put(row.data) for row in rows]
+
     def get(self, ref: Ref) -> memoryview:
         return memoryview(self._blobs[ref.digest])
 
@@ -151,16 +160,19 @@ class Files(Holders):
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
-        self.folders = folders
+        self.folders, self.bundles = folders, Bundles()
         for folder in folders:
             (folder / SPARE).mkdir(exist_ok=True)
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
         self.hold(ref)  # first: another thread may be about to free the same bytes
-        if not Files.has(self, ref):
+        if not self._filed(ref):
             self._settle(Draft(ref, written(self.folders, pieces)))
         return ref
+
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        return [self.put(row.data) for row in rows]
 
     def take(self, draft: Draft) -> Ref:
         """Takes over what a job has put; its Ref, now counted."""
@@ -170,21 +182,43 @@ class Files(Holders):
     def _settle(self, draft: Draft) -> None:
         if draft.path is not None:  # in place of the same bytes, if they have come twice
             os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
+        elif draft.ref.within:
+            self.bundles.take(draft.ref)
 
     def get(self, ref: Ref) -> memoryview:
+        if place := self.bundles.find(ref.digest):
+            path, begin = place
+            return _bundle(path, _map)[begin : begin + ref.nbytes]
         return mapped(self.folders, ref)
 
     def has(self, ref: Ref) -> bool:
+        """Whether workers find it, too."""
+        if ref.digest in self.bundles.places:
+            if not ref.within:  # as a fact names it, which knows nothing of bundles
+                self.write_down(ref)
+            return True
+        return self._filed(ref)
+
+    def _filed(self, ref: Ref) -> bool:
         return ref.digest == NOTHING.digest or any(os.path.exists(f"{folder}/{ref.digest}") for folder in self.folders)
 
     def write_down(self, ref: Ref) -> None:
-        """Sees to it that the bytes lie in a file, for a ledger to link; so they do.  Raises OSError."""
+        """Sees to it that bytes that are here lie in a file of their own, for a ledger to link.  Raises OSError."""
+        self.hold(ref)  # nobody frees it meanwhile
+        if ref.digest in self.elsewhere() and not self._filed(ref):
+            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
+
+    def elsewhere(self) -> Mapping[str, Any]:
+        """By digest: what need not lie in a file of its own."""
+        return self.bundles.places
 
     def lent(self) -> list[Ref]:
         """The messages of which that is not so."""
-        return []
+        return self.bundles.all()
 
     def free(self, digest: str) -> None:
+        for path in self.bundles.let_go(digest):
+            _set_aside(*os.path.split(path))
         for folder in self.folders:
             _set_aside(f"{folder}", digest)
 
@@ -196,18 +230,30 @@ class Drafts:
     folders: Sequence[Path]
     mapping: Map = _map
     made: list[Draft] = field(default_factory=list)
-    read: set[str] = field(default_factory=set)  # digests that stay until the job's result has come
+    read: dict[str, Ref] = field(default_factory=dict)  # by digest: what stays until the job's result has come
+    bundles: dict[str, memoryview] = field(default_factory=dict)  # by path, that were read
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
-        known = ref.digest == NOTHING.digest or ref.digest in self.read
-        self.made.append(Draft(ref, None if known else written(self.folders, pieces)))
-        return ref
+        known = ref if ref.digest == NOTHING.digest else self.read.get(ref.digest)
+        self.made.append(Draft(ref, written(self.folders, pieces)) if known is None else Draft(known, None))
+        return self.made[-1].ref
+
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        path, nbytes = written(self.folders, [rows.reshape(-1).data]), rows.shape[1]
+        refs = [Ref(payload.digest(row.data), nbytes, (path, k * nbytes)) for k, row in enumerate(rows)]
+        self.made += [Draft(ref, None) for ref in refs]
+        return refs
 
     def get(self, ref: Ref) -> memoryview:
-        found = mapped(self.folders, ref, self.mapping)
-        self.read.add(ref.digest)
+        found = mapped(self.folders, ref, self.mapping) if ref.within is None else self._in_bundle(ref, *ref.within)
+        self.read[ref.digest] = ref
         return found
+
+    def _in_bundle(self, ref: Ref, path: str, begin: int) -> memoryview:
+        if path not in self.bundles:
+            self.bundles[path] = _bundle(path, self.mapping)
+        return self.bundles[path][begin : begin + ref.nbytes]
 
 
 _numbers = count()
@@ -284,6 +330,20 @@ def _opened(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT, WRITABLE)
 
 
+def _bundle(path: str, mapping: Map) -> memoryview:
+    """Raises KeyError if it is not there."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return _read(file, path, os.fstat(file.fileno()).st_size, mapping)
+    except FileNotFoundError:
+        raise KeyError(path) from None
+
+
+def _read(file: FileIO, name: str, nbytes: int, mapping: Map) -> memoryview:
+    """All of an open file of so many bytes, which has this name as long as these are its bytes."""
+    return memoryview(bytearray(file.read())) if nbytes <= SMALL else mapping(file.fileno(), name)
+
+
 def mapped(folders: Sequence[Path], ref: Ref, mapping: Map = _map) -> memoryview:
     """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
     if ref.digest == NOTHING.digest:
@@ -291,7 +351,7 @@ def mapped(folders: Sequence[Path], ref: Ref, mapping: Map = _map) -> memoryview
     for folder in folders:
         try:
             with open(f"{folder}/{ref.digest}", "rb", buffering=0) as file:
-                return memoryview(file.read()) if ref.nbytes <= SMALL else mapping(file.fileno(), ref.digest)
+                return _read(file, ref.digest, ref.nbytes, mapping)
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
-from emulator.ledger.stores import Draft, Files, written
+from emulator.ledger.stores import Draft, Files
 from network.wire.form import Buffer
 
 Box = Mapping[str, ndarray]  # digest -> bytes: Ray lends arrays to all processes of a node without a copy
@@ -77,10 +77,8 @@ class Boxes(Files):
     def has(self, ref: Ref) -> bool:
         return ref.digest in self._lent or super().has(ref)
 
-    def write_down(self, ref: Ref) -> None:
-        self.hold(ref)  # nobody frees it meanwhile
-        if ref.digest in self._lent and not super().has(ref):
-            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
+    def elsewhere(self) -> Mapping[str, Lent]:
+        return self._lent
 
     def lent(self) -> list[Ref]:
         """They hold nothing."""
@@ -116,6 +114,9 @@ class Shelf:
             self.made.setdefault(ref.digest, np.frombuffer(b"".join(pieces), np.uint8))
         self.put_now.append(ref)
         return ref
+
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        return [self.put(row.data) for row in rows]
 
     def get(self, ref: Ref) -> memoryview:
         if ref.digest == NOTHING.digest:

@@ -194,11 +194,11 @@ def check(message: Message, manifest: Shapes) -> None:
             if (_name(array), array.shape) != (dtype, tuple(shape)):
                 found = f"{_name(array)} {array.shape}"
                 raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
-            if array.dtype.kind == "f" and not _finite(array):
+            if array.dtype.kind == "f" and not finite(array):
                 raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
 
 
-def _finite(array: NDArray[Any]) -> bool:
+def finite(array: NDArray[Any]) -> bool:
     """A sum is finite only if all values are, and takes a third of the time; it may also overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(array.sum()) or np.isfinite(array).all())

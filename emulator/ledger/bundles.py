@@ -1,0 +1,45 @@
+"""Files with many small messages each, as the uploads of a stack of devices are.
+
+To write, name, read and remove a file takes longer than all else that is done with a message of a few kilobytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.lab.store import Ref
+
+
+class Bundles:
+    """Which messages lie in bundles.  A bundle is free when none of its messages is held."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[str, tuple[int, int]]] = {}  # digest -> path -> where it begins, and its bytes
+        self.held = Counter[str]()  # messages by path
+
+    def take(self, ref: Ref) -> None:
+        """Notes a message that somebody holds."""
+        assert ref.within
+        path, begin = ref.within
+        places = self.places.setdefault(ref.digest, {})
+        if path not in places:
+            places[path] = begin, ref.nbytes
+            self.held[path] += 1
+
+    def find(self, digest: str) -> tuple[str, int] | None:
+        """A bundle with this message, and where it begins there; None: there is none."""
+        return next(((path, begin) for path, (begin, _) in self.places.get(digest, {}).items()), None)
+
+    def let_go(self, digest: str) -> list[str]:
+        """Nobody holds this message any more; the paths of the bundles that are free now."""
+        free = []
+        for path in self.places.pop(digest, ()):
+            self.held[path] -= 1
+            if not self.held[path]:
+                del self.held[path]
+                free.append(path)
+        return free
+
+    def all(self) -> list[Ref]:
+        """All messages in bundles."""
+        return [Ref(digest, nbytes) for digest, places in self.places.copy().items() for _, nbytes in places.values()]
