@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from algorithms.algorithm import Reply, Tensors
-from algorithms.places import fetched
+from algorithms.places import elsewhere, fetched
 
 BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
 THREADS = 2
@@ -88,24 +88,14 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors
     """A mean takes each coordinate for itself, so blocks change no bit."""
     uploads = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
-        rows = cast(Sequence[Together], uploads)
-        return rows[0].apart(fetched(_mean_of_rows([each.row for each in rows], times)))
+        rows = [cast(Together, upload).row for upload in uploads]
+        mean = _mean((row.to(rows[0].device) for row in rows), times)  # some may have been moved to the CPU
+        return cast(Together, uploads[0]).apart(fetched(mean))
     if _small(uploads[0]):  # less work than it is to start threads
         return {name: _mean((_either(tensors, name) for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
         return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
-
-
-def _mean_of_rows(rows: Sequence[Tensor], examples: Sequence[int]) -> Tensor:
-    """What `_mean` is of float32 rows; with fewer orders to a GPU."""
-    mean = torch.zeros_like(rows[0], dtype=torch.float64)
-    totals = list(accumulate(examples))
-    for start in range(0, len(rows), ROWS):
-        wide = torch.stack([row.to(mean.device) for row in rows[start : start + ROWS]]).double()
-        for value, n, total in zip(wide, examples[start:], totals[start:], strict=False):
-            mean.lerp_(value, n / total)
-    return mean.to(rows[0].dtype)
 
 
 def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]:
@@ -136,20 +126,29 @@ def _either(tensors: Tensors, name: str) -> Tensor:
     return tensors[name] if value is None else value
 
 
-def _mean(values: Iterable[Tensor], examples: Sequence[int]) -> Tensor:
-    """One value at a time in memory."""
+def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
+    """A few values at a time in memory."""
     others = iter(values)
     first = next(others)
     if not first.is_floating_point():
         return reduce(torch.maximum, others, first.clone())
     # A running mean: unlike a sum that is divided at the end, it returns equal tensors as they are.
     mean = torch.zeros(first.shape, dtype=torch.float64, device=first.device)
-    wide = torch.empty_like(mean)
-    total = 0
-    for value, n in zip(chain([first], others), examples, strict=True):
-        total += n
-        mean.lerp_(wide.copy_(value), n / total)
+    for value, n, total in zip(_widened(chain([first], others), first), times, accumulate(times), strict=True):
+        mean.lerp_(value, n / total)
     return mean.to(first.dtype)
+
+
+def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
+    """In float64, each until the next one is asked for.  Small ones, and those on a GPU, are widened together."""
+    at_once = ROWS if elsewhere(like.device) else min(ROWS, BLOCK // max(1, like.numel()))
+    if at_once <= 1:
+        wide = torch.empty_like(like, dtype=torch.float64)
+        yield from (wide.copy_(value) for value in values)
+        return
+    rest = iter(values)
+    while few := list(islice(rest, at_once)):
+        yield from torch.stack(few).double()
 
 
 def _mean_by_share(values: Iterable[Tensor], shares: Iterable[Tensor], otherwise: Tensor) -> Tensor:

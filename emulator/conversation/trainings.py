@@ -6,8 +6,7 @@ differ in nothing but their links do the same jobs, in either world.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 
 from emulator.lab.jobs import train, train_stack
@@ -20,38 +19,34 @@ from emulator.worlds.shared import Shared, Waiter
 Inputs = tuple[Ref, Ref]  # a device's download, and its memory
 
 
-@dataclass
-class Stack:
-    """Devices that train together in a round, in this order.  Who never receives its download trains for nothing."""
-
-    round: int
-    devices: Sequence[str]
-    job: Shared
-
-
 class Trainings:
     """Hands them in.  `measured`: in which rounds the trained model is tried on the device's own test shard."""
 
     def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
         self.world, self.lab, self.run, self.measured = world, lab, run, measured
-        self.stacks: dict[str, Stack] = {}  # by device, until it starts
+        self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: the round, and its part of a job
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
-        """A round asks these devices, which have these inputs."""
+        """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
+        trains for nothing."""
+        for device in list(self.planned):
+            self.forget(device)
         for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) > 1:
                 downloads, memories = zip(*(inputs[name] for name in devices), strict=True)
                 args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
                 job = Shared(self.world.submit(train_stack, *args).future)
-                self.stacks |= dict.fromkeys(devices, Stack(round, devices, job))
+                for place, device in enumerate(devices):
+                    self.planned[device] = round, Ticket(Waiter(job, itemgetter(place)))
 
     def forget(self, device: str) -> None:
-        """The device does not start: its stack's results need not be kept for it."""
-        self.stacks.pop(device, None)
+        """The device does not start."""
+        if device in self.planned:
+            self.planned.pop(device)[1].cancel()
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
         """A device's training."""
-        stack = self.stacks.pop(device, None)
-        if stack is None or stack.round != round:
-            return self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
-        return Ticket(Waiter(stack.job, itemgetter(stack.devices.index(device))))
+        planned = self.planned.get(device)
+        if planned and planned[0] == round:
+            return self.planned.pop(device)[1]
+        return self.world.submit(train, self.run, device, round, download, memory, self.measured(round))

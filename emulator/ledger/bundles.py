@@ -16,10 +16,13 @@ class Bundles:
     def __init__(self) -> None:
         self.places: dict[str, dict[str, tuple[int, int]]] = {}  # digest -> path -> where it begins, and its bytes
         self.held = Counter[str]()  # messages by path
+        self.also = set[str]()  # digests of messages that may lie in files of their own as well
 
-    def take(self, ref: Ref) -> None:
-        """Notes a message that somebody holds."""
+    def take(self, ref: Ref, also: bool) -> None:
+        """Notes a message that somebody holds; `also`: it was here already."""
         assert ref.within
+        if also:
+            self.also.add(ref.digest)
         path, begin = ref.within
         places = self.places.setdefault(ref.digest, {})
         if path not in places:
@@ -30,15 +33,18 @@ class Bundles:
         """A bundle with this message, and where it begins there; None: there is none."""
         return next(((path, begin) for path, (begin, _) in self.places.get(digest, {}).items()), None)
 
-    def let_go(self, digest: str) -> list[str]:
-        """Nobody holds this message any more; the paths of the bundles that are free now."""
-        free = []
-        for path in self.places.pop(digest, ()):
+    def let_go(self, digest: str) -> tuple[list[str], bool]:
+        """Nobody holds this message any more: the paths of the bundles that are free now, and whether it may have a
+        file of its own."""
+        places, free = self.places.pop(digest, {}), list[str]()
+        for path in places:
             self.held[path] -= 1
             if not self.held[path]:
                 del self.held[path]
                 free.append(path)
-        return free
+        also = not places or digest in self.also
+        self.also.discard(digest)
+        return free, also
 
     def all(self) -> list[Ref]:
         """All messages in bundles."""

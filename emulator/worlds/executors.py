@@ -33,7 +33,7 @@ from emulator.worlds.residents import Residents
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
-SWITCH = 1e-4  # s that a thread waits for the other: Python's own 5 ms are most of what a GPU takes for a round
+SWITCH = 1e-4  # s that a thread waits for the others: Python's own 5 ms, twice, are what a worker takes for small jobs
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
 
@@ -166,6 +166,8 @@ class Processes:
     def _put_away(self, lab: Lab, folder: Path | None) -> Handed:
         """Opens the store, and puts the data set where workers can map it; what they are handed."""
         keep_memory()
+        self.switching = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)  # jobs pass through two threads of the pool on their way
         self.scratch = scratches()
         folders = paths(self.scratch)
         shelf = lab.data.put_away(folders[-1])
@@ -181,6 +183,10 @@ class Processes:
     ) -> None:
         self.batches.cancel()
         self.pool.shutdown(wait=True, cancel_futures=True)
+        self._clear_away()
+
+    def _clear_away(self) -> None:
+        sys.setswitchinterval(self.switching)
         for scratch in self.scratch:
             scratch.close()
 
@@ -230,8 +236,7 @@ class Members(Processes):
     ) -> None:
         self.batches.cancel()
         wait(list(self.sent))  # what the workers are at, they do with files that are about to go
-        for scratch in self.scratch:
-            scratch.close()
+        self._clear_away()
 
 
 def _alone_on(place: str) -> None:

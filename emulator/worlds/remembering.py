@@ -176,7 +176,7 @@ class Remembering:
         """Starts the job, whether or not there is a fact of it."""
         missing = [ref for ref in refs(args) if not self._here(ref)]
         if not missing:
-            return self.inner.submit(job, *args)
+            return self._handed_in(job, args)
         future: Future[Any] = Future()
         if self.aside:
             self.aside.submit(self._bring_first, missing, job, args, future)
@@ -184,10 +184,18 @@ class Remembering:
             self._bring_first(missing, job, args, future)
         return future
 
+    def _handed_in(self, job: Job, args: Sequence[Any]) -> Future[Any]:
+        try:
+            for ref in refs(args):
+                self.store.show(ref)
+        except OSError as error:
+            return AtHand(None, error)
+        return self.inner.submit(job, *args)
+
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
         try:
             self._bring(missing)
-            done = self.inner.submit(job, *args)
+            done = self._handed_in(job, args)
         except Exception as error:  # belongs to whoever collects the result
             done = Future()
             done.set_exception(error)
@@ -200,7 +208,7 @@ class Remembering:
         while plan:
             each = plan.popleft()  # what it needs is held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
-            done = self.inner.submit(each.job, *each.args)
+            done = self._handed_in(each.job, each.args)
             self.tally.again += trainings(each.job, each.args)
             if each.job is combine:  # where runs part, others that begin alike may part too
                 done.add_done_callback(self._keep_again)

@@ -51,13 +51,13 @@ def test_without_stacks_each_device_trains_by_itself() -> None:
     assert world.done == [(train, RUN, name, 3, *INPUTS[name], True) for name in "ab"]
 
 
-@pytest.mark.parametrize("order", ["abcde", "ecadb", "b"])
-def test_stacks_are_those_of_the_round_whoever_starts_first(order: str) -> None:
+@pytest.mark.parametrize("order", ["abcde", "ecadb", "b", ""])
+def test_stacks_are_those_of_the_round_and_begin_with_it_whoever_starts(order: str) -> None:
     which, world = trainings(3)
     which.plan(3, INPUTS)
     started(which, order)
     jobs = {"".join(args[3]): args for args in world.done}
-    assert jobs.keys() == ({"ab", "cde"} if len(order) > 1 else {"ab"})
+    assert jobs.keys() == {"ab", "cde"}
     downloads = (INPUTS["a"][0], INPUTS["b"][0])
     assert jobs["ab"] == (train_stack, RUN, 3, ("a", "b"), downloads, (NOTHING, NOTHING), True)
 
@@ -66,7 +66,7 @@ def test_each_gets_its_own_result() -> None:
     which, world = trainings(3)
     which.plan(3, INPUTS)
     tickets = started(which, "dc")
-    world.futures[0].set_result(["of c", "of d", "of e"])
+    world.futures[1].set_result(["of c", "of d", "of e"])
     assert [tickets[name].future.result() for name in "cd"] == ["of c", "of d"]
     assert which.start("e", 3, *INPUTS["e"]).future.result() == "of e"
 
@@ -79,6 +79,28 @@ def test_a_stack_is_dropped_when_nobody_wants_it_any_more() -> None:
     assert not world.futures[0].cancelled()
     tickets["b"].cancel()
     assert world.futures[0].cancelled()
+
+
+def test_a_stack_of_which_no_device_starts_is_dropped() -> None:
+    which, world = trainings(2)
+    which.plan(3, {name: INPUTS[name] for name in "abcd"})
+    which.forget("a")
+    assert not world.futures[0].cancelled()
+    which.forget("b")
+    assert [future.cancelled() for future in world.futures] == [True, False]
+    which.plan(4, {"e": INPUTS["e"]})
+    assert world.futures[1].cancelled()
+
+
+def test_a_device_that_is_late_trains_alone_and_leaves_the_next_round_its_stack() -> None:
+    which, world = trainings(2)
+    which.plan(3, {name: INPUTS[name] for name in "ab"})
+    which.plan(4, {name: INPUTS[name] for name in "ab"})
+    started(which, "a", round=3)
+    assert world.done[-1][0] is train
+    tickets = started(which, "ab", round=4)
+    world.futures[1].set_result(["of a", "of b"])
+    assert [ticket.future.result() for ticket in tickets.values()] == ["of a", "of b"]
 
 
 def test_an_error_is_the_devices_that_raised_it() -> None:
