@@ -18,7 +18,7 @@ class Inbox:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.items: list[Any] = []  # seldom more than one, and each device has two of these
+        self.items: list[Any] = []  # seldom more than one
         self.reader: Signal | None = None
 
     def put(self, item: Any) -> None:
@@ -149,7 +149,7 @@ class MemoryLine(Line):
         self.push(parcel)
 
     def push(self, item: Any) -> None:
-        self.device.requests.put(item)
+        self.attendant.hear(self.device, None if item is LOST else item)
 
 
 class MemoryEnd:
@@ -157,14 +157,10 @@ class MemoryEnd:
 
     def __init__(self, line: MemoryLine) -> None:
         self.line = line
-        self.requests = Inbox(line.world)
 
     async def send(self, parcel: Parcel) -> None:
         await self.line.launch("up", parcel).wait()
         self.line.replied(parcel)
 
-    async def receive(self, resting: bool) -> Parcel | None:
-        if resting and not self.requests.items:
-            self.line.rests()
-        parcel: Parcel | None = await self.requests.get()
-        return parcel
+    def rests(self) -> None:
+        self.line.rests()

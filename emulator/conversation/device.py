@@ -10,7 +10,7 @@ from emulator.lab.jobs import Learnt, Trained
 from emulator.lab.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.worlds.interface import Cancelled, DeviceEnd, Lost, Parcel, Ticket, World
+from emulator.worlds.interface import AskedEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, TellingEnd, Ticket, World
 from network.wire import envelope
 
 
@@ -72,18 +72,40 @@ class Attendant:
         self.ticket: tuple[int, Ticket] | None = None  # round, its training
         self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
         self.off = False  # it has gone offline since it was last asked
+        self.work: Task | None = None  # its answer to the last request
+        self.heard: list[Parcel | None] = []  # what it has yet to turn to, while it ends that
 
-    async def attend(self, channel: DeviceEnd) -> None:
-        """Answers one request after the other.  It never returns; it is cancelled when the run ends."""
-        following: Parcel | None = None
+    def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
+        """A request has arrived, or None: it is to stop what it does."""
+        if parcel and not self.heard and (self.work is None or self.work.ended):
+            self.work = self.world.start(self._answer(channel, parcel), soon=False)
+            return
+        self.heard.append(parcel)
+        if len(self.heard) == 1:
+            self.world.start(self._heed(channel), soon=False)
+
+    async def _heed(self, channel: TellingEnd) -> None:
+        """Stops what it does for what it has heard."""
+        while self.heard:
+            if self.work:
+                await self.work.cancel()
+            if parcel := self.heard.pop(0):
+                self.work = self.world.start(self._answer(channel, parcel))
+            elif not self.heard:
+                channel.rests()
+
+    async def attend(self, channel: AskedEnd) -> None:
+        """Asks what has arrived, again and again.  It never returns; it is cancelled when the run ends."""
+        resting = True
         while True:
-            work = self.world.start(self._answer(channel, following or await self._rest(channel)))
-            following = None  # a device that waits keeps no download
             try:
-                following = await channel.receive(resting=False)
+                parcel = await channel.receive(resting)
             except Lost:
-                pass
-            await work.cancel()
+                parcel = None
+            if self.work:
+                await self.work.cancel()
+            resting = parcel is None
+            self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
 
     def take(self, parcel: Parcel) -> None:
         """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""
@@ -115,15 +137,6 @@ class Attendant:
         """The server sends a request to the device, so the device is online."""
         self.off = False
         self.bench.go_on()
-
-    async def _rest(self, channel: DeviceEnd) -> Parcel:
-        while True:
-            try:
-                parcel = await channel.receive(resting=True)
-            except Lost:
-                continue
-            if parcel is not None:
-                return parcel
 
     async def _answer(self, channel: DeviceEnd, parcel: Parcel) -> None:
         round = parcel.header["round"]

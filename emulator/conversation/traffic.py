@@ -39,7 +39,8 @@ class Lane:
         self.alarm = math.inf  # when the clock will next look here
         self.alarms: set[float] = set()  # all that are set: those before are passed over when their time has come
 
-    def open(self, flight: Flight) -> None:
+    def open(self, flight: Flight, last: bool) -> None:
+        """Takes a flight into the lane.  `last`: who calls does nothing else at this instant."""
         now, passage = self.world.now(), flight.passage
         if now > self.fluid.now:
             now = self.advance()  # a real clock has gone on since
@@ -50,8 +51,10 @@ class Lane:
             self.fluid.open(now, *flow)
         else:
             self.fluid.open(now, *flow, passage.sending)
-        # Not at once: the n flights that open at one instant then cost one solution of the rates, not n.
-        self._wake_at(now)
+        if last and self.world.still():
+            self._look()
+        else:  # the n flights that open at one instant cost one solution of the rates, not n
+            self._wake_at(now)
 
     def close(self, flight: Flight) -> float:
         """Takes a flight out of the lane.  Returns how many of its bytes on the wire had gone through."""
@@ -81,6 +84,10 @@ class Lane:
         self.alarms.discard(time)
         if time != self.alarm:
             return  # something came in between, and the clock has been here since
+        self._look()
+
+    def _look(self) -> None:
+        """Lands what has arrived, and sets the alarm for the next time."""
         self.alarm = math.inf
         self.advance()
         due = self.fluid.next_finish()
@@ -123,9 +130,10 @@ class Flight:
         """Bytes that were left when the transfer last started or continued."""
         return self.nbytes - self.reached
 
-    def depart(self, number: int) -> None:
+    def depart(self, number: int, last: bool = True) -> None:
+        """Its first byte goes.  `last`: who calls does nothing else at this instant."""
         if number == self.number and not (self.over or self.away):
-            self.lane.open(self)
+            self.lane.open(self, last)
 
     def carried(self) -> int:
         """Whole bytes of the message that have gone through by now."""
@@ -233,7 +241,7 @@ class Traffic:
         if waking + passage.delay > 0:
             self.world.call_at(now + (waking + passage.delay), partial(flight.depart, flight.number))
         else:
-            flight.depart(flight.number)
+            flight.depart(flight.number, last=False)
 
     def settle(self, device: str) -> None:
         """Lands an upload whose last byte is due by now, before anything else happens at this instant."""

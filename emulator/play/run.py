@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 
 from devices.sessions import Undrawn
@@ -86,7 +87,7 @@ async def run_virtual(
     """
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
-    line = stage.lines(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
+    line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
     server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from emulator.conversation.channel import MemoryLine
 from emulator.conversation.device import Attendant, Home, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
@@ -93,14 +91,3 @@ class Stage:
             assert not isinstance(counted, str)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
         self.trainings.plan(round, inputs)
-
-    def lines(self, make: Callable[[str], MemoryLine]) -> Callable[[str], MemoryLine]:
-        """The lines to devices in this process; a device that is never asked costs nothing."""
-
-        @cache
-        def line(name: str) -> MemoryLine:
-            made = make(name)
-            self.world.start(made.attendant.attend(made.device))
-            return made
-
-        return line

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ class Replayer:
         record = ReplayRecord(folder, world.now, script, check)
         record.about(script.run, script.facts)
         stage = Stage(world, lab, outcome.run, conduct, record, prices)
-        line = stage.lines(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
+        line = cache(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
         server = Server(world, lab, outcome.run, rules, record, prices, line, RecordedJudge(script))
         diary = Diary(stage, outcome, finish=check.row)
 

@@ -105,8 +105,8 @@ class World(Protocol):
     async def within(self, seconds: float, work: Work) -> Any:
         """The result of `work`; raises Late, after the work's clean-up, if it takes longer."""
 
-    def start(self, work: Work) -> Task:
-        """Runs `work` beside the caller."""
+    def start(self, work: Work, soon: bool = True) -> Task:
+        """Runs `work` beside the caller; unless it is to be `soon`, after all else that is due now."""
 
     def signal(self) -> Signal:
         """A new signal."""
@@ -117,6 +117,9 @@ class World(Protocol):
     @property
     def store(self) -> Store:
         """Where messages lie."""
+
+    def still(self) -> bool:
+        """Whether nothing else is known to be due at this instant."""
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         """Hands in a real computation, which starts now."""
@@ -161,6 +164,17 @@ class DeviceEnd(Protocol):
 
     async def send(self, parcel: Parcel) -> None:
         """Returns when the last byte has arrived; raises Lost if this device goes off before."""
+
+
+class TellingEnd(DeviceEnd, Protocol):
+    """One that tells the device what has arrived (conversation/device.py)."""
+
+    def rests(self) -> None:
+        """The device says that it has nothing more to do."""
+
+
+class AskedEnd(DeviceEnd, Protocol):
+    """One that must be asked."""
 
     async def receive(self, resting: bool) -> Parcel | None:
         """The next parcel; None tells the device to stop its work.  `resting`: it has no work now.

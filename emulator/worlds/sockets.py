@@ -107,7 +107,7 @@ class SocketWorld:
             await _cancel([task])
         raise Late(f"not done within {seconds} s")
 
-    def start(self, work: Work) -> RealTask:
+    def start(self, work: Work, soon: bool = True) -> RealTask:  # noqa: ARG002  a real clock knows no instants
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
@@ -120,6 +120,9 @@ class SocketWorld:
         self.called += 1
         heappush(self.calls, (max(time, self.now()), self.called, action))
         self._set_alarm()
+
+    def still(self) -> bool:
+        return False
 
     def _at(self, time: float) -> asyncio.Future[None]:
         """Done at that time."""

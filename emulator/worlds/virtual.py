@@ -104,7 +104,6 @@ class Result(Due):
         """Takes what has come of the computation, which has ended."""
         future, self.collected = self.future, True
         self.defused = True  # the one who waits may be gone when it comes
-        _schedule(self)  # after all else that is due now
         if future.cancelled():
             self._ok, self._value = False, Cancelled("cancelled")
         elif error := future.exception():  # a failed job fails the one who waits for it, not the loop
@@ -119,13 +118,12 @@ class VirtualTask(Event):
     An end for which nobody waits is no step of the clock.
     """
 
-    def __init__(self, env: simpy.Environment, work: Work, living: dict[Work, None]) -> None:
+    def __init__(self, env: simpy.Environment, work: Work, living: dict[Work, None], priority: int) -> None:
         super().__init__(env)
         self.work, self.living = work, living
-        self.target: Event | None = None  # what it waits for
+        self.target: Event = Due(env, self._resume, priority=priority)  # what it waits for
         self.told = False  # to end: a second time would break off its clean-up
         living[work] = None
-        Due(env, self._resume, priority=URGENT)
 
     @property
     def ended(self) -> bool:
@@ -144,7 +142,6 @@ class VirtualTask(Event):
 
     def _interrupt(self, _: Event) -> None:
         if not self.triggered:
-            assert self.target is not None
             self.target.callbacks.remove(self._resume)
             self._resume(_failed(self.env, Cancelled("cancelled")))
 
@@ -262,14 +259,17 @@ class VirtualWorld:
             task.callbacks.append(partial(_tell, ended))
             await _wait(ended)
 
-    def start(self, work: Work) -> VirtualTask:
-        return VirtualTask(self.env, work, self.living)
+    def start(self, work: Work, soon: bool = True) -> VirtualTask:
+        return VirtualTask(self.env, work, self.living, URGENT if soon else NORMAL)
 
     def signal(self) -> VirtualSignal:
         return VirtualSignal(self.env)
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
         Due(self.env, lambda _: action(), delay=max(0.0, time - self.env._now))
+
+    def still(self) -> bool:
+        return not self.env._queue or self.env._queue[0][0] > self.env._now
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         return Ticket(self.executor.submit(job, *args))
@@ -308,7 +308,9 @@ class VirtualWorld:
                     if not event.future.done():  # the event loop is asked only when there is something to wait for
                         await _here(event.future)
                     event.collect()
-                    continue
+                    if queue and queue[0][0] <= env._now:  # it comes after all else that is due now
+                        _schedule(event)
+                        continue
                 callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
                 for callback in callbacks:
                     callback(event)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from devices.device import NEVER, profiles
-from emulator.conversation.channel import MemoryLine
+from emulator.conversation.channel import LOST, Inbox, MemoryLine
 from emulator.conversation.device import Attendant
 from emulator.conversation.peer import TICK
 from emulator.conversation.processor import Bench
@@ -31,7 +31,7 @@ from emulator.ledger.stores import Memory
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.worlds.interface import Lost, Parcel
+from emulator.worlds.interface import Lost, Parcel, TellingEnd
 from emulator.worlds.sockets import SocketWorld
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
@@ -134,7 +134,10 @@ class Way:
 
     def device_works(self) -> None:
         """The device's half of the conversation, as in a run."""
-        self.world.start(self.line.attendant.attend(self.end))
+        if self.kind == "memory":
+            del self.line.attendant.hear  # which a test's own end stands for
+        else:
+            self.world.start(self.line.attendant.attend(self.end))
 
     def lines(self) -> list[dict[str, Any]]:
         self.record.events.flush()
@@ -160,6 +163,25 @@ class Way:
         if self.kind == "memory":
             return found == pytest.approx(expected, abs=1e-9)
         return expected - 0.01 <= found < expected + 100.0
+
+
+class Ear:
+    """The device's end of a MemoryLine, which keeps what it tells the device until a test asks for it."""
+
+    def __init__(self, line: MemoryLine) -> None:
+        self.line, self.heard = line, Inbox(line.world)
+        line.attendant.hear = self.hear  # type: ignore[method-assign]
+
+    def hear(self, _: TellingEnd, parcel: Parcel | None) -> None:
+        self.heard.put(LOST if parcel is None and self.line.attendant.off else parcel)
+
+    async def send(self, parcel: Parcel) -> None:
+        await self.line.device.send(parcel)
+
+    async def receive(self, resting: bool) -> Any:
+        if resting and not self.heard.items:
+            self.line.rests()
+        return await self.heard.get()
 
 
 Main = Callable[[Way], Coroutine[Any, Any, Any]]
@@ -193,7 +215,7 @@ class Stage:
         try:
             if self.kind == "memory":
                 memory = MemoryLine(world, traffic, attendant)
-                yield Way(self.kind, world, memory, memory.device, record)
+                yield Way(self.kind, world, memory, Ear(memory), record)
             else:
                 line = WebLine(world, traffic, attendant)
                 reception = Reception({"a": line, "b": WebLine(world, traffic, attendant)}, LARGEST, STORE)
