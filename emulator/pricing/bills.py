@@ -17,7 +17,7 @@ from emulator.pricing.generators import generators
 from emulator.record.tally import Bill
 from emulator.record.work import Pieces
 
-FEW = 16  # devices: for fewer numpy is as quick
+FEW = 10  # devices: for fewer numpy is as quick
 TRAINING = "train"  # the phase of FedAvg's device_work, and of those who build on it
 
 

@@ -15,7 +15,6 @@ from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint32]
-INIT_A, MULT_A, INIT_B, MULT_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
 MIX_L, MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 SHIFT, LOW = np.uint32(16), 2**32 - 1
 POOL, STATE = 4, 8  # words of 32 bits: of what is mixed, and of what seeds a PCG64
@@ -32,17 +31,22 @@ class Given(ISeedSequence):
         return self.words
 
 
-class Hash:
-    """Hashes one word after the other; the constants go on from word to word."""
+def _constants(first: int, factor: int, count: int) -> Words:
+    """Of so many words that are hashed one after the other: (count + 1, 1), each the one before times the factor."""
+    powers = [first]
+    for _ in range(count):
+        powers.append(powers[-1] * factor & LOW)
+    return np.array(powers, np.uint32)[:, None]
 
-    def __init__(self, constant: int, factor: int) -> None:
-        self.constant, self.factor = constant, factor
 
-    def __call__(self, word: Words) -> Words:
-        word = word ^ np.uint32(self.constant)
-        self.constant = self.constant * self.factor & LOW
-        word = word * np.uint32(self.constant)
-        return word ^ (word >> SHIFT)
+HASH_A = _constants(0x43B0D7E5, 0x931E8875, POOL * POOL)
+HASH_B = _constants(0x8B51F9DD, 0x58F38DED, STATE)
+
+
+def _hashed(words: Words, constants: Words) -> Words:
+    """(count, seeds), with (count + 1, 1)."""
+    words = (words ^ constants[:-1]) * constants[1:]
+    return words ^ (words >> SHIFT)
 
 
 def generators(seeds: Sequence[int]) -> list[Generator]:
@@ -53,15 +57,13 @@ def generators(seeds: Sequence[int]) -> list[Generator]:
 
 def _states(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """`SeedSequence(seed).generate_state(4, np.uint64)` of each, (seeds, 4)."""
-    low, high = (seeds & np.uint64(LOW)).astype(np.uint32), (seeds >> np.uint64(32)).astype(np.uint32)
-    nothing = np.zeros_like(low)
-    hashed = Hash(INIT_A, MULT_A)
-    pool = [hashed(word) for word in (low, high, nothing, nothing)]
+    words = np.zeros((POOL, len(seeds)), np.uint32)
+    words[0], words[1] = seeds & np.uint64(LOW), seeds >> np.uint64(32)
+    pool, used = _hashed(words, HASH_A[: POOL + 1]), POOL
     for source in range(POOL):
-        for target in range(POOL):
-            if source != target:
-                mixed = pool[target] * MIX_L - hashed(pool[source]) * MIX_R
-                pool[target] = mixed ^ (mixed >> SHIFT)
-    hashed = Hash(INIT_B, MULT_B)
-    state = np.stack([hashed(pool[number % POOL]) for number in range(STATE)], axis=1)
-    return state.astype("<u4").view("<u8").astype(np.uint64)
+        others = [target for target in range(POOL) if target != source]
+        mixed = pool[others] * MIX_L - _hashed(pool[source], HASH_A[used : used + POOL]) * MIX_R
+        pool[others] = mixed ^ (mixed >> SHIFT)
+        used += POOL - 1
+    state = _hashed(pool[np.arange(STATE) % POOL], HASH_B)
+    return np.ascontiguousarray(state.T, "<u4").view("<u8").astype(np.uint64)
