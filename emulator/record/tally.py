@@ -143,8 +143,8 @@ class Trip:
     @property
     def transfers(self) -> list[Transfer]:
         """All of them, both ways."""
-        found = [transfer for _, transfer in self.earlier]
-        return found + [transfer for transfer in (self.down, self.up) if transfer]
+        last = [transfer for transfer in (self.down, self.up) if transfer]
+        return [transfer for _, transfer in self.earlier] + last if self.earlier else last
 
     @property
     def nbytes(self) -> int:
@@ -178,8 +178,8 @@ class Trip:
 
     def _pieces(self, way: str) -> list[Transfer]:
         """The transfers of one direction: a message, or its parts if absences have cut it."""
-        last: Transfer | None = getattr(self, way)
-        return [transfer for direction, transfer in self.earlier if direction == way] + ([last] if last else [])
+        last: list[Transfer] = [transfer] if (transfer := getattr(self, way)) else []
+        return [earlier for direction, earlier in self.earlier if direction == way] + last if self.earlier else last
 
     def compute_by_phase(self) -> dict[str, float]:
         """Seconds of computing, by phase."""
@@ -191,7 +191,8 @@ class Trip:
         did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
         idle, t = 0.0, opened
         for each in did:
-            idle, t = idle + (each.start - t), each.stop
+            idle += each.start - t
+            t = each.stop
         idle += max(closed, t) - t
         computing, sending = sum([each.seconds for each in self.work]), sum([each.seconds for each in transfers])
         useful = computing + sending - sum([each.seconds for each in did if each.vain]) if counts else 0.0
