@@ -106,6 +106,7 @@ class Attendant:
                 await self.work.cancel()
             resting = parcel is None
             self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
+            parcel = None  # a device that waits keeps no download
 
     def take(self, parcel: Parcel) -> None:
         """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""

@@ -29,7 +29,8 @@ class Trainings:
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
         """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
         trains for nothing."""
-        for device in list(self.planned):
+        late = self.lab.over_sockets  # a request of an earlier round may still be on its way there, and nowhere else
+        for device in list(inputs if late else self.planned):
             self.forget(device)
         for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) > 1:
@@ -40,9 +41,14 @@ class Trainings:
                     self.planned[device] = round, Ticket(Waiter(job, itemgetter(place)))
 
     def forget(self, device: str) -> None:
-        """The device does not start."""
+        """The device does not start: its stack's results need not be kept for it."""
         if device in self.planned:
             self.planned.pop(device)[1].cancel()
+
+    def close(self) -> None:
+        """The run is over."""
+        for device in list(self.planned):
+            self.forget(device)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
         """A device's training."""

@@ -23,9 +23,8 @@ class Ref:
 
     digest: str  # see payload.digest; of uploads that were computed on a GPU see flat.py
     nbytes: int
-    within: tuple[str, int] | None = field(
-        default=None, compare=False
-    )  # the file of a bundle, and where it begins there
+    # The file of a bundle, and where the message begins there; None: it has a file of its own, or its store has none.
+    within: tuple[str, int] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
@@ -45,10 +44,11 @@ class Store(Protocol):
         """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
 
     def put_rows(self, rows: ndarray) -> list[Ref]:
-        """Keeps each row of these bytes as a message, (messages, bytes); files with many, and so called bundles."""
+        """Keeps each row of these bytes as a message, (messages, bytes); a store of files may keep them in one file, a
+        bundle."""
 
     def get(self, ref: Ref) -> memoryview:
-        """The bytes, read-only.  Raises KeyError if they are not here."""
+        """The bytes, to which nobody may write.  Raises KeyError if they are not here."""
 
 
 @dataclass(frozen=True)

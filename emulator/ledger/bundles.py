@@ -1,6 +1,7 @@
 """Files with many small messages each, as the uploads of a stack of devices are.
 
-To write, name, read and remove a file takes longer than all else that is done with a message of a few kilobytes.
+To write, name, read and remove a file takes longer than all else that is done with a message of a few kilobytes.  What
+a killed command has left in bundles nobody can name, so it is computed again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Bundles:
 
     def find(self, digest: str) -> tuple[str, int] | None:
         """A bundle with this message, and where it begins there; None: there is none."""
-        return next(((path, begin) for path, (begin, _) in self.places.get(digest, {}).items()), None)
+        places = self.places.get(digest, {}).copy()  # another thread may add to it
+        return next(((path, begin) for path, (begin, _) in places.items()), None)
 
     def let_go(self, digest: str) -> tuple[list[str], bool]:
         """Nobody holds this message any more: the paths of the bundles that are free now, and whether it may have a
@@ -48,4 +50,5 @@ class Bundles:
 
     def all(self) -> list[Ref]:
         """All messages in bundles."""
-        return [Ref(digest, nbytes) for digest, places in self.places.copy().items() for _, nbytes in places.values()]
+        places = {digest: list(each.values()) for digest, each in self.places.copy().items()}
+        return [Ref(digest, nbytes) for digest, each in places.items() for _, nbytes in each[:1]]

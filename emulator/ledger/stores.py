@@ -1,10 +1,10 @@
 """Stores of messages (see lab/store.py): in this process's memory, or in files that all workers map.
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
-has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives.  So
-only one process names and frees, and a file with a digest for its name is whole.  Large files that are freed lie in
-`spare/`: to fill one anew takes a fifth of the time that a new one and its removal take (6.6 MB in memory: 0.6 ms, not
-3.2).  So bytes may be read as long as a Ref to them is held, and no longer.
+has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives;
+bundles keep theirs (bundles.py).  So only one process names and frees, and a file with a digest for its name is whole.
+Large files that are freed lie in `spare/`: to fill one anew takes a fifth of the time that a new one and its removal
+take (6.6 MB in memory: 0.6 ms, not 3.2).  So bytes may be read as long as a Ref to them is held, and no longer.
 """
 # ruff: noqa: PTH104, PTH108, PTH110, PTH116, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
 
@@ -37,10 +37,10 @@ SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps 
 KEPT, MOST = 1 << 29, 64  # bytes, and number, of maps that a worker keeps
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
-Map = Callable[[int, str], memoryview]  # of an open file, and the digest of its bytes
+Map = Callable[[int, str], memoryview]  # of an open file, and what its bytes are known by: their digest, or a path
 
 
-def _map(file: int, _digest: str) -> memoryview:
+def _map(file: int, _name: str) -> memoryview:
     # Of what is read nothing is copied, but torch takes arrays without a copy only if they could be written to.
     return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
 
@@ -56,25 +56,25 @@ class Maps:
         self.kept: dict[tuple[int, int, int], tuple[str, memoryview]] = {}  # the one that was read last is last
         self.nbytes = 0
 
-    def __call__(self, file: int, digest: str) -> memoryview:
-        """The bytes of a file with this digest for its name."""
+    def __call__(self, file: int, name: str) -> memoryview:
+        """The bytes of a file that are known by this name."""
         found = os.fstat(file)
         place = found.st_dev, found.st_ino, found.st_size
-        known, view = self.kept.pop(place, (digest, None))
+        known, view = self.kept.pop(place, (name, None))
         if view is None:
-            view = self._mapped(file, digest)
-        elif known != digest:
+            view = self._mapped(file, name)
+        elif known != name:
             view = memoryview(view.obj)  # not the object that stands for the bytes of before (lab/copies.py)
-        self.kept[place] = digest, view
+        self.kept[place] = name, view
         return view
 
-    def _mapped(self, file: int, digest: str) -> memoryview:
+    def _mapped(self, file: int, name: str) -> memoryview:
         try:
-            view = _map(file, digest)
+            view = _map(file, name)
         except OSError:  # each map keeps its file open, and no more may be
             self.kept.clear()
             self.nbytes = 0
-            view = _map(file, digest)
+            view = _map(file, name)
         self.nbytes += len(view)
         while self.kept and (self.nbytes > KEPT or len(self.kept) >= MOST):
             _, oldest = self.kept.pop(next(iter(self.kept)))
@@ -84,7 +84,7 @@ class Maps:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a job has put into the store; `path` is None if the bytes were there already."""
+    """What a job has put into the store; `path` is None if the bytes were there already, or lie in a bundle."""
 
     ref: Ref
     path: str | None
@@ -215,7 +215,7 @@ class Files(Holders):
         return self.bundles.places
 
     def lent(self) -> list[Ref]:
-        """The messages of which that is not so."""
+        """All messages that need not lie in files of their own."""
         return self.bundles.all()
 
     def free(self, digest: str) -> None:
@@ -233,9 +233,9 @@ class Drafts:
     folders: Sequence[Path]
     mapping: Map = _map
     made: list[Draft] = field(default_factory=list)
-    # By digest: what stays until the job's result has come, and in which bundle.
+    # By digest, what was read, and its place in a bundle: it stays until the job's result has come.
     read: dict[str, tuple[str, int] | None] = field(default_factory=dict)
-    bundles: dict[str, memoryview] = field(default_factory=dict)  # by path, that were read
+    bundles: dict[str, memoryview] = field(default_factory=dict)  # by path, those that were read from
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
@@ -346,7 +346,7 @@ def _bundle(path: str, mapping: Map) -> memoryview:
 
 
 def _read(file: FileIO, name: str, nbytes: int, mapping: Map) -> memoryview:
-    """All of an open file of so many bytes, which has this name as long as these are its bytes."""
+    """All bytes of an open file; `name` is what `mapping` knows them by."""
     return memoryview(bytearray(file.read())) if nbytes <= SMALL else mapping(file.fileno(), name)
 
 

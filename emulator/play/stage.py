@@ -78,6 +78,7 @@ class Stage:
         models are large and objects few, as in a study of many runs: until the disk is full of messages.
         """
         self.record.shut()
+        self.trainings.close()
         nothing = Home()
         for attendant in self.attendants.values():
             attendant.home = nothing

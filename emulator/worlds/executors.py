@@ -12,6 +12,7 @@ import pickle
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -33,9 +34,34 @@ from emulator.worlds.residents import Residents
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
-SWITCH = 1e-4  # s that a thread waits for the others: Python's own 5 ms, twice, are what a worker takes for small jobs
+SWITCH = 1e-4  # s
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
+
+
+class Switching:
+    """While somebody is within it, a thread waits SWITCH for another.
+
+    Python's own 5 ms are most of what a GPU takes for a round; and jobs pass through two threads on their way to a
+    worker, which takes 5 ms for small ones.
+    """
+
+    def __init__(self) -> None:
+        self.within, self.before = 0, 0.0
+
+    def __enter__(self) -> None:
+        if not self.within:
+            self.before = sys.getswitchinterval()
+            sys.setswitchinterval(SWITCH)
+        self.within += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.within -= 1
+        if not self.within:
+            sys.setswitchinterval(self.before)
+
+
+SWITCHING = Switching()
 
 
 class Executor(Protocol):
@@ -113,27 +139,20 @@ class Threaded:
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Other messages lie where those of Processes do."""
-        self.lab, self.scratch = lab, scratches()
-        self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
-        self.thread = ThreadPoolExecutor(1)
-        self.switching = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH)
-        try:
+        self.lab = lab
+        with ExitStack() as unless_made:
+            self.scratch = _entered(unless_made)
+            self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
+            self.thread = ThreadPoolExecutor(1)
+            unless_made.callback(self.thread.shutdown, wait=True, cancel_futures=True)
             self.thread.submit(_alone_on, lab.on).result()
-        except BaseException:
-            self.__exit__()
-            raise
+            self.leave = unless_made.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self.thread.shutdown(wait=True, cancel_futures=True)
-        finally:
-            sys.setswitchinterval(self.switching)
-            for scratch in self.scratch:
-                scratch.close()
+        self.leave.close()
 
     def stop(self) -> None:
         """Ends after the job that runs, which takes a round's training at most: a thread cannot be killed."""
@@ -158,17 +177,18 @@ class Processes:
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
-        handed = self._put_away(lab, folder)
-        turns = workers.turns(lab.trains_on, count)
-        self.pool = workers.pool(count, _arrive, handed, turns)
+        with ExitStack() as unless_made:
+            handed = self._put_away(unless_made, lab, folder)
+            turns = workers.turns(lab.trains_on, count)
+            self.pool = workers.pool(count, _arrive, handed, turns)
+            unless_made.callback(self.pool.shutdown, wait=True, cancel_futures=True)
+            self.leave = unless_made.pop_all()
         self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
 
-    def _put_away(self, lab: Lab, folder: Path | None) -> Handed:
+    def _put_away(self, leave: ExitStack, lab: Lab, folder: Path | None) -> Handed:
         """Opens the store, and puts the data set where workers can map it; what they are handed."""
         keep_memory()
-        self.switching = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH)  # jobs pass through two threads of the pool on their way
-        self.scratch = scratches()
+        self.scratch = _entered(leave)
         folders = paths(self.scratch)
         shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
@@ -182,13 +202,7 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.batches.cancel()
-        self.pool.shutdown(wait=True, cancel_futures=True)
-        self._clear_away()
-
-    def _clear_away(self) -> None:
-        sys.setswitchinterval(self.switching)
-        for scratch in self.scratch:
-            scratch.close()
+        self.leave.close()
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
@@ -218,9 +232,11 @@ class Members(Processes):
     """Processes whose workers are a team's: they stay when this is closed, and read what they need from a file."""
 
     def __init__(self, lab: Lab, team: Team, folder: Path | None = None) -> None:
-        handed = pickle.dumps(self._put_away(lab, folder))
-        self.handed = self.scratch[-1].path / "lab.pickle"
-        self.handed.write_bytes(handed)
+        with ExitStack() as unless_made:
+            handed = pickle.dumps(self._put_away(unless_made, lab, folder))
+            self.handed = self.scratch[-1].path / "lab.pickle"
+            self.handed.write_bytes(handed)
+            self.leave = unless_made.pop_all()
         self.pool = team.pool
         self.sent = set[Future[Done]]()
         self.batches = Batches(self._send, team.count, self.store)
@@ -235,8 +251,8 @@ class Members(Processes):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.batches.cancel()
-        wait(list(self.sent))  # what the workers are at, they do with files that are about to go
-        self._clear_away()
+        with self.leave:
+            wait(list(self.sent))  # what the workers are at, they do with files that are about to go
 
 
 def _alone_on(place: str) -> None:
@@ -247,6 +263,12 @@ def _alone_on(place: str) -> None:
 def scratches() -> list[Scratch]:
     """In memory, if there is a place for it, and on disk."""
     return [scratch for scratch in (in_memory(), Scratch()) if scratch]
+
+
+def _entered(leave: ExitStack) -> list[Scratch]:
+    """Scratch folders, which go when this is left; until then threads switch often."""
+    leave.enter_context(SWITCHING)
+    return [leave.enter_context(closing(each)) for each in scratches()]
 
 
 def paths(scratch: Sequence[Scratch]) -> list[Path]:

@@ -168,7 +168,7 @@ class Remembering:
         try:
             self.store.write_down(ref)
         except OSError as error:
-            self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a model is not kept")
+            self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a message is not kept")
 
     # --- what must be there before a job can be computed ----------------------------------------------------------
 

@@ -21,7 +21,8 @@ def encoded(messages: Sequence[Message], shapes: Shapes) -> ndarray | None:
     rows = np.tile(np.frombuffer(first, np.uint8), (len(messages), 1))  # names and shapes are the same in all
     for kind, entries in payload.trusted(first).tree.items():
         for name, entry in entries.items():
-            values = np.stack([message[kind][name] for message in messages], dtype=DTYPES[entry["dtype"]])
+            stack = np.stack([message[kind][name] for message in messages], dtype=DTYPES[entry["dtype"]])
+            values = np.ascontiguousarray(stack)  # as the messages are, whatever the order of their arrays in memory
             if values.dtype.kind == "f" and not payload.finite(values):
                 return None
             begin, nbytes = _address(entry["data"]) - _address(first), len(entry["data"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from concurrent.futures import Future
-from typing import Any
+from functools import partial
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +16,8 @@ from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Trained
 from emulator.lab.store import EMPTY, Ref, Stored
 from emulator.record.run import Run
-from emulator.worlds.interface import Parcel, Ticket
+from emulator.worlds.interface import Cancelled, Parcel, Ticket
+from emulator.worlds.virtual import VirtualWorld
 
 BEFORE, ALWAYS, COUNTED = (Stored(Ref.of(said), {}) for said in (b"before", b"always", b"counted"))
 
@@ -63,3 +67,90 @@ def test_who_vanishes_in_its_work_drops_the_job_and_else_keeps_it(working: bool)
     assert device.off
     assert job.cancelled() is working
     assert (device.ticket is None) is working
+
+
+class Answering(Attendant):
+    """A device that says what becomes of its answers, each of which takes 10 s."""
+
+    def __init__(self, world: VirtualWorld) -> None:
+        unused: Any = Mock()
+        super().__init__("a", world, unused, unused, {}, unused)
+        self.log: list[str] = []
+
+    def rests(self) -> None:
+        self.log.append("rests")
+
+    async def _answer(self, _: Any, parcel: Parcel) -> None:
+        round = parcel.header["round"]
+        self.log.append(f"begins {round}")
+        try:
+            await self.world.sleep(10.0)
+        except Cancelled:
+            self.log.append(f"drops {round}")
+            raise
+        self.log.append(f"ends {round}")
+
+
+def asked(round: int) -> Parcel:
+    return Parcel.of({"round": round, "counted": None}, EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("heard", "log"),
+    [
+        ([(0.0, 0)], ["begins 0", "ends 0"]),
+        ([(0.0, None)], ["rests"]),
+        ([(0.0, 0), (0.0, None)], ["begins 0", "drops 0", "rests"]),
+        ([(0.0, 0), (5.0, None)], ["begins 0", "drops 0", "rests"]),
+        ([(0.0, 0), (5.0, None), (5.0, None)], ["begins 0", "drops 0", "rests"]),
+        ([(0.0, 0), (5.0, None), (5.0, 1)], ["begins 0", "drops 0", "begins 1", "ends 1"]),
+        ([(0.0, 0), (5.0, 1)], ["begins 0", "drops 0", "begins 1", "ends 1"]),
+        ([(0.0, 0), (5.0, 1), (5.0, None)], ["begins 0", "drops 0", "begins 1", "drops 1", "rests"]),
+        ([(0.0, 0), (20.0, None), (30.0, 1)], ["begins 0", "ends 0", "rests", "begins 1", "ends 1"]),
+    ],
+)
+def test_a_device_turns_to_what_it_has_heard_one_thing_after_the_other(
+    heard: list[tuple[float, int | None]], log: list[str]
+) -> None:
+    async def main(world: VirtualWorld) -> list[str]:
+        device = Answering(world)
+        for at, round in heard:
+            world.call_at(at, partial(device.hear, device, None if round is None else asked(round)))
+        await world.sleep(100.0)
+        return device.log
+
+    world: Any = VirtualWorld(Mock())
+    assert asyncio.run(world.run(main(world))) == log
+
+
+def test_a_device_that_waits_keeps_no_download() -> None:
+    """Over sockets a message is all its bytes, and each device has its own."""
+
+    class Bytes:
+        ref, sizes = EMPTY.ref, EMPTY.sizes
+
+    class End:
+        """It has one request, and then none."""
+
+        def __init__(self, world: VirtualWorld) -> None:
+            self.world, message = world, Bytes()
+            self.alive, self.parcels = (
+                weakref.ref(message),
+                [Parcel.of({"round": 0, "counted": None}, cast(Any, message))],
+            )
+
+        async def receive(self, resting: bool) -> Parcel:
+            if not self.parcels:
+                await self.world.signal().wait()
+            return self.parcels.pop()
+
+    async def main(world: VirtualWorld) -> Any:
+        end: Any = End(world)
+        world.start(Answering(world).attend(end))
+        await world.sleep(1.0)
+        assert end.alive()
+        await world.sleep(100.0)
+        return end.alive()
+
+    world: Any = VirtualWorld(Mock())
+    assert asyncio.run(world.run(main(world))) is None

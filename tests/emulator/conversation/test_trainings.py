@@ -35,9 +35,9 @@ class Jobs:
         return Ticket(self.futures[-1])
 
 
-def trainings(stack: int) -> tuple[Trainings, Jobs]:
+def trainings(stack: int, over_sockets: bool = False) -> tuple[Trainings, Jobs]:
     world: Any = Jobs()
-    return Trainings(world, lab(stack={"mine": stack}), RUN, lambda round: round == 3), world
+    return Trainings(world, lab(stack={"mine": stack}, over_sockets=over_sockets), RUN, lambda round: round == 3), world
 
 
 def started(which: Trainings, names: str, round: int = 3) -> dict[str, Ticket]:
@@ -90,6 +90,24 @@ def test_a_stack_of_which_no_device_starts_is_dropped() -> None:
     assert [future.cancelled() for future in world.futures] == [True, False]
     which.plan(4, {"e": INPUTS["e"]})
     assert world.futures[1].cancelled()
+
+
+def test_over_sockets_a_request_that_is_late_still_finds_its_stack() -> None:
+    which, world = trainings(2, over_sockets=True)
+    which.plan(3, {name: INPUTS[name] for name in "ab"})
+    which.plan(4, {name: INPUTS[name] for name in "cd"})
+    ticket = which.start("a", 3, *INPUTS["a"])
+    world.futures[0].set_result(["of a", "of b"])
+    assert ticket.future.result() == "of a"
+    assert [args[0] for args in world.done] == [train_stack] * 2
+
+
+def test_what_was_planned_goes_when_the_run_ends() -> None:
+    which, world = trainings(2, over_sockets=True)
+    which.plan(3, {name: INPUTS[name] for name in "abcd"})
+    started(which, "a")
+    which.close()
+    assert [future.cancelled() for future in world.futures] == [False, True]
 
 
 def test_a_device_that_is_late_trains_alone_and_leaves_the_next_round_its_stack() -> None:

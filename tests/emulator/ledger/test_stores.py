@@ -63,7 +63,7 @@ def test_a_message_without_tensors_is_always_there_and_never_kept(store: Memory 
 
 
 @pytest.mark.parametrize("data", [DATA, bytes(2 * SMALL)], ids=["read", "mapped"])
-def test_bytes_cannot_be_changed(tmp_path: Path, data: bytes) -> None:
+def test_what_a_reader_writes_stays_its_own(tmp_path: Path, data: bytes) -> None:
     store = Files([tmp_path])
     ref = store.put(data)
     store.get(ref)[:3] = b"new"  # a reader's own

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from devices.data.dataset import Dataset
 from emulator.lab.jobs import decode, encode
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref, Store
+from emulator.worlds import executors
 from emulator.worlds.crew import executor
-from emulator.worlds.executors import Inline, Processes
+from emulator.worlds.executors import SWITCH, Inline, Processes, Switching
 from emulator.worlds.virtual import VirtualWorld
 from network.wire import payload
 
@@ -75,6 +78,36 @@ def product(lab: Lab, store: Store, message: Ref) -> Ref:
 def pool() -> Iterator[Processes]:
     with Processes(lab(), 2) as workers:
         yield workers
+
+
+# --- how often threads switch -----------------------------------------------------------------------------------
+
+
+def test_threads_switch_often_as_long_as_somebody_needs_it() -> None:
+    usual = sys.getswitchinterval()
+    switching = Switching()
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(switching)
+        second.enter_context(switching)
+        first.close()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH)
+    assert sys.getswitchinterval() == usual
+
+
+def test_workers_leave_it_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = sys.getswitchinterval()
+    made: list[Any] = []
+
+    def fails(*_: Any) -> Any:
+        made.append(sys.getswitchinterval())
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(executors.workers, "pool", fails)
+    monkeypatch.setattr(executors.workers, "turns", lambda *_: None)
+    with pytest.raises(OSError, match="no more"):
+        Processes(lab(), 2)
+    assert made == [pytest.approx(SWITCH)]
+    assert sys.getswitchinterval() == usual
 
 
 # --- in this process --------------------------------------------------------------------------------------------

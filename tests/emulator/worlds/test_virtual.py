@@ -199,6 +199,49 @@ def test_a_result_comes_after_all_else_that_is_due_at_its_instant() -> None:
     assert log == ["slept", "worked"]
 
 
+def test_what_is_started_soon_comes_before_all_else_that_is_due_and_what_is_not_after_it() -> None:
+    async def main(world: VirtualWorld) -> list[str]:
+        log: list[str] = []
+
+        async def says(word: str) -> None:
+            log.append(word)
+
+        world.call_at(0.0, lambda: log.append("due"))
+        world.start(says("later"), soon=False)
+        world.start(says("soon"))
+        world.call_at(0.0, lambda: log.append("due last"))
+        await world.sleep(1.0)
+        return log
+
+    assert played(main) == ["soon", "due", "later", "due last"]
+
+
+def test_what_is_cancelled_before_it_begins_never_begins() -> None:
+    async def main(world: VirtualWorld) -> list[str]:
+        log: list[str] = []
+
+        async def says() -> None:
+            log.append("begun")
+
+        await world.start(says(), soon=False).cancel()
+        await world.sleep(1.0)
+        return log
+
+    assert played(main) == []
+
+
+def test_an_instant_is_still_when_nothing_else_is_due_at_it() -> None:
+    async def main(world: VirtualWorld) -> list[bool]:
+        found = []
+        for seconds in (1.0, 1.0, 2.0):
+            world.call_at(seconds, lambda: found.append(world.still()))
+        world.call_at(3.0, lambda: None)
+        await world.sleep(2.5)
+        return found
+
+    assert played(main) == [False, True, True]
+
+
 def test_results_that_come_in_another_order_enter_in_the_order_they_fell_due() -> None:
     log: list[tuple[int, float]] = []
 

@@ -40,6 +40,22 @@ def test_each_row_is_what_the_message_is_by_itself(form: dict[str, dict[str, Any
     assert [row.tobytes() for row in found] == [payload.encode(message) for message in messages]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (30, 20), (2, 3, 4), (2, 3, 4, 5)])
+@pytest.mark.parametrize("orders", ["CC", "FF", "CF", "FC", "C/"])
+def test_the_order_of_an_array_in_memory_is_not_that_of_the_message(
+    dtype: str, shape: tuple[int, ...], orders: str
+) -> None:
+    def array(order: str, seed: int) -> np.ndarray:
+        values = (9 * np.random.default_rng(seed).random((2, *shape))).astype(dtype)
+        return values[::2][0] if order == "/" else np.asarray(values[0], order=order)  # type: ignore[arg-type]
+
+    messages: list[Message] = [{"w": {"a": array(order, seed)}} for seed, order in enumerate(orders)]
+    found = rows.encoded(messages, payload.manifest(messages[0]))
+    assert found is not None
+    assert [row.tobytes() for row in found] == [payload.encode(message) for message in messages]
+
+
 ONE = {"weights": {"w": np.array([1.0, 2.0], np.float32), "n": np.array(3, np.int64)}}
 FORM = payload.manifest(ONE)
 
