@@ -115,6 +115,27 @@ MUTANTS = [
         "tests/emulator/ledger/test_sharing.py",
     ),
     Mutant(
+        "a bundle goes with the first of its messages",
+        "emulator/ledger/bundles.py",
+        "            if not self.held[path]:\n",
+        "            if path:\n",
+        "tests/emulator/ledger/test_bundles.py",
+    ),
+    Mutant(
+        "workers do not find what lies in a bundle and was named by a ledger",
+        "emulator/worlds/remembering.py",
+        "                self.store.show(ref)\n",
+        "                pass\n",
+        "tests/emulator/worlds/test_remembering.py",
+    ),
+    Mutant(
+        "a device that hears two things at once forgets the second",
+        "emulator/conversation/device.py",
+        "        while self.heard:\n",
+        "        if self.heard:\n",
+        "tests/emulator/conversation/test_device.py",
+    ),
+    Mutant(
         "a lost upload's memory is committed",
         "emulator/conversation/device.py",
         "self.memory = done.kept\n",
