@@ -122,6 +122,7 @@ def _in_place(tensors: Tensors, name: str) -> Tensor | None:
 
 
 def _either(tensors: Tensors, name: str) -> Tensor:
+    """In place, if it can be had there."""
     value = _in_place(tensors, name)
     return tensors[name] if value is None else value
 

@@ -85,13 +85,10 @@ class Attendant:
             self.world.start(self._heed(channel), soon=False)
 
     async def _heed(self, channel: TellingEnd) -> None:
-        """Stops what it does for what it has heard."""
+        """Turns to what it has heard, one thing after the other."""
         while self.heard:
-            if self.work:
-                await self.work.cancel()
-            if parcel := self.heard.pop(0):
-                self.work = self.world.start(self._answer(channel, parcel))
-            elif not self.heard:
+            await self._turn_to(channel, self.heard[0])
+            if self.heard.pop(0) is None and not self.heard:
                 channel.rests()
 
     async def attend(self, channel: AskedEnd) -> None:
@@ -102,11 +99,14 @@ class Attendant:
                 parcel = await channel.receive(resting)
             except Lost:
                 parcel = None
-            if self.work:
-                await self.work.cancel()
-            resting = parcel is None
-            self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
-            parcel = None  # a device that waits keeps no download
+            await self._turn_to(channel, parcel)
+            resting, parcel = parcel is None, None  # a device that waits keeps no download
+
+    async def _turn_to(self, channel: DeviceEnd, parcel: Parcel | None) -> None:
+        """Stops what it does, and answers this request, or does nothing."""
+        if self.work:
+            await self.work.cancel()
+        self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
 
     def take(self, parcel: Parcel) -> None:
         """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""

@@ -51,7 +51,7 @@ class Trainings:
             self.forget(device)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
-        """A device's training."""
+        """A device's training: its part of its stack's, if the round has one for it."""
         planned = self.planned.get(device)
         if planned and planned[0] == round:
             return self.planned.pop(device)[1]

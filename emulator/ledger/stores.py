@@ -131,6 +131,14 @@ class Holders:
         """Nobody needs these bytes any more."""
         raise NotImplementedError
 
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        """See lab.store.Store."""
+        raise NotImplementedError
+
+    def put_rows(self, rows: ndarray) -> list[Ref]:
+        """See lab.store.Store."""
+        return [self.put(row.data) for row in rows]
+
 
 class Memory(Holders):
     """A store in this process."""
@@ -143,9 +151,6 @@ class Memory(Holders):
         ref = Ref.of(*pieces, digest=digest)
         self.hold(ref, lambda: self._blobs.setdefault(ref.digest, b"".join(pieces)))
         return ref
-
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        return [self.put(row.data) for row in rows]
 
     def get(self, ref: Ref) -> memoryview:
         return memoryview(self._blobs[ref.digest])
@@ -170,9 +175,6 @@ class Files(Holders):
         if not self._filed(ref):
             self._settle(Draft(ref, written(self.folders, pieces)))
         return ref
-
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        return [self.put(row.data) for row in rows]
 
     def take(self, draft: Draft) -> Ref:
         """Takes over what a job has put; its Ref, now counted."""

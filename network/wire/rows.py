@@ -31,5 +31,6 @@ def encoded(messages: Sequence[Message], shapes: Shapes) -> ndarray | None:
 
 
 def _address(data: Buffer) -> int:
+    """Where its bytes begin in this process's memory."""
     address: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     return address
