@@ -1,7 +1,8 @@
 """The engine's own cost of a device-round: a no-op algorithm, a model of two weights, no data, no evaluation.
 
 A device-round is one device asked, trained and counted: its events, transfers, bookkeeping and lines in the record.
-The engine's own time is that of the run without what is spent inside jobs.  `make bench` fails above the bars.
+The engine's own time is that of the run without what is spent inside jobs.  It is judged in device-rounds of a bare
+simulation (bare_clock.py), which is measured in turns with it.  `make bench` fails above the bars.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from torch import nn
 from algorithms import models
 from algorithms.algorithm import Message, Party, Reply, Training
 from algorithms.fedavg import FedAvg
+from benchmarks import bare_clock
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
@@ -36,8 +38,8 @@ from emulator.worlds.executors import Inline
 from emulator.worlds.garbage import let_stay
 from network.links.link import Link
 
-# s of the engine's own per device-round, from a cohort of so many on.  The aim is 200 and 150 us.
-MOST = {100: 200e-6, 0: 280e-6}
+# Device-rounds of the bare simulation that one of the engine may cost, from a cohort of so many on.
+MOST = {100: 9.0, 0: 14.0}
 FLAT = 1.3  # times what it costs in the smallest fleet with this cohort
 FLEETS = (100, 1_000, 10_000, 100_000)
 COHORTS = (10, 100)
@@ -83,6 +85,12 @@ class Cost:
     cohort: int
     whole: float
     own: float  # without the time inside jobs
+    bare: float  # of the bare simulation, with this cohort
+
+    @property
+    def ratio(self) -> float:
+        """How many device-rounds of the bare simulation it costs."""
+        return self.own / self.bare
 
 
 def lab_of(fleet: int) -> Lab:
@@ -114,7 +122,8 @@ def measure(lab: Lab, cohort: int, rounds: int, folder: Path) -> Cost:
     began = time.perf_counter()
     asyncio.run(run_virtual(lab, Run("nothing", 1), conduct, executor, folder))
     seconds, device_rounds = time.perf_counter() - began, cohort * rounds
-    return Cost(len(lab.fleet), cohort, seconds / device_rounds, (seconds - executor.seconds) / device_rounds)
+    own = seconds - executor.seconds
+    return Cost(len(lab.fleet), cohort, seconds / device_rounds, own / device_rounds, bare_clock.seconds(cohort))
 
 
 def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
@@ -127,7 +136,13 @@ def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
             rounds = max(1, round(scale * DEVICE_ROUNDS / cohort))
             with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
                 costs[cohort, fleet].append(measure(studies[fleet], cohort, rounds, Path(folder)))
-    return [min(costs[case], key=lambda cost: cost.own) for case in cases]
+    best = [min(costs[case], key=lambda cost: cost.own) for case in cases]
+    return [replace(cost, bare=_least(costs, cost.cohort)) for cost in best]
+
+
+def _least(costs: Mapping[tuple[int, int], Sequence[Cost]], cohort: int) -> float:
+    """What the bare simulation cost with this cohort in its best repetition."""
+    return min(cost.bare for case, measured in costs.items() if case[0] == cohort for cost in measured)
 
 
 def growth(cost: Cost, costs: Sequence[Cost]) -> float:
@@ -140,11 +155,9 @@ def missed(costs: Sequence[Cost]) -> list[str]:
     faults = []
     for cost in costs:
         where = f"a fleet of {cost.fleet:,} with a cohort of {cost.cohort}"
-        most = next(own for cohort, own in MOST.items() if cost.cohort >= cohort)
-        if cost.own > most:
-            faults.append(
-                f"{where} costs {cost.own * 1e6:.0f} us per device-round; at most {most * 1e6:.0f} are allowed"
-            )
+        most = next(ratio for cohort, ratio in MOST.items() if cost.cohort >= cohort)
+        if cost.ratio > most:
+            faults.append(f"{where} costs {cost.ratio:.1f} times the bare simulation; at most {most:g} are allowed")
         if growth(cost, costs) > FLAT:
             faults.append(f"{where} costs {growth(cost, costs):.2f} times the smallest; at most {FLAT} are allowed")
     return faults
@@ -152,10 +165,10 @@ def missed(costs: Sequence[Cost]) -> list[str]:
 
 def table(costs: Sequence[Cost]) -> str:
     """A line for each cost."""
-    lines = ["  fleet  cohort  own us  with jobs us  x smallest fleet"]
+    lines = ["  fleet  cohort  own us  x bare  with jobs us  x smallest fleet"]
     for cost in costs:
         own, whole, times = cost.own * 1e6, cost.whole * 1e6, growth(cost, costs)
-        lines.append(f"{cost.fleet:7,} {cost.cohort:7} {own:7.0f} {whole:13.0f} {times:17.2f}")
+        lines.append(f"{cost.fleet:7,} {cost.cohort:7} {own:7.0f} {cost.ratio:7.1f} {whole:13.0f} {times:17.2f}")
     return "\n".join(lines)
 
 

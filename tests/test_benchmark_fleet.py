@@ -16,7 +16,7 @@ from benchmarks.replays import Pace
 
 SMALL = Cost(100, False, start=4.0, first=4.5, memory=400_000_000, own=400e-6)
 LARGE = Cost(100_000, False, start=4.5, first=5.0, memory=1_000_000_000, own=800e-6)
-PACE = Pace(replays=100, device_rounds=100_000, seconds=15.0, wall=90.0, partings=0)
+PACE = Pace(replays=100, device_rounds=100_000, seconds=15.0, wall=90.0, partings=0, bare=25e-6)
 
 
 def test_a_fleet_within_its_bars_misses_nothing() -> None:
@@ -38,8 +38,10 @@ def test_each_bar_of_a_fleet_is_missed_by_name(change: dict[str, float], said: s
 
 def test_replays_are_judged_by_the_processors_seconds() -> None:
     assert replays.missed(PACE) == []
-    assert replays.missed(replace(PACE, seconds=15.1)) == ["100 replays take 15.1 s; at most 15 are allowed"]
     assert PACE.each == pytest.approx(150e-6)
+    assert PACE.ratio == pytest.approx(6)  # and of those of the bare simulation, which take 25 us
+    [fault] = replays.missed(replace(PACE, seconds=20.3))
+    assert fault == "a device-round costs 8.1 times the bare simulation; at most 8 are allowed"
 
 
 @pytest.mark.parametrize(("scale", "code"), [("1", 1), ("0.5", 0)])

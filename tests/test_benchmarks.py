@@ -6,6 +6,7 @@ import asyncio
 import json
 import mmap
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 from algorithms.algorithm import Party, Training
 from algorithms.local import sgd
 from algorithms.models import cross_entropy, mnist_cnn
-from benchmarks import bare, engine, memory, on_ray, training
+from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
 from emulator.commands.options import ExecutorName
@@ -29,19 +30,27 @@ from emulator.worlds.executors import Inline
 
 
 def _engine_cost(fleet: int, own: float) -> Cost:
-    return Cost(fleet, cohort=10, whole=2 * own, own=own)
+    return Cost(fleet, cohort=10, whole=2 * own, own=own, bare=20e-6)
 
 
 def test_engine_within_both_bars_misses_nothing() -> None:
     assert engine.missed([_engine_cost(100, 250e-6), _engine_cost(10_000, 280e-6)]) == []
 
 
-@pytest.mark.parametrize(("cohort", "most"), [(10, 280), (100, 200)])
+@pytest.mark.parametrize(("cohort", "most"), [(10, 14), (100, 9)])
 def test_engine_above_its_bar_is_missed_by_name(cohort: int, most: int) -> None:
-    [fault] = engine.missed([Cost(10_000, cohort, whole=1.0, own=(most + 1) * 1e-6)])
+    [fault] = engine.missed([Cost(10_000, cohort, whole=1.0, own=(most + 0.1) * 20e-6, bare=20e-6)])
     assert "10,000" in fault
-    assert f"{most + 1} us" in fault
-    assert f"at most {most} are allowed" in fault
+    assert f"{most}.1 times the bare simulation; at most {most} are allowed" in fault
+
+
+def test_the_bare_simulation_plays_the_device_rounds_that_it_is_divided_by(tmp_path: Path) -> None:
+    with (tmp_path / "events.jsonl").open("w") as file:
+        bare_clock.play(file, cohort=4, rounds=3)
+    events = [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert events.count("open") == events.count("close") == 3
+    assert all(events.count(f"{what}.{end}") == 4 * 3 for what in bare_clock.MEANS for end in ("start", "end"))
+    assert len(events) == 2 * 3 + 6 * 4 * 3
 
 
 def test_engine_that_grows_with_the_fleet_is_missed() -> None:
@@ -50,8 +59,8 @@ def test_engine_that_grows_with_the_fleet_is_missed() -> None:
 
 
 def test_growth_compares_equal_cohorts_only() -> None:
-    large = Cost(1_000, cohort=100, whole=1.0, own=300e-6)
-    costs = [_engine_cost(10, 900e-6), Cost(100, cohort=100, whole=1.0, own=200e-6), large]
+    large = Cost(1_000, cohort=100, whole=1.0, own=300e-6, bare=20e-6)
+    costs = [_engine_cost(10, 900e-6), replace(large, fleet=100, own=200e-6), large]
     assert engine.growth(large, costs) == pytest.approx(1.5)
 
 
