@@ -21,6 +21,7 @@ from torch.optim.sgd import sgd as descend
 from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course
+from algorithms.generators import generators
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -54,7 +55,12 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
 
 def order(n: int, seed: int, epoch: int) -> ndarray:
     """The order in which an epoch takes the examples 0 ... n-1."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(n)
+    return orders([n], [seed], epoch)[0]
+
+
+def orders(sizes: Sequence[int], seeds: Sequence[int], epoch: int) -> list[ndarray]:
+    """The same for several devices, of so many examples each."""
+    return [rng.permutation(n) for n, rng in zip(sizes, generators(seeds, epoch), strict=True)]
 
 
 def steps(n: int, training: Training) -> int:

@@ -43,31 +43,34 @@ def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
     return losses.mean(1) if counted is None else sums_of(losses, counted) / counted.sum(1)
 
 
-def schedule(orders: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
+def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
     """The batches of all steps, `batch` examples at a time, of examples that lie `on` this.
 
-    `orders` has, for each device, the order of its examples in each epoch; those with most steps come first.  So the
+    `epochs` has, for each epoch, the order of each device's examples; devices with most steps come first.  So the
     devices that take a step are the first ones.
     """
-    examples = [len(epochs[0]) for epochs in orders]
-    width, begins = min(batch, max(examples)), np.cumsum([0, *examples])
-    plans = [_plan(epochs, batch, width) for epochs in orders]
-    for step in range(len(plans[0][1])):
-        active = [(plan, begin) for plan, begin in zip(plans, begins, strict=False) if step < len(plan[1])]
-        sizes = np.array([plan[1][step] for plan, _ in active])
-        places = np.stack([plan[0][step, : sizes.max()] + begin for plan, begin in active])
-        yield Batches(sent(torch.from_numpy(places), on), torch.from_numpy(sizes))
+    examples = np.array([len(order) for order in epochs[0]])
+    width, begins = min(batch, examples.max()), np.cumsum(examples) - examples
+    steps = int(len(epochs) * -(-examples.max() // batch))
+    places, sizes = np.zeros((len(examples), steps, width), np.int64), np.zeros((len(examples), steps), np.int64)
+    for n in set(examples.tolist()) - {0}:
+        these = np.flatnonzero(examples == n).tolist()
+        drawn = np.array([[epoch[k] for epoch in epochs] for k in these])
+        own = [min(batch, n - start) for start in range(0, n, batch)] * len(epochs)
+        places[these, : len(own)] = _batches(drawn, batch, width) + begins[these, None, None]
+        sizes[these, : len(own)] = own
+    for step in range(steps):
+        taking = sizes[: np.count_nonzero(sizes[:, step]), step].copy()
+        chosen = np.ascontiguousarray(places[: len(taking), step, : taking.max()])
+        yield Batches(sent(torch.from_numpy(chosen), on), torch.from_numpy(taking))
 
 
-def _plan(epochs: Sequence[ndarray], batch: int, width: int) -> tuple[ndarray, ndarray]:
-    """A device's batches: examples (steps, width), and how many of each count (steps,).  A short batch is filled up
-    with its own first example, whose loss is as finite as the batch's."""
-    n = len(epochs[0])
-    sizes = [min(batch, n - start) for start in range(0, n, batch)]
-    rows = [np.empty(0, np.int64)]
-    for drawn in epochs if n else ():
-        rows += [drawn, np.repeat(drawn[n - sizes[-1] :][:1], len(sizes) * width - n)]
-    return np.concatenate(rows).reshape(-1, width or 1), np.array(sizes * len(epochs))
+def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
+    """The batches (devices, steps, width) of as many examples in their order (devices, epochs, n).  A short batch is
+    filled up with its own first example, whose loss is as finite as the batch's."""
+    n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
+    first = drawn[:, :, [(count - 1) * batch]]  # of the last batch
+    return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)
 
 
 def stacked(values: Sequence[Tensor]) -> Tensor:

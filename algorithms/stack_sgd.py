@@ -13,7 +13,7 @@ from torch import Tensor
 
 from algorithms import precision, stack_graph
 from algorithms.algorithm import Tensors
-from algorithms.local import Sgd, order, steps
+from algorithms.local import Sgd, orders, steps
 from algorithms.stack_batches import by_length, schedule
 from algorithms.stack_step import Batch, Stack
 
@@ -34,24 +34,24 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     training = tasks[0].training
     stack = Stack.of(tasks)
     x, y = (torch.cat([getattr(task.device, part) for task in tasks]) for part in "xy")
-    orders = [
-        [order(len(task.device.y), task.device.seed, epoch) for epoch in range(training.epochs)] for task in tasks
-    ]
-    counts = [steps(len(task.device.y), training) for task in tasks]
-    seeds = [task.device.seed for task in tasks]
+    sizes, seeds = [len(task.device.y) for task in tasks], [task.device.seed for task in tasks]
+    drawn = [orders(sizes, seeds, epoch) for epoch in range(training.epochs)]
+    counts = [steps(n, training) for n in sizes]
     take = stack_graph.steps_of(stack)
     with precision.multiplying(training.precision):
-        for step, batches in enumerate(schedule(orders, training.batch, x.device)):
+        for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
             chosen = x[batches.places]
-            drawn = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
-            means = take(Batch(chosen, y[batches.places], batches.counted, tuple(drawn)))
+            dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
+            means = take(Batch(chosen, y[batches.places], batches.counted, tuple(dropout)))
             _note(tasks, counts, step, means)
     rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]
 
 
 def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor) -> None:
-    """The mean losses of the last epoch's batches."""
+    """The mean losses of the last epoch's batches, for those who ask for them."""
+    if all(task.losses is None for task in tasks):
+        return
     for task, count, mean in zip(tasks, counts, means, strict=False):
         if task.losses is not None and step >= count - count // task.training.epochs:
             task.losses.append(mean)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from emulator.conversation.underway import Play
-from emulator.lab.jobs import upload_shapes
 from emulator.lab.lab import Lab
 from emulator.record.call import Call
 from emulator.record.events import Refused, Unsound
@@ -15,7 +14,6 @@ from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
 from network.wire import form
-from network.wire.payload import Shapes
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,6 @@ class Refusal:
 class Judge(Protocol):
     """Decides which replies are sound."""
 
-    def shapes(self, round: int) -> Shapes:
-        """What uploads of this round must look like."""
-
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         """Why a reply that the device has not refused itself is not sound; None if it is sound."""
 
@@ -47,16 +42,13 @@ class Soundness:
     def __init__(self, lab: Lab, run: Run) -> None:
         self.lab, self.run = lab, run
 
-    def shapes(self, round: int) -> Shapes:
-        return upload_shapes(self.lab, self.run.label, round)
-
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")
         held = len(self.lab.held(self.run.seed, name, self.lab.cycle(self.run.label, play.round.number)))
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:
-            reply.message.check(play.shapes)
+            reply.message.check(self.lab.upload_form(self.run.label, play.round.number).shapes)
         except form.NotFinite as fault:
             return Refusal("values", str(fault))
         except form.Refused as fault:

@@ -183,7 +183,6 @@ class Server:
         if not self.always_on:
             self.presences.follow(play)
         opening = await self._request(play)
-        play.shapes = self.judge.shapes(number)
         play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
         await self._hear(play, opening)
         self.time = play.closed = await self._close(play)

@@ -9,7 +9,6 @@ from emulator.lab.jobs import State
 from emulator.lab.store import NOTHING, Ref
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Signal, Task
-from network.wire.payload import Shapes
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -26,7 +25,6 @@ class Play:
     written: Signal  # the close is in the record
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
-    shapes: Shapes = field(default_factory=dict)  # of this round's uploads
     download: Ref = NOTHING  # what went down, where the server must know it to read the replies
     opened: float = 0.0  # as recorded
     closed: float = 0.0

@@ -17,6 +17,7 @@ import numpy as np
 from blake3 import blake3
 
 from emulator.lab.codec import OnDemand, encode, finite
+from emulator.lab.forms import UploadForm
 from emulator.lab.store import OTHERWISE, Ref, Store, Stored
 from network.wire import payload
 
@@ -114,7 +115,7 @@ def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
     return torch.cat([torch.stack([tensors[name] for tensors in messages]).reshape(count, -1) for name in names], 1)
 
 
-def stored(store: Store, messages: Sequence[FlatMessage], form: payload.View) -> list[Stored]:
+def stored(store: Store, messages: Sequence[FlatMessage], form: UploadForm) -> list[Stored]:
     """Puts them into the store: as they are, if it takes them.  Their bytes would be as many as those of this form."""
     kept, sizes = keeping(store), form.sizes
     found = []

@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
-from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
+from algorithms.algorithm import Message, Party, Reply, Tensors
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
+from emulator.lab.forms import UploadForm
 from emulator.lab.gpu import brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
@@ -27,9 +29,6 @@ from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
 from emulator.record.run import Run
 from network.wire import payload, rows
 from scenarios.build.roster import sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
@@ -184,12 +183,13 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     messages |= {ref.digest: own(lab, store, ref) for ref in {ref.digest: ref for ref in downloads}.values()}
     received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
-    parties, outboxes = [], []
-    for device, examples, download, memory in zip(
+    parties, outboxes, party = [], [], _parties(lab, run, round, lab.on)
+    for device, (x, y), download, memory in zip(
         devices, lab.shards("train", held, lab.on), received, kept, strict=True
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
-        parties.append(_party(lab, run, device, round, "train", examples, memory, lab.on, outboxes[-1].send))
+        seed = derive(run.seed, "train", device, round)
+        parties.append(party(name=device, x=x, y=y, seed=seed, memory=memory, send=outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -202,9 +202,10 @@ def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
 
 
 def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memory: Message) -> Outbox:
+    encodings = lab.up.get(run.label, {})
     return Outbox(
-        lab.up.get(run.label, {}),
-        derive(run.seed, "encode", device, round),
+        encodings,
+        derive(run.seed, "encode", device, round) if encodings else 0,  # nothing is drawn
         reference=download.get("weights", {}),
         errors={kind: memory[kind] for kind in memory if kind == ERROR},
     )
@@ -212,25 +213,22 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
 
 def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
     """What they send.  Each outbox notes as it packs what was lost."""
-    form = lab.algorithms[label].upload_form(round, lab.module)
-    shapes = payload.manifest(arrays_of(form))
+    form = lab.upload_form(label, round)
     if not lab.up.get(label):
         uploads = [answer.reply.upload for answer in answers]
-        if (found := _at_once(lab, store, uploads, encode(form), shapes)) is not None:
+        if (found := _at_once(lab, store, uploads, form)) is not None:
             return found
-    return (stored(store, answer.outbox.packed(answer.reply.upload), shapes) for answer in answers)
+    return (stored(store, answer.outbox.packed(answer.reply.upload), form.shapes) for answer in answers)
 
 
-def _at_once(
-    lab: Lab, store: Store, uploads: Sequence[Message], form: payload.View, shapes: payload.Shapes
-) -> list[Stored] | None:
+def _at_once(lab: Lab, store: Store, uploads: Sequence[Message], form: UploadForm) -> list[Stored] | None:
     """Uploads that travel as they are; None if one is not sound, or if it would not pay."""
     if lab.on != CPU and not lab.over_sockets:
-        messages = flat.flattened(uploads, shapes)
+        messages = flat.flattened(uploads, form.shapes)
         return None if messages is None else flat.stored(store, messages, form)
     if len(uploads) == 1 or form.nbytes > LITTLE:
         return None
-    encoded = rows.encoded(list(map(arrays_of, uploads)), shapes)
+    encoded = rows.encoded(list(map(arrays_of, uploads)), form.shapes)
     return None if encoded is None else [Stored(ref, form.sizes) for ref in store.put_rows(encoded)]
 
 
@@ -326,11 +324,6 @@ def export(_study: Lab, store: Store, weights: Ref) -> Ref:
     return store.put(save(payload.trusted(store.get(weights)).arrays()["weights"]))
 
 
-def upload_shapes(lab: Lab, label: str, round: int) -> dict[str, dict[str, payload.Shape]]:
-    """What an upload of this round must look like."""
-    return payload.manifest(arrays_of(lab.algorithms[label].upload_form(round, lab.module)))
-
-
 def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
     """The bytes of the largest download and upload, encoded; a sparse one has no more than its frame."""
     algorithm = lab.algorithms[run.label]
@@ -350,36 +343,22 @@ def _state(store: Store, message: Message) -> State:
     return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 
-def _party(
-    lab: Lab,
-    run: Run,
-    name: str,
-    round: int,
-    purpose: str,
-    examples: tuple[Tensor, Tensor],
-    memory: Message,
-    place: str = CPU,
-    send: Send = unharmed,
-) -> Party:
+def _parties(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
+    """A Party of this round, computed at this place: it takes what not all of them have in common."""
     from algorithms import models
 
-    x, y = examples
-    return Party(
-        name=name,
+    return partial(
+        Party,
         devices=len(lab.fleet),
         model=lab.module_on(place),
         loss=models.cross_entropy,
-        x=x,
-        y=y,
         round=round,
         cycle=lab.cycle(run.label, round),
-        seed=derive(run.seed, purpose, name, round),
-        memory=memory,
         lossy=lab.lossy(run.label),
-        send=send,
     )
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    party = _party(lab, run, "server", round, "server", lab.proxy(run.seed), {})
-    return replace(party, fleet=lab.names)
+    x, y = lab.proxy(run.seed)
+    seed = derive(run.seed, "server", "server", round)
+    return _parties(lab, run, round)(name="server", x=x, y=y, seed=seed, fleet=lab.names)

@@ -15,9 +15,12 @@ from algorithms.algorithm import Algorithm
 from devices.data.dataset import Dataset
 from devices.device import Device
 from emulator.lab import copies
+from emulator.lab.codec import arrays_of
+from emulator.lab.forms import UploadForm
 from emulator.lab.links import LinksAtOffsets, places
 from network.links.link import Link
 from network.sharing.flow import Topology
+from network.wire import payload
 from network.wire.encoding import parse
 from scenarios.build.roster import all_names, sample
 
@@ -96,6 +99,14 @@ class Lab:
         """One that is shared in this process: whoever uses it loads its values first."""
         return _module(self.model, self.data.classes, CPU)
 
+    def upload_form(self, label: str, round: int) -> UploadForm:
+        """What uploads of this round look like; the algorithm is asked once a round."""
+        known, form = self._forms.get(label, (None, None))
+        if form is None or known != round:
+            form = UploadForm(payload.manifest(arrays_of(self.algorithms[label].upload_form(round, self.module))))
+            self._forms[label] = round, form
+        return form
+
     @property
     def on(self) -> str:
         """Where this process computes the devices' halves."""
@@ -140,6 +151,11 @@ class Lab:
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
         return (self.data.x_test, self.data.y_test) if part == "test" else (self.data.x, self.data.y)
+
+    @cached_property
+    def _forms(self) -> dict[str, tuple[int, UploadForm]]:
+        """By label: the last round that was asked for, and its form."""
+        return {}
 
     @cached_property
     def _proxies(self) -> dict[int, copies.Copies]:

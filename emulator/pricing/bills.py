@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.random import Generator
 
+from algorithms.generators import generators
 from devices.device import Device
 from devices.jitter import factor
 from emulator.lab.seeds import seed
-from emulator.pricing.generators import generators
 from emulator.record.tally import Bill
 from emulator.record.work import Pieces
 
-FEW = 10  # devices: for fewer numpy is as quick
 TRAINING = "train"  # the phase of FedAvg's device_work, and of those who build on it
 
 
@@ -41,8 +40,6 @@ def jittered(bill: Bill, device: Device, root: int, round: int, rng: Generator |
 def sources(devices: Iterable[Device], root: int, round: int) -> dict[str, Generator]:
     """What the jitter of each of these devices is drawn from in this round, made at once."""
     uneven = [device.name for device in devices if device.profile.jitter]
-    if len(uneven) < FEW:
-        return {}
     return dict(zip(uneven, generators([_seed(root, name, round) for name in uneven]), strict=True))
 
 

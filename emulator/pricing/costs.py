@@ -132,7 +132,7 @@ class Costs:
 
     def _sent(self, round: int) -> Collection[str]:
         """Kinds that go up in this round."""
-        return self.algorithm.upload_form(round, self.lab.module).keys() if self.up else ()
+        return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
         proxy, fleet = len(self.split.proxy), len(self.lab.fleet)

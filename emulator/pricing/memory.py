@@ -56,8 +56,8 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
     """Bytes that a device sends in a round beside the weights."""
-    form = lab.algorithms[label].upload_form(round, lab.module)
-    return sum(_bytes(tensors.values()) for kind, tensors in form.items() if kind != "weights")
+    form = lab.upload_form(label, round)
+    return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 
 
 def _kept(lab: Lab, phase: Phase) -> int:

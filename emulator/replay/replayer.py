@@ -43,7 +43,6 @@ from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
-from network.wire.payload import Shapes
 from scenarios.schema.scenario import Scenario
 
 # What a device does, where that differs from the record: of one device, and of several.
@@ -284,10 +283,6 @@ class RecordedJudge:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-
-    def shapes(self, round: int) -> Shapes:  # noqa: ARG002
-        """None: what is sent holds no tensors."""
-        return {}
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:  # noqa: ARG002
         part = self.script.rounds[play.round.number].parts.get(name)

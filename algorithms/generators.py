@@ -1,4 +1,4 @@
-"""Random generators for many uses at once: to seed one takes longer than all that a device draws in a round.
+"""Random generators for many devices at once: to seed one takes longer than all that a device draws in a round.
 
 The same bits as numpy's own: SeedSequence (M. O'Neill's seed_seq_fe, as numpy/random/bit_generator.pyx has it) for a
 column of seeds, whose words then seed each PCG64.
@@ -18,6 +18,7 @@ Words = NDArray[np.uint32]
 MIX_L, MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
 SHIFT, LOW = np.uint32(16), 2**32 - 1
 POOL, STATE = 4, 8  # words of 32 bits: of what is mixed, and of what seeds a PCG64
+FEW = 10  # seeds: for fewer numpy is as quick
 
 
 class Given(ISeedSequence):
@@ -49,16 +50,28 @@ def _hashed(words: Words, constants: Words) -> Words:
     return words ^ (words >> SHIFT)
 
 
-def generators(seeds: Sequence[int]) -> list[Generator]:
-    """`numpy.random.default_rng(seed)` for each of the seeds, from 0 to below 2**64."""
-    states = _states(np.array(seeds, np.uint64))
+def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
+    """`numpy.random.default_rng([seed, *further])` for each of the seeds, from 0 to below 2**64; of at most two further
+    numbers, below 2**32."""
+    if len(seeds) < FEW:
+        return [np.random.default_rng([seed, *further]) for seed in seeds]
+    states = _states(_words(np.array(seeds, np.uint64), further))
     return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
 
 
-def _states(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`SeedSequence(seed).generate_state(4, np.uint64)` of each, (seeds, 4)."""
+def _words(seeds: NDArray[np.uint64], further: Sequence[int]) -> Words:
+    """What SeedSequence makes of these numbers, one after the other, (POOL, seeds): a seed is one word, or two."""
     words = np.zeros((POOL, len(seeds)), np.uint32)
     words[0], words[1] = seeds & np.uint64(LOW), seeds >> np.uint64(32)
+    two = words[1] > 0
+    for place, number in enumerate(further, 1):
+        words[place] = np.where(two, words[place], number)
+        words[place + 1] = np.where(two, number, words[place + 1])
+    return words
+
+
+def _states(words: Words) -> NDArray[np.uint64]:
+    """What `SeedSequence.generate_state(4, np.uint64)` makes of them, (seeds, 4)."""
     pool, used = _hashed(words, HASH_A[: POOL + 1]), POOL
     for source in range(POOL):
         others = [target for target in range(POOL) if target != source]

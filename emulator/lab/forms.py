@@ -1,0 +1,38 @@
+"""What the uploads of a round look like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from network.wire import payload
+from network.wire.payload import DTYPES, Shapes
+
+
+@dataclass(frozen=True)
+class UploadForm:
+    """That of one round, which all its devices share.  It holds no tensors."""
+
+    shapes: Shapes
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes per kind and "frame" of an upload that travels as it is."""
+        blank = {
+            kind: {name: np.empty(shape, DTYPES[dtype]) for name, (dtype, shape) in shapes.items()}
+            for kind, shapes in self.shapes.items()
+        }
+        return payload.encoded(blank).sizes
+
+    @property
+    def nbytes(self) -> int:
+        """Of one that travels as it is."""
+        return sum(self.sizes.values())
+
+    def values_of(self, kind: str) -> int:
+        """Bytes of the tensors of a kind, decoded."""
+        return sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in self.shapes[kind].values())
