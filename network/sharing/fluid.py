@@ -98,7 +98,7 @@ class Fluid:
         if via not in self._routes[back]:
             names = sorted(filter(None, self._routes[back]))
             raise ValueError(f"flow {flow!r} is via {via!r}; the shared links are {names}")
-        self._reach(t)
+        self.reach(t)
         if flow in self._flows or flow in self._ended:
             raise ValueError(f"flow {flow!r} is open already; each flow needs a name of its own")
         self._opened += 1
@@ -109,7 +109,7 @@ class Fluid:
 
     def close(self, t: float, flow: Hashable) -> float:
         """Removes a flow, and returns the bytes that it has carried by `t`.  Raises ValueError if there is none."""
-        self._reach(t)
+        self.reach(t)
         carried = self._carried(flow)
         if self._ended.pop(flow, None) is None:
             self._quit(self._flows.pop(flow))
@@ -145,17 +145,17 @@ class Fluid:
         self._ended.clear()
         return ended
 
+    def reach(self, t: float) -> None:
+        """Lets time pass until `t`, and reports nothing; several changes at one instant are one solve."""
+        self._forward(t)
+        if t > self._now:
+            self._move(t)
+
     # --- time -----------------------------------------------------------------------------------------------
 
     def _forward(self, t: float) -> None:
         if not self._now <= t < math.inf:
             raise ValueError(f"t is {t} s and the last call was at {self._now} s; time must not go back")
-
-    def _reach(self, t: float) -> None:
-        """To `t`; several changes at one instant are one solve."""
-        self._forward(t)
-        if t > self._now:
-            self._move(t)
 
     def _at(self, t: float) -> Fluid:
         self._forward(t)

@@ -84,6 +84,9 @@ class Windows:
         self._left: dict[Hashable, Sender] = {}
         self._before: dict[Hashable, float] = {}  # bytes that a flow of the crowd had carried when it was alone
         self._now = 0.0
+        # When the fluids are due next, down and up; None: somebody has come or gone.  Time passes in one of them only
+        # where something happens in it.
+        self._dues: tuple[float, float] | None = None
 
     @property
     def now(self) -> float:
@@ -124,7 +127,7 @@ class Windows:
             self._gather(t, way)
             return
         self._lone[flow] = Lone(new, bound)
-        self._fluids[back].open(t, flow, nbytes, cap, weight, via)
+        self._fluid(back).open(t, flow, nbytes, cap, weight, via)
         for meeting in way:
             meeting.lone[flow] = None
 
@@ -132,7 +135,7 @@ class Windows:
         """Removes a flow, and returns the bytes that it has carried by `t`."""
         self._reach(t)
         if flow in self._lone:
-            carried = self._fluids[self._lone.pop(flow).new.up].close(t, flow)
+            carried = self._fluid(self._lone.pop(flow).new.up).close(t, flow)
         else:
             carried = self.carried(t, flow)
             self._crowd.close(t, flow)
@@ -144,7 +147,9 @@ class Windows:
         """How many bytes the flow has carried by `t`."""
         self._reach(t)
         if flow in self._lone:
-            return self._fluids[self._lone[flow].new.up].carried(t, flow)
+            fluid = self._fluids[self._lone[flow].new.up]
+            fluid.reach(t)  # else it would be copied, to look ahead
+            return fluid.carried(t, flow)
         return self._before.get(flow, 0.0) + self._crowd.carried(t, flow)
 
     def next_finish(self) -> float:
@@ -170,7 +175,14 @@ class Windows:
     # --- time -----------------------------------------------------------------------------------------------
 
     def _due(self) -> tuple[float, float, float]:
-        return self._fluids[False].next_finish(), self._fluids[True].next_finish(), self._crowd.due()
+        if self._dues is None:
+            self._dues = self._fluids[False].next_finish(), self._fluids[True].next_finish()
+        return (*self._dues, self._crowd.due())
+
+    def _fluid(self, back: bool) -> Fluid:
+        """One in which something happens now."""
+        self._dues = None
+        return self._fluids[back]
 
     def _reach(self, t: float) -> None:
         if t < self._now:
@@ -178,8 +190,6 @@ class Windows:
         if t > self._now:
             self._now = t
             self._crowd.move(t)
-            for fluid in self._fluids.values():
-                fluid.advance(t)  # nothing has ended: the caller asks for that first
 
     def _end_in_crowd(self) -> list[Hashable]:
         self._now = max(self._now, self._crowd.due())
@@ -193,7 +203,7 @@ class Windows:
 
     def _end_alone(self, back: bool, t: float) -> list[Hashable]:
         self._now = max(self._now, t)
-        ended = self._fluids[back].advance(self._now)
+        ended = self._fluid(back).advance(self._now)
         for flow in ended:
             del self._lone[flow]
             self._leave(flow)
@@ -212,7 +222,7 @@ class Windows:
         lone = self._lone.pop(flow)
         for meeting in self._ways[flow]:
             del meeting.lone[flow]
-        new, fluid = lone.new, self._fluids[lone.new.up]
+        new, fluid = lone.new, self._fluid(lone.new.up)
         carried = fluid.close(t, flow)
         self._before[flow] = carried
         self._crowd.open(t, replace(new, nbytes=new.nbytes - carried), _grown(lone, t) if carried else None)

@@ -82,6 +82,20 @@ def test_a_flow_that_is_closed_has_carried_what_it_had_carried() -> None:
     assert windows.left_with("b") is None
 
 
+def test_a_flow_that_ends_in_the_instant_in_which_another_is_closed_has_ended() -> None:
+    slow, windows, end = Constant(1e5), Windows((1e9, {}), (math.inf, {}), (1e5, 0.0)), 0.1 + wire(100_000) / 1e5
+    for name, nbytes in (("a", 100_000), ("b", 200_000), ("c", 100_000)):
+        flight = passage(Tcp(tls=0), Way(0.05), slow, "down", nbytes, 0.0)
+        windows.open(0.1, name, flight.wire, flight.cap(0.1), flight.weight, None, slow, False, flight.sending)
+    assert windows.next_finish() == pytest.approx(end, rel=1e-12)
+    end = windows.next_finish()
+    assert windows.close(end, "b") == pytest.approx(wire(100_000), rel=1e-12)
+    assert windows.close(end, "c") == wire(100_000)
+    assert windows.next_finish() == end
+    assert windows.advance(end) == ["a"]
+    assert windows.next_finish() == math.inf
+
+
 def test_more_flows_than_there_was_room_for_all_arrive() -> None:
     sent = [Sent((20 + number) * KB, 0.05, number * 0.003) for number in range(70)]
     found = ends(sent, 2e6, 1e5)
