@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
+from algorithms.generators import generators
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
     """`count` of `names` drawn without replacement, in their order; all if there are no more."""
     if count >= len(names):
         return names
-    chosen = np.random.default_rng(seed).choice(len(names), count, replace=False, shuffle=False)
-    return [names[k] for k in np.sort(chosen)]
+    [rng] = generators([seed])
+    chosen = rng.choice(len(names), count, replace=False, shuffle=False)
+    return [names[k] for k in sorted(chosen.tolist())]

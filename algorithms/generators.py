@@ -1,12 +1,13 @@
-"""Random generators for many devices at once: to seed one takes longer than all that a device draws in a round.
+"""Random generators, seeded quickly: numpy takes longer for that than for all that a device draws in a round.
 
-The same bits as numpy's own: SeedSequence (M. O'Neill's seed_seq_fe, as numpy/random/bit_generator.pyx has it) for a
-column of seeds, whose words then seed each PCG64.
+The same bits as numpy's own: SeedSequence (M. O'Neill's seed_seq_fe, as numpy/random/bit_generator.pyx has it), whose
+words then seed a PCG64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from numpy.random import PCG64, Generator
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint32]
-MIX_L, MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
-SHIFT, LOW = np.uint32(16), 2**32 - 1
-POOL, STATE = 4, 8  # words of 32 bits: of what is mixed, and of what seeds a PCG64
-FEW = 10  # seeds: for fewer numpy is as quick
+Word = Any  # of 32 bits: an int, or a column of them (seeds,) uint64
+POOL, STATE = 4, 8  # words: of what is mixed, and of what seeds a PCG64
+MIX_L, MIX_R, LOW = 0xCA01F9DD, 0x4973F715, 2**32 - 1
+PAIRS = list(permutations(range(POOL), 2))  # source, target
+MANY = 30  # seeds: these go through the arithmetic as one column
 
 
 class Given(ISeedSequence):
@@ -32,51 +33,43 @@ class Given(ISeedSequence):
         return self.words
 
 
-def _constants(first: int, factor: int, count: int) -> Words:
-    """Of so many words that are hashed one after the other: (count + 1, 1), each the one before times the factor."""
+def _constants(first: int, factor: int, count: int) -> list[tuple[int, int]]:
+    """Of so many words that are hashed one after the other: two for each, a number and that times the factor."""
     powers = [first]
     for _ in range(count):
         powers.append(powers[-1] * factor & LOW)
-    return np.array(powers, np.uint32)[:, None]
+    return list(pairwise(powers))
 
 
 HASH_A = _constants(0x43B0D7E5, 0x931E8875, POOL * POOL)
 HASH_B = _constants(0x8B51F9DD, 0x58F38DED, STATE)
 
 
-def _hashed(words: Words, constants: Words) -> Words:
-    """(count, seeds), with (count + 1, 1)."""
-    words = (words ^ constants[:-1]) * constants[1:]
-    return words ^ (words >> SHIFT)
-
-
 def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
     """`numpy.random.default_rng([seed, *further])` for each of the seeds, from 0 to below 2**64; of at most two further
     numbers, below 2**32."""
-    if len(seeds) < FEW:
-        return [np.random.default_rng([seed, *further]) for seed in seeds]
-    states = _states(_words(np.array(seeds, np.uint64), further))
+    if len(seeds) < MANY or min(seeds) <= LOW:
+        states = [np.array(_state([*_words(seed), *further]), np.uint64) for seed in seeds]
+    else:
+        column = np.array(seeds, np.uint64)
+        states = list(np.stack(_state([column & LOW, column >> 32, *further]), 1))
     return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
 
 
-def _words(seeds: NDArray[np.uint64], further: Sequence[int]) -> Words:
-    """What SeedSequence makes of these numbers, one after the other, (POOL, seeds): a seed is one word, or two."""
-    words = np.zeros((POOL, len(seeds)), np.uint32)
-    words[0], words[1] = seeds & np.uint64(LOW), seeds >> np.uint64(32)
-    two = words[1] > 0
-    for place, number in enumerate(further, 1):
-        words[place] = np.where(two, words[place], number)
-        words[place + 1] = np.where(two, number, words[place + 1])
-    return words
+def _words(seed: int) -> list[int]:
+    return [seed] if seed <= LOW else [seed & LOW, seed >> 32]
 
 
-def _states(words: Words) -> NDArray[np.uint64]:
-    """What `SeedSequence.generate_state(4, np.uint64)` makes of them, (seeds, 4)."""
-    pool, used = _hashed(words, HASH_A[: POOL + 1]), POOL
-    for source in range(POOL):
-        others = [target for target in range(POOL) if target != source]
-        mixed = pool[others] * MIX_L - _hashed(pool[source], HASH_A[used : used + POOL]) * MIX_R
-        pool[others] = mixed ^ (mixed >> SHIFT)
-        used += POOL - 1
-    state = _hashed(pool[np.arange(STATE) % POOL], HASH_B)
-    return np.ascontiguousarray(state.T, "<u4").view("<u8").astype(np.uint64)
+def _state(words: Sequence[Word]) -> list[Word]:
+    """`SeedSequence.generate_state(4, np.uint64)` of at most POOL words."""
+    pool = [_hashed(word, *own) for word, own in zip([*words, *[0] * (POOL - len(words))], HASH_A, strict=False)]
+    for (source, target), own in zip(PAIRS, HASH_A[POOL:], strict=True):
+        mixed = pool[target] * MIX_L - _hashed(pool[source], *own) * MIX_R & LOW
+        pool[target] = mixed ^ mixed >> 16
+    state = [_hashed(word, *own) for word, own in zip(pool * 2, HASH_B, strict=True)]
+    return [low | high << 32 for low, high in zip(state[::2], state[1::2], strict=True)]
+
+
+def _hashed(word: Word, before: int, factor: int) -> Word:
+    word = (word ^ before) * factor & LOW
+    return word ^ word >> 16
