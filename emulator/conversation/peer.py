@@ -17,6 +17,7 @@ from functools import cached_property
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
 from emulator.conversation.traffic import Flight
+from emulator.lab.forms import UploadForm
 from emulator.lab.store import Ref, Store
 from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
@@ -32,7 +33,11 @@ class Arrived:
 
     def __init__(self, view: payload.View, store: Store) -> None:
         self.view, self.store = view, store
-        self.sizes, self.check = view.sizes, view.check
+        self.sizes = view.sizes
+
+    def check(self, form: UploadForm) -> None:
+        """See interface.Message."""
+        self.view.check(form.shapes)
 
     @cached_property
     def ref(self) -> Ref:

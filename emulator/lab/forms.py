@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,9 +15,14 @@ from network.wire.payload import DTYPES, Shapes
 
 @dataclass(frozen=True)
 class UploadForm:
-    """That of one round, which all its devices share.  It holds no tensors."""
+    """That of one round, which all its devices share.  Where nobody looks at it, the algorithm is not asked."""
 
-    shapes: Shapes
+    ask: Callable[[], Shapes]
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """Dtype and shape of each tensor, by kind and name."""
+        return self.ask()
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:

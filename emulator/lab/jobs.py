@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy import ndarray
@@ -29,6 +29,9 @@ from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
 from emulator.record.run import Run
 from network.wire import payload, rows
 from scenarios.build.roster import sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # whose uploads are looked at for the largest
@@ -177,19 +180,16 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
-    messages = {
-        ref.digest: moved(lab, decode(store.get(ref))) for ref in {ref.digest: ref for ref in memories}.values()
-    }
-    messages |= {ref.digest: own(lab, store, ref) for ref in {ref.digest: ref for ref in downloads}.values()}
-    received, kept = ([messages[ref.digest] for ref in given] for given in (downloads, memories))
+    received = _each(downloads, lambda ref: own(lab, store, ref))
+    kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
-    parties, outboxes, party = [], [], _parties(lab, run, round, lab.on)
-    for device, (x, y), download, memory in zip(
+    parties, outboxes, shared = [], [], _shared(lab, run, round, lab.on)
+    for device, examples, download, memory in zip(
         devices, lab.shards("train", held, lab.on), received, kept, strict=True
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
-        seed = derive(run.seed, "train", device, round)
-        parties.append(party(name=device, x=x, y=y, seed=seed, memory=memory, send=outboxes[-1].send))
+        its = {"memory": memory, "send": outboxes[-1].send}
+        parties.append(_party(shared, run, device, round, "train", examples, **its))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -343,7 +343,7 @@ def _state(store: Store, message: Message) -> State:
     return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 
-def _parties(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
+def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
     """A Party of this round, computed at this place: it takes what not all of them have in common."""
     from algorithms import models
 
@@ -358,7 +358,19 @@ def _parties(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., 
     )
 
 
+def _party(
+    shared: Callable[..., Party],
+    run: Run,
+    name: str,
+    round: int,
+    purpose: str,
+    held: tuple[Tensor, Tensor],
+    **more: Any,
+) -> Party:
+    x, y = held
+    return shared(name=name, x=x, y=y, seed=derive(run.seed, purpose, name, round), **more)
+
+
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    x, y = lab.proxy(run.seed)
-    seed = derive(run.seed, "server", "server", round)
-    return _parties(lab, run, round)(name="server", x=x, y=y, seed=seed, fleet=lab.names)
+    shared = _shared(lab, run, round)
+    return _party(shared, run, "server", round, "server", lab.proxy(run.seed), fleet=lab.names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -100,12 +100,15 @@ class Lab:
         return _module(self.model, self.data.classes, CPU)
 
     def upload_form(self, label: str, round: int) -> UploadForm:
-        """What uploads of this round look like; the algorithm is asked once a round."""
+        """What uploads of this round look like; the algorithm is asked once a round, at most."""
         known, form = self._forms.get(label, (None, None))
         if form is None or known != round:
-            form = UploadForm(payload.manifest(arrays_of(self.algorithms[label].upload_form(round, self.module))))
+            form = UploadForm(partial(self._shapes, label, round))
             self._forms[label] = round, form
         return form
+
+    def _shapes(self, label: str, round: int) -> payload.Shapes:
+        return payload.manifest(arrays_of(self.algorithms[label].upload_form(round, self.module)))
 
     @property
     def on(self) -> str:

@@ -59,7 +59,7 @@ class Stored:
     sizes: Mapping[str, int]  # bytes per kind and "frame"; together the message's
     fault: Refused | None = None
 
-    def check(self, shapes: Shapes) -> None:  # noqa: ARG002  those that it was compared with
+    def check(self, form: object) -> None:  # noqa: ARG002  with which it was compared
         """Raises the fault, if there is one."""
         if self.fault:
             raise self.fault

@@ -12,6 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase
+from algorithms.fedavg import FedAvg
 from algorithms.uncompiled import without_compiler
 from emulator.lab.lab import Lab
 
@@ -56,6 +57,9 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
     """Bytes that a device sends in a round beside the weights."""
+    algorithm = lab.algorithms[label]
+    if type(algorithm).upload_form is FedAvg.upload_form and set(algorithm.uploads) == {"weights"}:
+        return 0
     form = lab.upload_form(label, round)
     return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
+from emulator.lab.forms import UploadForm
 from emulator.lab.store import Ref, Store
-from network.wire import envelope, payload
+from network.wire import envelope
 
 Work = Coroutine[Any, Any, Any]
 Cancelled = CancelledError  # in virtual time too, so that one `except` serves both worlds
@@ -38,8 +39,8 @@ class Message(Protocol):
     def sizes(self) -> Mapping[str, int]:
         """Bytes per kind and "frame"; together the length of `data`."""
 
-    def check(self, shapes: payload.Shapes) -> None:
-        """Raises Refused unless it holds arrays of these shapes, and finite values."""
+    def check(self, form: UploadForm) -> None:
+        """Raises Refused unless it is of this form, and holds finite values."""
 
 
 class Parcel(NamedTuple):

@@ -19,6 +19,7 @@ from emulator.conversation import websocket
 from emulator.conversation.peer import HEADER, paced
 from emulator.conversation.traffic import Flight
 from emulator.conversation.websocket import RESTING, STRANGERS, WebEnd
+from emulator.lab.forms import UploadForm
 from emulator.lab.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
@@ -424,7 +425,7 @@ def test_each_message_off_a_socket_is_parsed_once(play: Stage, monkeypatch: pyte
         request = Parcel.of({"round": 0, "counted": None}, stored(STORE, payload.trusted(BODY)))
         await way.line.send(request)
         reply = await way.line.receive()
-        reply.message.check(payload.manifest(payload.trusted(OTHER).arrays()))
+        reply.message.check(UploadForm(lambda: payload.manifest(payload.trusted(OTHER).arrays())))
         return seen
 
     assert play(main) == [BODY, OTHER]

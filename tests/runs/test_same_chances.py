@@ -136,7 +136,7 @@ def _wrapped(patch: pytest.MonkeyPatch, owner: Any, name: str, seen: Callable[..
 def _parties(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     """Examples and seeds of devices, and the server's proxy set."""
 
-    def seen(party: Any, *_: Any) -> None:
+    def seen(party: Any, *_: Any, **__: Any) -> None:
         draws.note("examples", (party.name, party.round), digest(party.x, party.y))
         draws.note("seeds", (party.name, party.round), party.seed)
         draws.seeds[party.seed] = party.name, party.round
@@ -163,12 +163,13 @@ def _cohorts(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 def _orders(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     """The order of batches; what the server trains on is its own affair."""
 
-    def seen(order: Any, n: int, seed: int, epoch: int) -> None:
-        if draws.stage and draws.seeds[seed][0] != "server":
-            draws.note("orders", (*draws.seeds[seed], epoch), (n, digest(order)))
+    def seen(orders: Sequence[Any], sizes: Sequence[int], seeds: Sequence[int], epoch: int) -> None:
+        for order, n, seed in zip(orders, sizes, seeds, strict=True):
+            if draws.stage and draws.seeds[seed][0] != "server":
+                draws.note("orders", (*draws.seeds[seed], epoch), (n, digest(order)))
 
     for module in (local, stack_sgd):
-        _wrapped(patch, module, "order", seen)
+        _wrapped(patch, module, "orders", seen)
 
 
 def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from emulator.lab.forms import UploadForm
 from emulator.lab.store import stored
 from emulator.ledger.stores import Memory
 from network.wire import payload
@@ -16,7 +17,7 @@ SHAPES = payload.manifest(GOOD)
 
 def test_a_message_that_was_not_compared_has_no_fault() -> None:
     found = stored(Memory(), payload.encoded(GOOD))
-    found.check(SHAPES)
+    found.check(UploadForm(lambda: SHAPES))
     assert found.sizes == payload.sizes(GOOD)
 
 
@@ -34,4 +35,4 @@ def test_what_its_maker_found_wrong_is_raised_wherever_it_is_checked(
 ) -> None:
     found = stored(Memory(), payload.encoded(message), SHAPES)
     with pytest.raises(fault):
-        found.check({})
+        found.check(UploadForm(dict))
