@@ -24,6 +24,10 @@ class Batches:
     places: Tensor
     sizes: Tensor
 
+    def of(self, values: Tensor) -> Tensor:
+        """These of the values (n, ...) of all examples, (k, B, ...).  Indexing takes up to five times as long."""
+        return values.index_select(0, self.places.flatten()).view(*self.places.shape, *values.shape[1:])
+
     @property
     def counted(self) -> Tensor | None:
         """Which examples count, (k, B); None for all."""

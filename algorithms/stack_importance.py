@@ -68,14 +68,14 @@ class _Examples:
 
     def losses(self, outputs: Tensor, batches: Batches) -> Tensor:
         """(k, B), of outputs (k, B, ...)."""
-        y = self.y[batches.places]
+        y = batches.of(self.y)
         return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
 
     def squares(self, batches: Batches) -> Tensors:
         """Squared gradients of the batches' mean losses, (k, *shape)."""
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
-        outputs = vmap(lambda w, x: functional_call(self.model, w, (x,)))(weights, self.x[batches.places])
+        outputs = vmap(lambda w, x: functional_call(self.model, w, (x,)))(weights, batches.of(self.x))
         total = means_of(self.losses(outputs, batches), batches.counted).sum()
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
@@ -89,7 +89,7 @@ class _Examples:
             name: weights[_of(name, "weight")].new_zeros(k, width, layer.out_features).requires_grad_()
             for name, layer in layers.items()
         }
-        outputs, inputs = vmap(self._probed)(weights, self.x[batches.places], probes)
+        outputs, inputs = vmap(self._probed)(weights, batches.of(self.x), probes)
         total = sums_of(self.losses(outputs, batches), batches.counted).sum()
         deltas = torch.autograd.grad(total, list(probes.values()), allow_unused=True, materialize_grads=True)
         sums: Tensors = {}

@@ -40,9 +40,9 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     take = stack_graph.steps_of(stack)
     with precision.multiplying(training.precision):
         for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
-            chosen = x[batches.places]
+            chosen = batches.of(x)
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
-            means = take(Batch(chosen, y[batches.places], batches.counted, tuple(dropout)))
+            means = take(Batch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, means)
     rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]

@@ -1,8 +1,8 @@
 """A bare simulation of rounds in SimPy, as one would write it by hand: what a device-round costs without fedlapse.
 
-Each device waits three times and writes a line before and after.  Links are not shared, nothing is priced or kept, and
-nobody is offline.  The engine and replays are measured in its seconds, as machines differ, and one machine from hour to
-hour.
+Each device waits three times and writes a line before and after each.  Links are not shared, nothing is priced or
+kept, and nobody is offline.  The engine and replays are measured in its seconds, as machines differ, and one machine
+from hour to hour.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,14 +23,14 @@ MEANS = {"download": 1.0, "train": 5.0, "upload": 4.0}  # s
 SPREAD = 0.1  # of the logarithm
 
 
-def seconds(cohort: int, device_rounds: int = DEVICE_ROUNDS) -> float:
-    """Of one device-round in rounds of so many devices."""
-    rounds = max(1, device_rounds // cohort)
+def seconds(cohort: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Of one device-round in rounds of so many devices, by this clock."""
+    rounds = DEVICE_ROUNDS // cohort
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
-        began = time.perf_counter()
+        began = clock()
         with (Path(folder) / "events.jsonl").open("w", encoding="utf-8") as file:
             play(file, cohort, rounds)
-        return (time.perf_counter() - began) / (cohort * rounds)
+        return (clock() - began) / (cohort * rounds)
 
 
 def play(file: TextIO, cohort: int, rounds: int) -> None:

@@ -40,8 +40,8 @@ def test_replays_are_judged_by_the_processors_seconds() -> None:
     assert replays.missed(PACE) == []
     assert PACE.each == pytest.approx(150e-6)
     assert PACE.ratio == pytest.approx(6)  # and of those of the bare simulation, which take 25 us
-    [fault] = replays.missed(replace(PACE, seconds=20.3))
-    assert fault == "a device-round costs 8.1 times the bare simulation; at most 8 are allowed"
+    [fault] = replays.missed(replace(PACE, seconds=17.8))
+    assert fault == "a device-round costs 7.1 times the bare simulation; at most 7 are allowed"
 
 
 @pytest.mark.parametrize(("scale", "code"), [("1", 1), ("0.5", 0)])

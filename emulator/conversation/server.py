@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 from emulator.conversation.exchange import Exchange, Judge, Soundness
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
-from emulator.conversation.underway import Play, RunFailed
-from emulator.lab.jobs import Opening, State, combine, request, start
+from emulator.conversation.trainings import Ahead
+from emulator.conversation.underway import Combined, Play, RunFailed
+from emulator.lab.jobs import Opening, State, Trained, combine, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.seeds import seed
 from emulator.lab.store import NOTHING
@@ -34,7 +35,7 @@ FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
 
 After = Callable[[Play, State], Coroutine[Any, Any, bool]]
-Plan = Callable[[int, Mapping[str, Parcel]], None]
+Plan = Callable[[int, Mapping[str, Parcel], Ahead | None], None]
 
 
 class Server:
@@ -63,8 +64,7 @@ class Server:
         self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
         self.freed = world.signal()  # a straggler has ended
         self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
-        self.judge = judge or Soundness(lab, run)
-        self.exchange = Exchange(line, record, self.judge)
+        self.exchange = Exchange(line, record, judge or Soundness(lab, run))
         self.plan = plan
         self.time = 0.0  # time_s of the round before
 
@@ -188,7 +188,7 @@ class Server:
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
-        play.uploads.clear()
+        play.drop()
         play.stamp = self.time
         return play
 
@@ -208,7 +208,7 @@ class Server:
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
         parcels = self._parcels(play, opening)
-        self.plan(play.round.number, parcels)
+        self.plan(play.round.number, parcels, partial(self._combine_ahead, play) if self._all_count(play) else None)
         for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.rules.deadline is None:
@@ -258,9 +258,25 @@ class Server:
         """Closes the round on the server: the new model; when it was there."""
         number = play.round.number
         replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
-        ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
-        self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
+        if play.ahead is None or play.ahead[0] != replies:
+            play.drop()
+            play.ahead = replies, self._combining(play, replies)
+        self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), play.ahead[1])
         return self.record.server_end(number, "combine", self.state.weights.short)
+
+    def _combining(self, play: Play, replies: Combined) -> Ticket:
+        return self.world.submit(combine, self.run, play.round.number, self.state.message, replies, play.download)
+
+    def _all_count(self, play: Play) -> bool:
+        """Whether it is known that all who are asked will count, if their replies are sound."""
+        whole = self.rules.deadline is None and play.round.rules.needed >= len(play.round.asked)
+        return whole and self.always_on and not self.lab.over_sockets
+
+    def _combine_ahead(self, play: Play, trained: Mapping[str, Trained]) -> None:
+        """All results of a round in which all will count are here: they are combined while the uploads travel."""
+        if not any(done.upload.fault for done in trained.values()):
+            replies = {name: (done.upload.ref, done.examples) for name, done in sorted(trained.items())}
+            play.ahead = replies, self._combining(play, replies)
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

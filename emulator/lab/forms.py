@@ -15,7 +15,7 @@ from network.wire.payload import DTYPES, Shapes
 
 @dataclass(frozen=True)
 class UploadForm:
-    """That of one round, which all its devices share.  Where nobody looks at it, the algorithm is not asked."""
+    """That of one round, which all its devices share.  The algorithm is asked for it when somebody looks."""
 
     ask: Callable[[], Shapes]
 

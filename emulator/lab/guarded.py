@@ -105,12 +105,16 @@ class Guarded:
         return f" ({Path(found[-1][0]).name}:{found[-1][1]})" if found else ""
 
 
+def unguarded(algorithm: Algorithm) -> Any:
+    """The algorithm itself."""
+    return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
+
+
 def facts_of(algorithm: Algorithm) -> Facts:
     """What a record says of an algorithm, so that a replay need not import it.  Raises Faulty."""
     from algorithms.fedavg import FedAvg  # which imports torch
 
-    own = algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
-    drawn = getattr(type(own), "cohort", None) is FedAvg.cohort
+    drawn = getattr(type(unguarded(algorithm)), "cohort", None) is FedAvg.cohort
     return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, "drawn" if drawn else "own")
 
 

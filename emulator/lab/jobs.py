@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
-from algorithms.algorithm import Message, Party, Reply, Tensors
+from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.lab.forms import UploadForm
@@ -188,8 +188,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
         devices, lab.shards("train", held, lab.on), received, kept, strict=True
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
-        its = {"memory": memory, "send": outboxes[-1].send}
-        parties.append(_party(shared, run, device, round, "train", examples, **its))
+        parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send))
     alone = len(devices) == 1
     replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
@@ -344,7 +343,7 @@ def _state(store: Store, message: Message) -> State:
 
 
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
-    """A Party of this round, computed at this place: it takes what not all of them have in common."""
+    """Makes Parties of this round at this place; what they all share is filled in."""
     from algorithms import models
 
     return partial(
@@ -364,13 +363,14 @@ def _party(
     name: str,
     round: int,
     purpose: str,
-    held: tuple[Tensor, Tensor],
-    **more: Any,
+    examples: tuple[Tensor, Tensor],
+    memory: Message,
+    send: Send = unharmed,
 ) -> Party:
-    x, y = held
-    return shared(name=name, x=x, y=y, seed=derive(run.seed, purpose, name, round), **more)
+    x, y = examples
+    return shared(name=name, x=x, y=y, seed=derive(run.seed, purpose, name, round), memory=memory, send=send)
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    shared = _shared(lab, run, round)
-    return _party(shared, run, "server", round, "server", lab.proxy(run.seed), fleet=lab.names)
+    shared = partial(_shared(lab, run, round), fleet=lab.names)
+    return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})

@@ -16,7 +16,7 @@ from algorithms import models, stack
 from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
 from devices.data.dataset import Dataset
-from emulator.lab.guarded import Guarded
+from emulator.lab.guarded import unguarded
 from scenarios.build import plugins
 from scenarios.schema import rounds
 from scenarios.schema.entries import Entry
@@ -49,8 +49,8 @@ def resolved(scenario: Scenario, data: Dataset) -> Scenario:
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
     """Under this algorithm of a resolved scenario: 1 if its devices train one by one."""
-    kind = type(algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm)
-    found = plugins.training_of(entry, scenario.training).stack if stackable(kind) else 1
+    one = not stackable(type(unguarded(algorithm)))
+    found = 1 if one else plugins.training_of(entry, scenario.training).stack
     assert isinstance(found, int)
     return found
 

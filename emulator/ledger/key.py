@@ -14,7 +14,7 @@ import numpy as np
 
 from algorithms.algorithm import Algorithm
 from emulator.lab import jobs
-from emulator.lab.guarded import Guarded
+from emulator.lab.guarded import unguarded
 from emulator.lab.jobs import Opening, Trained
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import test_shards
@@ -212,13 +212,9 @@ PARTS: Mapping[Job, Callable[..., Parts]] = {
 }
 
 
-def _own(algorithm: Algorithm) -> Any:
-    return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
-
-
 def _options(algorithm: Algorithm, penalised: bool) -> Parts:
     """The algorithm's class and options; unless `penalised`, without the penalty's, if the class itself names them."""
-    own = _own(algorithm)
+    own = unguarded(algorithm)
     found: dict[str, Any] = plain(own)
     if penalised or "penalty_options" not in vars(type(own)):
         return found
@@ -226,7 +222,7 @@ def _options(algorithm: Algorithm, penalised: bool) -> Parts:
 
 
 def _classes(algorithm: Algorithm) -> Sequence[type]:
-    return [type(algorithm), type(_own(algorithm))]
+    return [type(algorithm), type(unguarded(algorithm))]
 
 
 def _sources(lab: Lab, *classes: type) -> str | None:

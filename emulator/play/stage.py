@@ -9,7 +9,7 @@ from typing import Any
 from emulator.conversation.device import Attendant, Home, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
-from emulator.conversation.trainings import Trainings
+from emulator.conversation.trainings import Ahead, Trainings
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
@@ -83,12 +83,12 @@ class Stage:
         for attendant in self.attendants.values():
             attendant.home = nothing
 
-    def plan(self, round: int, parcels: Mapping[str, Parcel]) -> None:
-        """A round is about to send these."""
+    def plan(self, round: int, parcels: Mapping[str, Parcel], ahead: Ahead | None) -> None:
+        """A round is about to send these; `ahead`: see Trainings.plan."""
         self.costs.open(round, parcels)
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]
             assert not isinstance(counted, str)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
-        self.trainings.plan(round, inputs)
+        self.trainings.plan(round, inputs, ahead)

@@ -109,7 +109,7 @@ class Costs:
         return self._examples(name, round), _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def _examples(self, name: str, round: int) -> int:
-        return len(in_cycle(self.split.train, name, self.algorithm.training.cycle(round)))
+        return len(in_cycle(self.split.train, name, self.lab.cycle(self.label, round)))
 
     def _work(self, load: Load) -> Work:
         """A device's half of a round, with what encodings take."""

@@ -14,6 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.fedavg import FedAvg
 from algorithms.uncompiled import without_compiler
+from emulator.lab.guarded import unguarded
 from emulator.lab.lab import Lab
 
 FLOAT = 4  # bytes
@@ -57,9 +58,9 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
     """Bytes that a device sends in a round beside the weights."""
-    algorithm = lab.algorithms[label]
-    if type(algorithm).upload_form is FedAvg.upload_form and set(algorithm.uploads) == {"weights"}:
-        return 0
+    own = unguarded(lab.algorithms[label])
+    if getattr(type(own), "upload_form", None) is FedAvg.upload_form and set(own.uploads) == {"weights"}:
+        return 0  # it need not be asked in each round
     form = lab.upload_form(label, round)
     return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 

@@ -146,7 +146,8 @@ class Fluid:
         return ended
 
     def reach(self, t: float) -> None:
-        """Lets time pass until `t`, and reports nothing; several changes at one instant are one solve."""
+        """Lets time pass until `t`; `advance` then reports who has ended on the way.  Several changes at one instant
+        are one solve."""
         self._forward(t)
         if t > self._now:
             self._move(t)

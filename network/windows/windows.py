@@ -85,7 +85,7 @@ class Windows:
         self._before: dict[Hashable, float] = {}  # bytes that a flow of the crowd had carried when it was alone
         self._now = 0.0
         # When the fluids are due next, down and up; None: somebody has come or gone.  Time passes in one of them only
-        # where something happens in it.
+        # where something happens in it, or somebody looks.
         self._dues: tuple[float, float] | None = None
 
     @property
@@ -180,7 +180,7 @@ class Windows:
         return (*self._dues, self._crowd.due())
 
     def _fluid(self, back: bool) -> Fluid:
-        """One in which something happens now."""
+        """One in which somebody comes or goes now: when it is due next is forgotten."""
         self._dues = None
         return self._fluids[back]
 
@@ -216,7 +216,8 @@ class Windows:
         for meeting in way:
             if meeting.full:
                 for flow in list(meeting.lone):
-                    self._join(t, flow)
+                    if self.carried(t, flow) < self._lone[flow].new.nbytes:  # else it has ended, and nobody knows yet
+                        self._join(t, flow)
 
     def _join(self, t: float, flow: Hashable) -> None:
         lone = self._lone.pop(flow)

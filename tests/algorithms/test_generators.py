@@ -1,5 +1,8 @@
 """Generators that are seeded together draw what numpy's own draw."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,3 +40,20 @@ def test_it_draws_the_same_numbers(seed: int) -> None:
 
 def test_none_is_none() -> None:
     assert generators([]) == []
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32])
+def test_numpys_integers_will_do(kind: type[np.integer[Any]], count: int) -> None:
+    seeds = [kind(2**31 - 1 - k) for k in range(count)]
+    for seed, made in zip(seeds, generators(seeds, kind(3)), strict=True):
+        assert made.bit_generator.state == PCG64(SeedSequence([int(seed), 3])).state
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+@pytest.mark.parametrize(
+    ("seed", "further"), [(-1, ()), (2**64, ()), (1, (-1,)), (1, (2**32,)), (2**40, (1, 2, 3)), (1.5, ())]
+)
+def test_what_is_no_seed_is_refused(seed: int, further: tuple[int, ...], count: int) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        generators([2**40] * (count - 1) + [seed], *further)

@@ -121,6 +121,44 @@ def test_a_device_that_is_late_trains_alone_and_leaves_the_next_round_its_stack(
     assert [ticket.future.result() for ticket in tickets.values()] == ["of a", "of b"]
 
 
+def test_all_results_of_a_round_are_given_ahead_as_soon_as_they_are_here() -> None:
+    given: list[Any] = []
+    which, world = trainings(2)
+    which.plan(3, {name: INPUTS[name] for name in "abc"}, given.append)  # a by itself, b and c as one stack
+    which.look()
+    started(which, "bc")
+    world.futures[0].set_result(["of b", "of c"])
+    which.look()
+    assert given == []  # of a, nobody knows
+    started(which, "a")
+    which.look()
+    assert given == []
+    world.futures[-1].set_result("of a")
+    which.look()
+    which.look()
+    assert given == [{"a": "of a", "b": "of b", "c": "of c"}]
+    assert which.started == {}  # they are not kept
+    assert which.undone == []
+
+
+def test_results_of_a_round_that_has_an_error_or_is_over_are_not_given() -> None:
+    given: list[Any] = []
+    which, world = trainings(1)
+    for round, outcome in enumerate([None, ValueError("no"), "over"]):
+        which.plan(round, {"a": INPUTS["a"]}, given.append)
+        started(which, "a", round)
+        if outcome == "over":
+            which.close()
+        elif outcome:
+            world.futures[-1].set_exception(outcome)
+        which.look()
+    which.plan(3, {"b": INPUTS["b"]}, given.append)
+    started(which, "a", 2)  # late
+    world.futures[-1].set_result("of a")
+    which.look()
+    assert given == []
+
+
 def test_an_error_is_the_devices_that_raised_it() -> None:
     ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
     with pytest.raises(Faulty, match=r"mine, round 0, device d: train\(\) raised ValueError: d has none"):

@@ -82,18 +82,60 @@ def test_a_flow_that_is_closed_has_carried_what_it_had_carried() -> None:
     assert windows.left_with("b") is None
 
 
-def test_a_flow_that_ends_in_the_instant_in_which_another_is_closed_has_ended() -> None:
-    slow, windows, end = Constant(1e5), Windows((1e9, {}), (math.inf, {}), (1e5, 0.0)), 0.1 + wire(100_000) / 1e5
-    for name, nbytes in (("a", 100_000), ("b", 200_000), ("c", 100_000)):
-        flight = passage(Tcp(tls=0), Way(0.05), slow, "down", nbytes, 0.0)
-        windows.open(0.1, name, flight.wire, flight.cap(0.1), flight.weight, None, slow, False, flight.sending)
-    assert windows.next_finish() == pytest.approx(end, rel=1e-12)
-    end = windows.next_finish()
-    assert windows.close(end, "b") == pytest.approx(wire(100_000), rel=1e-12)
-    assert windows.close(end, "c") == wire(100_000)
-    assert windows.next_finish() == end
-    assert windows.advance(end) == ["a"]
-    assert windows.next_finish() == math.inf
+SLOW = Constant(1e5)
+
+
+def opened(windows: Windows, names: str, nbytes: int = 100_000, back: bool = False, own: Constant = SLOW) -> None:
+    """Opens transfers now, or at 0.1 s; on links of 0.1 MB/s, if on no others."""
+    t = windows.now or 0.1
+    for name in names:
+        flight = passage(Tcp(tls=0), Way(0.05), own, "up" if back else "down", nbytes, 0.0)
+        windows.open(t, name, flight.wire, flight.cap(t), flight.weight, None, own, back, flight.sending)
+
+
+@pytest.fixture
+def wide() -> Windows:
+    """Both ways wide enough for ten of them."""
+    return Windows((1e6, {}), (1e6, {}), (1e5, 1e5))
+
+
+def test_a_flow_that_ends_in_the_instant_in_which_another_is_closed_has_ended(wide: Windows) -> None:
+    opened(wide, "ac")
+    opened(wide, "b", 200_000)
+    end = wide.next_finish()
+    assert end == pytest.approx(0.1 + wire(100_000) / 1e5, rel=1e-12)
+    assert wide.close(end, "b") == pytest.approx(wire(100_000), rel=1e-12)
+    assert wide.close(end, "c") == wire(100_000)
+    assert wide.next_finish() == end
+    assert wide.advance(end) == ["a"]
+    assert wide.next_finish() == math.inf
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_so_has_one_in_the_instant_in_which_another_fills_the_link(wide: Windows, back: bool) -> None:
+    opened(wide, "a", back=back)
+    opened(wide, "b", 200_000)
+    end = wide.next_finish()
+    wide.close(end, "b")
+    opened(wide, "d", 2 * MB, back, FAST)
+    assert wide.carried(end, "a") == wire(100_000)
+    assert wide.next_finish() == end
+    assert wide.advance(end) == ["a"]
+    assert wide.left_with("a") is None
+    while not (ended := wide.advance(wide.next_finish())):
+        pass
+    assert ended == ["d"]
+
+
+def test_looking_in_the_instant_of_an_end_changes_nothing(wide: Windows) -> None:
+    opened(wide, "a")
+    opened(wide, "b", 200_000, back=True)
+    end = wide.next_finish()
+    assert wide.carried(end, "b") == pytest.approx(wire(100_000), rel=1e-12)
+    assert wide.carried(end, "a") == wire(100_000)
+    assert wide.advance(end) == ["a"]
+    assert wide.next_finish() == pytest.approx(0.1 + wire(200_000) / 1e5, rel=1e-12)
+    assert wide.advance(wide.next_finish()) == ["b"]
 
 
 def test_more_flows_than_there_was_room_for_all_arrive() -> None:
