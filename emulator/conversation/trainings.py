@@ -70,9 +70,6 @@ class Trainings:
             self.undone.append(ticket)
         return ticket
 
-    def _await(self, ahead: Ahead | None) -> None:
-        self.ahead, self.started, self.undone = ahead, {}, []
-
     def look(self) -> None:
         """A device has its result: perhaps all results are here."""
         while self.undone and self.undone[-1].future.done():
@@ -83,3 +80,6 @@ class Trainings:
         self._await(None)
         if not any(ticket.future.cancelled() or ticket.future.exception() for ticket in started.values()):
             ahead({name: ticket.future.result() for name, ticket in started.items()})
+
+    def _await(self, ahead: Ahead | None) -> None:
+        self.ahead, self.started, self.undone = ahead, {}, []
