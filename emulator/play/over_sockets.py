@@ -75,7 +75,7 @@ async def run_sockets(
         down, up = message_limits(lab, run)
     except Faulty as fault:
         outcome.blame(fault)
-        stage.close()
+        stage.close(outcome)
         seal(stage, outcome)
         return outcome
     reception = Reception(lines, up, executor.store)
@@ -90,7 +90,7 @@ async def run_sockets(
         async with attended(world, reception, lines.values(), down):
             await play(stage, outcome, going_on, progress, serve)
     finally:
-        stage.close()
+        stage.close(outcome)
         await reception.server.shutdown(CLOSES)
     outcome.overruns, outcome.strangers = world.overruns, reception.strangers
     seal(stage, outcome)

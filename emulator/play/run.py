@@ -92,6 +92,6 @@ async def run_virtual(
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:
-        stage.close()
+        stage.close(outcome)
     seal(stage, outcome)
     return outcome

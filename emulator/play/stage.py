@@ -36,6 +36,7 @@ class Outcome:
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
     strangers: int = 0  # sockets: requests without a device's token, which were refused
+    kept: list[Home] = field(default_factory=list, repr=False)  # of its devices, if it was interrupted
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""
@@ -71,7 +72,7 @@ class Stage:
             self.attendants[name] = Attendant(name, *own)
         return self.attendants[name]
 
-    def close(self) -> None:
+    def close(self, outcome: Outcome) -> None:
         """The run is over: its record is shut, and what its devices kept goes.
 
         They and their lines know each other, so it would wait for the garbage collector, which looks seldom where
@@ -81,6 +82,7 @@ class Stage:
         self.trainings.close()
         nothing = Home()
         for attendant in self.attendants.values():
+            outcome.kept += [attendant.home] if outcome.interrupted else []
             attendant.home = nothing
 
     def plan(self, round: int, parcels: Mapping[str, Parcel], ahead: Ahead | None) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from emulator.lab.build import lab_of
+from emulator.ledger.ledger import Ledger
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.record.run import Run
+from emulator.worlds.remembering import Tally, remembering
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged
 
@@ -64,3 +72,23 @@ def test_whatever_the_ledger_knows_the_files_are_the_same(fedlapse, tmp_path, ch
     assert " 0 of " not in played("half", "--ledger", "two")
     expected = digests(tmp_path / "plain")
     assert [name for name in ("cold", "warm", "half") if digests(tmp_path / name) != expected] == []
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_goes_on_with_what_its_devices_had_kept(tmp_path):
+    """FedCurv's devices keep their own part of the sums; it is in no message that a ledger keeps by itself."""
+    changes = {"algorithms": [{"fedcurv": {"strength": 0.05}}], "seeds": [1], "rounds": {"max": 4}}
+    scenario = build(merged(SMALL, changes))
+    lab = lab_of(scenario)
+
+    def played(name: str, going_on: Callable[[], bool] = lambda: True) -> Tally:
+        ledger = Ledger(tmp_path / "ledger", print)
+        with remembering(lab, ledger, 0, ledger.facts.about("some")) as pool:
+            work = run_virtual(lab, Run("fedcurv", 1), Conduct.of(scenario), pool, tmp_path / name, going_on)
+            outcome = asyncio.run(work)
+            pool.broken_off = outcome.interrupted
+        return pool.tally
+
+    asked = iter([True, True, False])  # before round 0, after it, and after round 1
+    stopped, resumed = played("stopped", lambda: next(asked)), played("resumed")
+    assert (stopped.known, resumed.known, resumed.again) == (0, stopped.computed, 0)
