@@ -49,8 +49,8 @@ def resolved(scenario: Scenario, data: Dataset) -> Scenario:
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
     """Under this algorithm of a resolved scenario: 1 if its devices train one by one."""
-    one = not stackable(type(unguarded(algorithm)))
-    found = 1 if one else plugins.training_of(entry, scenario.training).stack
+    stacks = stackable(type(unguarded(algorithm)))
+    found = plugins.training_of(entry, scenario.training).stack if stacks else 1
     assert isinstance(found, int)
     return found
 

@@ -73,16 +73,18 @@ class Stage:
         return self.attendants[name]
 
     def close(self, outcome: Outcome) -> None:
-        """The run is over: its record is shut, and what its devices kept goes.
+        """The run is over: its record is shut, and what its devices kept goes; if it was interrupted, with its outcome,
+        so that a ledger can take it over.
 
         They and their lines know each other, so it would wait for the garbage collector, which looks seldom where
         models are large and objects few, as in a study of many runs: until the disk is full of messages.
         """
         self.record.shut()
         self.trainings.close()
+        if outcome.interrupted:
+            outcome.kept = [attendant.home for attendant in self.attendants.values()]
         nothing = Home()
         for attendant in self.attendants.values():
-            outcome.kept += [attendant.home] if outcome.interrupted else []
             attendant.home = nothing
 
     def plan(self, round: int, parcels: Mapping[str, Parcel], ahead: Ahead | None) -> None:

@@ -11,8 +11,6 @@ from numpy.random import PCG64, SeedSequence, default_rng
 from algorithms.generators import MANY, generators
 
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
-
-
 WORDS = st.lists(st.integers(0, 2**32 - 1), max_size=2)
 
 

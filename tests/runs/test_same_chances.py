@@ -136,7 +136,7 @@ def _wrapped(patch: pytest.MonkeyPatch, owner: Any, name: str, seen: Callable[..
 def _parties(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     """Examples and seeds of devices, and the server's proxy set."""
 
-    def seen(party: Any, *_: Any, **__: Any) -> None:
+    def seen(party: Any, *_: Any) -> None:
         draws.note("examples", (party.name, party.round), digest(party.x, party.y))
         draws.note("seeds", (party.name, party.round), party.seed)
         draws.seeds[party.seed] = party.name, party.round
