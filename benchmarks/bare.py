@@ -38,11 +38,12 @@ def _arrive(files: Path, clients: int) -> None:
         _shards.append((torch.from_numpy(own_x), torch.from_numpy(own_y)))
 
 
-def seconds(pool: Executor, model: str, training: Training, cohort: int, round: int) -> float:
-    """A round, in which the next `cohort` clients train the model of this name."""
+def seconds(pool: Executor, model: str, training: Training, cohort: int, rounds: int) -> float:
+    """Some rounds; in each the next `cohort` clients train the model of this name."""
     began = time.perf_counter()
-    for done in [pool.submit(_client, model, training, k) for k in range(cohort * round, cohort * (round + 1))]:
-        done.result()
+    for round in range(rounds):
+        for done in [pool.submit(_client, model, training, k) for k in range(cohort * round, cohort * (round + 1))]:
+            done.result()
     return time.perf_counter() - began
 
 

@@ -1,4 +1,4 @@
-"""Workers of Ray against worker processes, round by round in turn, and how a study's time grows with its workers.
+"""Workers of Ray against worker processes, run by run in turn, and how a study's time grows with its workers.
 
 `python -m benchmarks.training --executor ray` is the first; this file, run itself, is the second.  It compares with
 the model of docs/scaling.md: a round takes `serial + work / min(workers, cores)` seconds, where `work` is what its
@@ -7,83 +7,37 @@ trainings take one after the other.  Both are measured with one worker; rounds w
 
 from __future__ import annotations
 
-import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from statistics import median
-from threading import Semaphore, Thread
 from typing import Annotated
 
 import typer
 
-from benchmarks.training import RUN, SHAPES, WORKERS, Race, Shape, Speed, conduct_of, lab_of
+from benchmarks.training import SHAPES, WORKERS, Pair, Shape, Speed, in_turn, lab_of, seconds
 from benchmarks.verdict import judge
 from emulator.commands.options import ExecutorName
 from emulator.lab.jobs import train, train_stack
-from emulator.lab.lab import Lab
-from emulator.play.conduct import Conduct
-from emulator.play.run import run_virtual
 from emulator.worlds.crew import executor
-from emulator.worlds.executors import Cluster, Executor
-from emulator.worlds.garbage import let_stay
-
-
-class InTurn:
-    """A run that goes on by one round whenever it is asked to."""
-
-    def __init__(self, lab: Lab, conduct: Conduct, pool: Executor, folder: Path) -> None:
-        self.asked, self.done, self.ended = Semaphore(0), Semaphore(0), False
-        self.thread = Thread(
-            target=lambda: asyncio.run(run_virtual(lab, RUN, conduct, pool, folder, self._going_on)), daemon=True
-        )
-        self.thread.start()
-        self.done.acquire()
-
-    def _going_on(self) -> bool:
-        self.done.release()
-        self.asked.acquire()
-        return not self.ended
-
-    def seconds(self, _round: int) -> float:
-        """Plays the next round; its seconds."""
-        began = time.perf_counter()
-        self.asked.release()
-        self.done.acquire()
-        return time.perf_counter() - began
-
-    def end(self) -> None:
-        """Of the run, after the last round that was asked for."""
-        self.ended = True
-        self.asked.release()
-        self.thread.join()
-
+from emulator.worlds.executors import Cluster
 
 # --- Ray against processes --------------------------------------------------------------------------------------------
 
 
-def race(shape: Shape) -> list[tuple[float, float]]:
-    """Seconds of each round, on workers of Ray and in worker processes."""
-    lab, conduct = lab_of(shape), conduct_of(shape, shape.rounds, every=0)
-    with (
-        tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
-        executor(lab, Cluster(WORKERS)) as ray,
-        executor(lab, WORKERS) as processes,
-    ):
-        let_stay()  # as the commands do
-        others = InTurn(lab, conduct, processes, Path(folder) / "processes")
-        runner = Race(others.seconds, shape.rounds)
-        asyncio.run(run_virtual(lab, RUN, conduct, ray, Path(folder) / "ray", runner.going_on))
-        others.end()
-    return runner.seconds
+def race(shape: Shape) -> list[Pair]:
+    """Seconds of each run, on workers of Ray and in worker processes."""
+    lab = lab_of(shape)
+    with executor(lab, Cluster(WORKERS)) as ray, executor(lab, WORKERS) as processes:
+        sides = (partial(seconds, pool, lab, shape) for pool in (ray, processes))
+        return in_turn(*sides, shape.runs, shape.rounds)
 
 
 def race_all(names: Sequence[str], scale: float) -> None:
     """Prints a line for each shape, and fails if a bar was missed."""
-    typer.echo(f"training: samples/s of the best round, {WORKERS} workers each")
+    typer.echo(f"training: samples/s of the best run, {WORKERS} workers each")
     typer.echo("                           ray processes  ratio  median ratio")
     missed = []
     for name in names:
@@ -103,8 +57,8 @@ class Grown:
     """What some workers took."""
 
     workers: int
-    start: float  # s until the first round begins
-    round: float  # s, the best one
+    start: float  # s until the first round has ended
+    round: float  # s, of the best run
     median_round: float  # s
     work: float  # s of the round's trainings, one after the other
 
@@ -113,17 +67,15 @@ def grown(shape: Shape, on: ExecutorName, workers: int) -> Grown:
     """Plays the shape's rounds with so many workers."""
     lab, began = lab_of(shape), time.perf_counter()
     crew = Cluster(workers) if on is ExecutorName.ray else workers
-    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder, executor(lab, crew) as pool:
-        run = InTurn(lab, conduct_of(shape, shape.rounds, every=0), pool, Path(folder) / "run")
+    with executor(lab, crew) as pool:
+        seconds(pool, lab, shape, 1)  # warms up
         start = time.perf_counter() - began
-        run.seconds(0)  # warms up
-        seconds, work = [], []
-        for number in range(shape.rounds):
-            seconds.append(run.seconds(number))
-            each = pool.batches.seconds  # type: ignore[union-attr]
-            work.append(each[train] * shape.cohort if train in each else each[train_stack])
-        run.end()
-    return Grown(workers, start, min(seconds), median(seconds), min(work))
+        each, work = [], []
+        for _ in range(shape.runs):
+            each.append(seconds(pool, lab, shape, shape.rounds) / shape.rounds)
+            took = pool.batches.seconds  # type: ignore[union-attr]
+            work.append(took[train] * shape.cohort if train in took else took[train_stack])
+    return Grown(workers, start, min(each), median(each), min(work))
 
 
 def main(

@@ -2,8 +2,8 @@
 
 Three shapes: few devices with much data, many with little, and many that take one step of a linear model.  The examples
 are random numbers of MNIST's shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each
-round of fedlapse is followed by the same steps of the bare loop, so that both see the same noise; round 0 warms up and
-does not count.
+run of fedlapse is followed by as many rounds of the bare loop, so that both see the same noise; the first of each warms
+up and does not count.  A run is timed as a whole: workers may begin a round before the one before it has ended.
 
 With --executor ray it is 2 workers of Ray against fedlapse's own worker processes (benchmarks/on_ray.py).
 """
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
@@ -42,7 +42,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executors import Processes
+from emulator.worlds.executors import Executor, Processes
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Remembering, remembering
 from network.links.link import Link
@@ -50,7 +50,8 @@ from network.links.link import Link
 TESTS = 10_000  # test examples in all
 WORKERS = 2
 RUN = Run("fedavg", 1)
-EVALUATED = 3  # rounds with evaluation
+Pair = tuple[float, float]  # s of fedlapse, and of the other side
+EVALUATED = 3  # runs with evaluation
 
 
 @dataclass(frozen=True)
@@ -62,27 +63,28 @@ class Shape:
     examples: int  # of each device
     cohort: int
     training: Training
-    rounds: int  # measured, without evaluation
+    runs: int  # measured, without evaluation
+    rounds: int  # of each
     least: float  # of the bare loop's samples/s
     least_with_ledger: float | None
     most_memory: float  # GB, of all processes together
     least_on_ray: float | None = None  # of the worker processes' samples/s
 
     def scaled(self, scale: float) -> Shape:
-        """With this share of its examples and of its rounds."""
-        return replace(self, examples=max(10, round(scale * self.examples)), rounds=max(1, round(scale * self.rounds)))
+        """With this share of its examples and of its runs."""
+        return replace(self, examples=max(10, round(scale * self.examples)), runs=max(1, round(scale * self.runs)))
 
     @property
     def samples(self) -> int:
-        """In a round."""
-        return self.cohort * self.training.epochs * self.examples
+        """In a run."""
+        return self.rounds * self.cohort * self.training.epochs * self.examples
 
 
 CNN, LINEAR = "mnist-cnn", "benchmarks.bare:linear"
 SHAPES = {
-    "few": Shape(CNN, 10, 6_000, 2, Training(epochs=2, batch=64, lr=0.05), 7, 0.97, 0.95, 1.6, 0.9),
-    "many": Shape(CNN, 1_000, 60, 50, Training(epochs=1, batch=20, lr=0.05), 15, 0.90, 0.85, 1.6, 0.9),
-    "linear": Shape(LINEAR, 1_000, 20, 100, Training(epochs=1, batch=20, lr=0.05), 60, 0.80, None, 1.0),
+    "few": Shape(CNN, 10, 6_000, 2, Training(epochs=2, batch=64, lr=0.05), 7, 1, 0.97, 0.95, 1.6, 0.9),
+    "many": Shape(CNN, 1_000, 60, 50, Training(epochs=1, batch=20, lr=0.05), 5, 3, 0.90, 0.85, 1.6, 0.9),
+    "linear": Shape(LINEAR, 1_000, 20, 100, Training(epochs=1, batch=20, lr=0.05), 9, 10, 0.80, None, 1.0),
 }
 
 
@@ -114,28 +116,6 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
     )
 
 
-@dataclass
-class Race:
-    """Rounds of fedlapse, and the bare loop after each of them while fedlapse's workers stand idle."""
-
-    theirs: Callable[[int], float]  # plays a round of the bare loop; its seconds
-    rounds: int  # after the first, which warms up
-    seconds: list[tuple[float, float]] = field(default_factory=list)  # of a round: fedlapse, bare
-    number: int = -1  # -1: the first model, before round 0
-    began: float = 0.0
-
-    def going_on(self) -> bool:
-        """Called by the run between two rounds."""
-        ours = time.perf_counter() - self.began
-        if self.number >= 0:
-            theirs = self.theirs(self.number)
-            if self.number > 0:
-                self.seconds.append((ours, theirs))
-        self.number += 1
-        self.began = time.perf_counter()
-        return self.number <= self.rounds
-
-
 @contextmanager
 def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Processes | Remembering]:
     """fedlapse's workers; a ledger is a new one on the disk."""
@@ -149,60 +129,71 @@ def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Processes | Remembering]:
             yield remembers
 
 
-def conduct_of(shape: Shape, rounds: int, every: int) -> Conduct:
-    """Of one round more than is played: the last of a plan trains every device once, for `personalised`."""
-    return Conduct(RoundRules(max=rounds + 2, needed=shape.cohort, ask=shape.cohort), Schedule(every=every))
+def seconds(pool: Executor, lab: Lab, shape: Shape, rounds: int, every: int = 0) -> float:
+    """Of a run of fedlapse, from its first model to its last row, with evaluation every so many rounds (0: never)."""
+    rules = RoundRules(max=rounds, needed=shape.cohort, ask=shape.cohort)
+    conduct, stamps = Conduct(rules, Schedule(every, personalise_every=None)), list[float]()
+
+    def going_on() -> bool:
+        """Is asked after the first model, and after each round."""
+        stamps.append(time.perf_counter())
+        return True
+
+    with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
+        asyncio.run(run_virtual(lab, RUN, conduct, pool, Path(folder), going_on))
+    return stamps[-1] - stamps[0]
 
 
-def race(
-    shape: Shape, lab: Lab, files: Path, with_ledger: bool, rounds: int, every: int
-) -> tuple[list[tuple[float, float]], int]:
-    """Seconds of each round, fedlapse's and the bare loop's, with evaluation every so many rounds (0: never); and the
-    most memory that fedlapse's processes used."""
-    conduct = conduct_of(shape, rounds, every)
+def in_turn(ours: Callable[[int], float], theirs: Callable[[int], float], runs: int, rounds: int) -> list[Pair]:
+    """Seconds of so many runs of both sides, one after the other; each is told the number of rounds."""
+    let_stay()  # as the commands do
+    ours(1), theirs(1)  # warm up
+    return [(ours(rounds), theirs(rounds)) for _ in range(runs)]
+
+
+def race(shape: Shape, lab: Lab, files: Path, with_ledger: bool, runs: int, every: int) -> tuple[list[Pair], int]:
+    """Seconds of each run, fedlapse's and the bare loop's; and the most memory that fedlapse's processes used."""
     with (
-        tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder,
         pool_of(lab, with_ledger) as ours,
         Watched([os.getpid(), *(process.pid for process in active_children() if process.pid)]) as memory,
         bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
-        let_stay()  # as the commands do
-        runner = Race(partial(bare.seconds, theirs, shape.model, shape.training, shape.cohort), rounds)
-        asyncio.run(run_virtual(lab, RUN, conduct, ours, Path(folder), runner.going_on))
-    return runner.seconds, memory.most
+        play = partial(seconds, ours, lab, shape, every=every)
+        loop = partial(bare.seconds, theirs, shape.model, shape.training, shape.cohort)
+        return in_turn(play, loop, runs, shape.rounds), memory.most
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Samples per second of both sides in their best rounds: noise only ever adds to the time."""
+    """Samples per second of both sides in their best runs: noise only ever adds to the time."""
 
     what: str
     ours: float
     bare: float
-    paired: float  # median over rounds of fedlapse's speed / that of the bare loop right after it
+    paired: float  # median over runs of fedlapse's speed / that of the bare loop right after it
     memory: float  # GB of all of fedlapse's processes, at most
 
     @classmethod
-    def of(cls, what: str, samples: int, seconds: Sequence[tuple[float, float]], memory: int) -> Speed:
-        """From the seconds (fedlapse, bare) of rounds with so many samples."""
+    def of(cls, what: str, samples: int, seconds: Sequence[Pair], memory: int) -> Speed:
+        """From the seconds (fedlapse, bare) of runs with so many samples."""
         ours, bare = (samples / min(side) for side in zip(*seconds, strict=True))
         return cls(what, ours, bare, median(theirs / own for own, theirs in seconds), memory / 1e9)
 
     @property
     def ratio(self) -> float:
-        """Of the best rounds."""
+        """Of the best runs."""
         return self.ours / self.bare
 
 
 def measure(name: str, with_ledger: bool, scale: float, evaluated: int = EVALUATED) -> list[Speed]:
-    """Training alone, and with evaluation each round; `scale` is the share of each device's examples, and of rounds."""
+    """Training alone, and with evaluation each round; `scale` is the share of each device's examples, and of runs."""
     shape = SHAPES[name].scaled(scale)
     lab = lab_of(shape)
     assert lab.dataset
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         np.save(Path(folder) / "x.npy", lab.dataset.x)
         np.save(Path(folder) / "y.npy", lab.dataset.y)
-        alone = race(shape, lab, Path(folder), with_ledger, shape.rounds, every=0)
+        alone = race(shape, lab, Path(folder), with_ledger, shape.runs, every=0)
         beside = race(shape, lab, Path(folder), with_ledger, evaluated, every=1)
     return [Speed.of(name, shape.samples, *alone), Speed.of(f"{name}, evaluated", shape.samples, *beside)]
 
@@ -242,7 +233,7 @@ def main(
 
         on_ray.race_all([shape] if shape else list(SHAPES), scale)
         return
-    typer.echo(f"training: samples/s of the best round, {WORKERS} processes{', with a ledger' if ledger else ''}")
+    typer.echo(f"training: samples/s of the best run, {WORKERS} processes{', with a ledger' if ledger else ''}")
     faults = []
     for name in [shape] if shape else SHAPES:
         speeds = measure(name, ledger, scale)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import mmap
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,10 +24,7 @@ from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
 from emulator.commands.options import ExecutorName
-from emulator.conversation.rounds import RoundRules
-from emulator.play.conduct import Conduct
-from emulator.play.metrics import Schedule
-from emulator.play.run import run_virtual
+from emulator.lab.jobs import train
 from emulator.worlds.executors import Inline
 
 
@@ -97,11 +96,11 @@ def test_a_missed_bar_fails_at_full_scale_only(scale: str, code: int, monkeypatc
         assert result.exit_code == code, result.output
 
 
-TINY = Shape("mnist-cnn", 4, 20, 2, Training(epochs=2, batch=64, lr=0.05), 2, 0.97, 0.95, 1.6)
-FLAT = Shape(training.LINEAR, 6, 20, 2, Training(epochs=1, batch=20, lr=0.05), 2, 0.35, None, 1.0)
+TINY = Shape("mnist-cnn", 4, 20, 2, Training(epochs=2, batch=64, lr=0.05), 2, 2, 0.97, 0.95, 1.6)
+FLAT = Shape(training.LINEAR, 6, 20, 2, Training(epochs=1, batch=20, lr=0.05), 2, 2, 0.35, None, 1.0)
 
 
-def test_speed_is_that_of_each_sides_best_round() -> None:
+def test_speed_is_that_of_each_sides_best_run() -> None:
     # fedlapse 40, 5, 6 s; bare 4, 6, 3 s; pair by pair 0.1, 1.2, 0.5
     speed = Speed.of("x", 60, [(40.0, 4.0), (5.0, 6.0), (6.0, 3.0)], memory=1_500_000_000)
     assert speed.ours == pytest.approx(60 / 5)
@@ -135,10 +134,10 @@ def test_a_linear_model_with_a_ledger_has_no_bar_of_speed() -> None:
     assert training.missed("linear", True, [Speed("linear", 1.0, 100.0, paired=0.01, memory=0.9)]) == []
 
 
-def test_rounds_have_the_samples_that_were_asked_for() -> None:
-    # cohort x epochs x examples
+def test_runs_have_the_samples_that_were_asked_for() -> None:
+    # rounds x cohort x epochs x examples
     found = {name: shape.samples for name, shape in SHAPES.items()}
-    assert found == {"few": 2 * 2 * 6_000, "many": 50 * 60, "linear": 100 * 20}
+    assert found == {"few": 2 * 2 * 6_000, "many": 3 * 50 * 60, "linear": 10 * 100 * 20}
 
 
 def test_memory_of_this_process_grows_with_what_it_holds() -> None:
@@ -184,44 +183,53 @@ def test_both_sides_train_in_processes_of_their_own(tmp_path: Path, monkeypatch:
     assert lab.dataset is not None
     np.save(tmp_path / "x.npy", lab.dataset.x)
     np.save(tmp_path / "y.npy", lab.dataset.y)
-    [(ours, theirs)], most = training.race(FLAT, lab, tmp_path, True, rounds=1, every=1)
+    [(ours, theirs)], most = training.race(FLAT, lab, tmp_path, True, runs=1, every=1)
     assert min(ours, theirs) > 0
     assert most > 100e6  # two processes with torch
 
 
-def test_each_speed_counts_two_epochs_of_two_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_speed_counts_two_rounds_of_two_epochs_of_two_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "race", lambda *_, every: ([(2.0, 1.0)], 10**9))
     monkeypatch.setitem(SHAPES, "few", TINY)
     alone, evaluated = training.measure("few", with_ledger=False, scale=1.0)
     assert (alone.what, evaluated.what) == ("few", "few, evaluated")
-    assert alone.bare == pytest.approx(2 * 2 * 20)  # clients x epochs x examples, in a second
-    assert alone.ours == pytest.approx(2 * 2 * 20 / 2)
+    assert alone.bare == pytest.approx(2 * 2 * 2 * 20)  # rounds x clients x epochs x examples, in a second
+    assert alone.ours == pytest.approx(2 * 2 * 2 * 20 / 2)
     assert len(training.table([alone, evaluated]).splitlines()) == 3
 
 
+def test_the_first_run_of_each_side_warms_up_and_the_others_alternate() -> None:
+    played: list[tuple[str, int]] = []
+
+    def side(name: str, seconds: float) -> Callable[[int], float]:
+        return lambda rounds: played.append((name, rounds)) or seconds * rounds
+
+    assert training.in_turn(side("ours", 0.5), side("theirs", 0.25), 2, 4) == [(2.0, 1.0)] * 2
+    assert played == [("ours", 1), ("theirs", 1), *[("ours", 4), ("theirs", 4)] * 2]
+
+
 @pytest.mark.slow
-def test_a_race_counts_every_round_but_the_first(tmp_path: Path) -> None:
-    lab = training.lab_of(TINY, tests=8)
-    played: list[int] = []
+def test_a_run_is_timed_from_its_first_model_to_its_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its rounds are all in it, whenever their trainings begin, and nothing of another round."""
+    lab, clock = training.lab_of(TINY, tests=8), iter(range(10))
+    monkeypatch.setattr(training, "time", Mock(perf_counter=lambda: next(clock)))
+    trained: list[int] = []
 
-    def theirs(round: int) -> float:
-        played.append(round)
-        return 0.25 * round
+    class Noting(Inline):
+        def submit(self, job: Any, *args: Any) -> Any:
+            trained.append(next(clock)) if job is train else None
+            return super().submit(job, *args)
 
-    race = training.Race(theirs, rounds=2)
-    conduct = Conduct(RoundRules(max=4, needed=2, ask=2), Schedule(every=0))
-    outcome = asyncio.run(run_virtual(lab, training.RUN, conduct, Inline(lab), tmp_path, race.going_on))
-    assert [row["counted"] for row in outcome.rows] == [2, 2, 2]
-    assert played == [0, 1, 2]
-    assert [bare for _, bare in race.seconds] == [0.25, 0.5]
+    assert training.seconds(Noting(lab), lab, TINY, rounds=2) == 6  # rounds of two trainings and a row: 0 to 6
+    assert trained == [1, 2, 4, 5]
 
 
 @pytest.mark.slow
 def test_rounds_with_more_workers_are_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
-    seconds = on_ray.InTurn.seconds
-    monkeypatch.setattr(on_ray.InTurn, "seconds", lambda run, round: played.append(round) or seconds(run, round))
-    shape = SHAPES["linear"].scaled(0.05)
+    seconds = on_ray.seconds
+    monkeypatch.setattr(on_ray, "seconds", lambda *args: played.append(args[-1]) or seconds(*args))
+    shape = SHAPES["linear"].scaled(0.2)
     found = on_ray.grown(shape, ExecutorName.processes, workers=1)
-    assert played == [0, *range(shape.rounds)]
+    assert played == [1, 10, 10]
     assert 0 < found.work < found.round <= found.median_round

@@ -154,7 +154,6 @@ class Attendant:
         call, ticket = Call(self.name, round), self.ticket[1]
         done = await self._compute(call, parcel, ticket)
         self.ticket = None
-        self.trainings.look()
         self.home.keep(round, done)
         self.notes[call] = done.learnt
         await self._send(channel, {"round": round, "examples": done.examples}, done.upload)

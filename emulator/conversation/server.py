@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -18,9 +18,8 @@ import numpy as np
 from emulator.conversation.exchange import Exchange, Judge, Soundness
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
-from emulator.conversation.trainings import Ahead
-from emulator.conversation.underway import Combined, Play, RunFailed
-from emulator.lab.jobs import Opening, State, Trained, combine, request, start
+from emulator.conversation.underway import Play, RunFailed
+from emulator.lab.jobs import Opening, State, combine, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.seeds import seed
 from emulator.lab.store import NOTHING
@@ -35,7 +34,7 @@ FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row
 
 After = Callable[[Play, State], Coroutine[Any, Any, bool]]
-Plan = Callable[[int, Mapping[str, Parcel], Ahead | None], None]
+Plan = Callable[[Play, Mapping[str, Parcel]], None]
 
 
 class Server:
@@ -67,6 +66,7 @@ class Server:
         self.exchange = Exchange(line, record, judge or Soundness(lab, run))
         self.plan = plan
         self.time = 0.0  # time_s of the round before
+        self.drawn: tuple[int, Sequence[str]] = (-1, ())  # the last cohort of all devices, and its round
 
     async def serve(self, after: After) -> None:
         """Plays the rounds that the rules allow.  `after` gets each round with the model that came out of it, and first
@@ -117,11 +117,23 @@ class Server:
 
     async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
         """The devices that this round asks, and those among which it chose."""
-        # The label is left out: all algorithms of a seed ask the same devices.
-        root = seed(self.run.seed, "cohort", number)
+        root = self._root(number)
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
+        if names is self.names:
+            return self.cohort_of_all(number), names
         return self.algorithm.cohort(number, names, self.rules.ask, root), names
+
+    def cohort_of_all(self, number: int) -> Sequence[str]:
+        """The devices that this round asks if all are online and idle."""
+        if self.drawn[0] != number:
+            cohort = self.algorithm.cohort(number, self.names, self.rules.ask, self._root(number))
+            self.drawn = number, cohort
+        return self.drawn[1]
+
+    def _root(self, number: int) -> int:
+        # The label is left out: all algorithms of a seed ask the same devices.
+        return seed(self.run.seed, "cohort", number)
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are online and idle, sorted; waits while there are none.
@@ -188,7 +200,7 @@ class Server:
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
-        play.drop()
+        play.uploads.clear()  # they are needed no more
         play.stamp = self.time
         return play
 
@@ -208,7 +220,7 @@ class Server:
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
         parcels = self._parcels(play, opening)
-        self.plan(play.round.number, parcels, partial(self._combine_ahead, play) if self._all_count(play) else None)
+        self.plan(play, parcels)
         for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
         if self.rules.deadline is None:
@@ -258,25 +270,14 @@ class Server:
         """Closes the round on the server: the new model; when it was there."""
         number = play.round.number
         replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
-        if play.ahead is None or play.ahead[0] != replies:
-            play.drop()
-            play.ahead = replies, self._combining(play, replies)
-        self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), play.ahead[1])
+        ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
+        self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
         return self.record.server_end(number, "combine", self.state.weights.short)
 
-    def _combining(self, play: Play, replies: Combined) -> Ticket:
-        return self.world.submit(combine, self.run, play.round.number, self.state.message, replies, play.download)
-
-    def _all_count(self, play: Play) -> bool:
+    def all_count(self, play: Play) -> bool:
         """Whether it is known that all who are asked will count, if their replies are sound."""
         whole = self.rules.deadline is None and play.round.rules.needed >= len(play.round.asked)
-        return whole and self.always_on and not self.lab.over_sockets
-
-    def _combine_ahead(self, play: Play, trained: Mapping[str, Trained]) -> None:
-        """All results of a round in which all will count are here: they are combined while the uploads travel."""
-        if not any(done.upload.fault for done in trained.values()):
-            replies = {name: (done.upload.ref, done.examples) for name, done in sorted(trained.items())}
-            play.ahead = replies, self._combining(play, replies)
+        return whole and self.always_on
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

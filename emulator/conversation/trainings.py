@@ -6,10 +6,10 @@ differ in nothing but their links do the same jobs, in either world.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from emulator.lab.jobs import Trained, train, train_stack
+from emulator.lab.jobs import train, train_stack
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
 from emulator.record.run import Run
@@ -17,7 +17,7 @@ from emulator.worlds.interface import Ticket, World
 from emulator.worlds.shared import Shared, Waiter
 
 Inputs = tuple[Ref, Ref]  # a device's download, and its memory
-Ahead = Callable[[Mapping[str, Trained]], None]  # is given what all devices of a round have made
+Stack = tuple[Run, int, Sequence[str], Sequence[Ref], Sequence[Ref], bool]
 
 
 class Trainings:
@@ -26,26 +26,28 @@ class Trainings:
     def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
         self.world, self.lab, self.run, self.measured = world, lab, run, measured
         self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: the round, and its part of a job
-        # Of the round that was planned last, if somebody wants its results ahead: who was asked, and has started.
-        self.ahead: Ahead | None = None
-        self.round, self.asked = -1, 0
-        self.started, self.undone = dict[str, Ticket](), list[Ticket]()
+        self.round, self.asked = -1, 0  # that was planned last, and how many devices it asks
+        self.started: dict[str, Ticket] = {}  # of those
+        self.all_started: Callable[[Mapping[str, Ticket]], None] = lambda _: None  # is told once they all have
 
-    def plan(self, round: int, inputs: Mapping[str, Inputs], ahead: Ahead | None = None) -> None:
+    def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
         """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
-        trains for nothing.  `ahead` is called once all results are here, if that is before the last is sent."""
-        self._await(ahead)  # first: what the round before has made goes
-        self.round, self.asked = round, len(inputs)
+        trains for nothing."""
+        self.round, self.asked, self.started = round, len(inputs), {}
         late = self.lab.over_sockets  # a request of an earlier round may still be on its way there, and nowhere else
         for device in list(inputs if late else self.planned):
             self.forget(device)
+        for args in self.stacks(round, inputs):
+            job = Shared(self.world.submit(train_stack, *args).future)
+            for place, device in enumerate(args[2]):
+                self.planned[device] = round, Ticket(Waiter(job, itemgetter(place)))
+
+    def stacks(self, round: int, inputs: Mapping[str, Inputs]) -> Iterator[Stack]:
+        """The devices that train as stacks: what `train_stack` gets."""
         for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) > 1:
                 downloads, memories = zip(*(inputs[name] for name in devices), strict=True)
-                args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
-                job = Shared(self.world.submit(train_stack, *args).future)
-                for place, device in enumerate(devices):
-                    self.planned[device] = round, Ticket(Waiter(job, itemgetter(place)))
+                yield self.run, round, tuple(devices), downloads, memories, self.measured(round)
 
     def forget(self, device: str) -> None:
         """The device does not start: its stack's results need not be kept for it."""
@@ -54,7 +56,7 @@ class Trainings:
 
     def close(self) -> None:
         """The run is over."""
-        self._await(None)
+        self.started = {}
         for device in list(self.planned):
             self.forget(device)
 
@@ -65,21 +67,9 @@ class Trainings:
             ticket = self.planned.pop(device)[1]
         else:
             ticket = self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
-        if self.ahead and round == self.round:
+        if round == self.round:
             self.started[device] = ticket
-            self.undone.append(ticket)
+            if len(self.started) == self.asked:
+                self.all_started(self.started)
+                self.started = {}  # nobody keeps what they have made
         return ticket
-
-    def look(self) -> None:
-        """A device has its result: perhaps all results are here."""
-        while self.undone and self.undone[-1].future.done():
-            self.undone.pop()
-        if self.undone or not self.ahead or len(self.started) < self.asked:
-            return
-        ahead, started = self.ahead, self.started
-        self._await(None)
-        if not any(ticket.future.cancelled() or ticket.future.exception() for ticket in started.values()):
-            ahead({name: ticket.future.result() for name, ticket in started.items()})
-
-    def _await(self, ahead: Ahead | None) -> None:
-        self.ahead, self.started, self.undone = ahead, {}, []

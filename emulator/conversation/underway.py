@@ -8,9 +8,7 @@ from emulator.conversation.rounds import Round
 from emulator.lab.jobs import State
 from emulator.lab.store import NOTHING, Ref
 from emulator.record.tally import Bill
-from emulator.worlds.interface import Signal, Task, Ticket
-
-Combined = dict[str, tuple[Ref, int]]  # device -> its upload and examples
+from emulator.worlds.interface import Signal, Task
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -34,7 +32,6 @@ class Play:
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, int] = field(default_factory=dict)  # device -> examples
     uploads: dict[str, Ref] = field(default_factory=dict)  # of those, until they are combined
-    ahead: tuple[Combined, Ticket] | None = None  # of what, once it is known, and the job that combines it
     not_finite: int = 0  # replies that were refused because a value in them is not finite
     asks: dict[str, Task] = field(default_factory=dict)
     watches: dict[str, Task] = field(default_factory=dict)
@@ -44,13 +41,6 @@ class Play:
     def running(self) -> list[str]:
         """The devices that were asked and have not ended."""
         return [name for name, task in self.asks.items() if not task.ended]
-
-    def drop(self) -> None:
-        """What has been uploaded is needed no more."""
-        self.uploads.clear()
-        if self.ahead:
-            self.ahead[1].cancel()
-            self.ahead = None
 
     @property
     def settled(self) -> bool:

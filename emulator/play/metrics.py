@@ -16,8 +16,9 @@ the next time slice; forgetting, the accuracy lost on earlier ones (best ever - 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,19 @@ class Schedule:
     every: int = 1
     personalise_every: int | None = 0
     test: bool = True
+
+
+Trial = tuple[Callable[..., Any], Run, Ref, str, int, int]  # `evaluate`, and what it gets
+
+
+def trials(lab: Lab, run: Run, schedule: Schedule, round: int, state: State) -> list[Trial]:
+    """The jobs that try the model of a round that is evaluated."""
+    test = _trials(lab, run, state, "test", 0) if schedule.test else []
+    return test + _trials(lab, run, state, "validation", lab.cycle(run.label, round))
+
+
+def _trials(lab: Lab, run: Run, state: State, part: str, cycle: int) -> list[Trial]:
+    return [(evaluate, run, state.weights, part, cycle, block) for block in range(blocks(lab, run, part, cycle))]
 
 
 class Metrics:
@@ -143,10 +157,7 @@ class Metrics:
         return _mean(hits(_joined(scores))) if scores else None
 
     async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
-        tickets = [
-            self.world.submit(evaluate, self.run, state.weights, part, cycle, block)
-            for block in range(blocks(self.lab, self.run, part, cycle))
-        ]
+        tickets = [self.world.submit(*trial) for trial in _trials(self.lab, self.run, state, part, cycle)]
         return [await self.world.uncharged(ticket) for ticket in tickets]
 
     def _of_cycle(self, scores: Scores, cycle: int) -> Hits:

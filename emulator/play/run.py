@@ -15,6 +15,7 @@ from emulator.lab.guarded import Faulty, facts_of
 from emulator.lab.jobs import State, export
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
+from emulator.play.ahead import Ahead, Foresight
 from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
@@ -85,13 +86,19 @@ async def run_virtual(
 
     `going_on` is asked after each round; False ends the run.
     """
-    world, outcome = VirtualWorld(executor), Outcome(run)
+    ahead = Ahead(executor) if executor.beside else None
+    world, outcome = VirtualWorld(ahead or executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
     line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
     server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
+    foresight = Foresight(ahead, stage, server) if ahead else None
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
+        if foresight and outcome.interrupted:
+            outcome.begun = await foresight.begun()
     finally:
+        if foresight:
+            foresight.stop()
         stage.close(outcome)
     seal(stage, outcome)
     return outcome

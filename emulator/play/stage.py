@@ -9,7 +9,8 @@ from typing import Any
 from emulator.conversation.device import Attendant, Home, Notes
 from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
-from emulator.conversation.trainings import Ahead, Trainings
+from emulator.conversation.trainings import Trainings
+from emulator.conversation.underway import Play
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
@@ -36,7 +37,9 @@ class Outcome:
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
     strangers: int = 0  # sockets: requests without a device's token, which were refused
-    kept: list[Home] = field(default_factory=list, repr=False)  # of its devices, if it was interrupted
+    # If it was interrupted, what a ledger can take over: of its devices, and of the round that it did not play.
+    kept: list[Home] = field(default_factory=list, repr=False)
+    begun: list[Any] = field(default_factory=list, repr=False)
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""
@@ -87,12 +90,13 @@ class Stage:
         for attendant in self.attendants.values():
             attendant.home = nothing
 
-    def plan(self, round: int, parcels: Mapping[str, Parcel], ahead: Ahead | None) -> None:
-        """A round is about to send these; `ahead`: see Trainings.plan."""
+    def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
+        """A round is about to send these."""
+        round = play.round.number
         self.costs.open(round, parcels)
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]
             assert not isinstance(counted, str)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
-        self.trainings.plan(round, inputs, ahead)
+        self.trainings.plan(round, inputs)

@@ -91,6 +91,11 @@ class Remembering:
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
         self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
 
+    @property
+    def beside(self) -> bool:
+        """See Executor."""
+        return self.inner.beside
+
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         if job is export:
             return self._exported(*args)
@@ -144,6 +149,8 @@ class Remembering:
             result = FORMS[job][0](done.result())
             self.ledger.facts.put(Fact(key, job.__name__, self.scenario, plain_args(args), result))
             self._seen(job, args, done.result())
+        elif done.cancelled():
+            self.tally.computed -= trainings(job, args)
         self.under_way.pop(key, None)
 
     def _seen(self, job: Job, args: Sequence[Any], result: Any) -> None:

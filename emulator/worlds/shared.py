@@ -41,6 +41,14 @@ class Waiter(Future[Any]):
         pass_on(self, done, self.part)
 
 
+def withdrawn(future: Future[Any]) -> bool:
+    """Cancels a job unless somebody works on it, or it has ended; whether it is cancelled."""
+    job = future.shared if isinstance(future, Waiter) else None
+    if job and job.wanted == 1 and not job.done.cancel():
+        return False
+    return future.cancel()
+
+
 def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] = lambda result: result) -> None:
     """Gives `future` what came of `done`."""
     if future.cancelled() or done.cancelled():

@@ -121,42 +121,31 @@ def test_a_device_that_is_late_trains_alone_and_leaves_the_next_round_its_stack(
     assert [ticket.future.result() for ticket in tickets.values()] == ["of a", "of b"]
 
 
-def test_all_results_of_a_round_are_given_ahead_as_soon_as_they_are_here() -> None:
-    given: list[Any] = []
+def test_it_is_told_once_all_who_are_asked_have_started() -> None:
+    told: list[Any] = []
     which, world = trainings(2)
-    which.plan(3, {name: INPUTS[name] for name in "abc"}, given.append)  # a by itself, b and c as one stack
-    which.look()
+    which.all_started = told.append
+    which.plan(3, {name: INPUTS[name] for name in "abc"})  # a by itself, b and c as one stack
     started(which, "bc")
-    world.futures[0].set_result(["of b", "of c"])
-    which.look()
-    assert given == []  # of a, nobody knows
+    which.start("d", 2, *INPUTS["d"])  # of another round
+    assert told == []
     started(which, "a")
-    which.look()
-    assert given == []
+    [tickets] = told
+    world.futures[0].set_result(["of b", "of c"])
     world.futures[-1].set_result("of a")
-    which.look()
-    which.look()
-    assert given == [{"a": "of a", "b": "of b", "c": "of c"}]
-    assert which.started == {}  # they are not kept
-    assert which.undone == []
+    assert {name: ticket.future.result() for name, ticket in tickets.items()} == {"a": "of a", "b": "of b", "c": "of c"}
+    assert which.started == {}  # what they make is not kept
 
 
-def test_results_of_a_round_that_has_an_error_or_is_over_are_not_given() -> None:
-    given: list[Any] = []
-    which, world = trainings(1)
-    for round, outcome in enumerate([None, ValueError("no"), "over"]):
-        which.plan(round, {"a": INPUTS["a"]}, given.append)
+def test_a_round_of_which_one_does_not_start_is_not_told() -> None:
+    told: list[Any] = []
+    which, _ = trainings(2)
+    which.all_started = told.append
+    for round in (3, 4):
+        which.plan(round, {name: INPUTS[name] for name in "ab"})
+        which.forget("b")
         started(which, "a", round)
-        if outcome == "over":
-            which.close()
-        elif outcome:
-            world.futures[-1].set_exception(outcome)
-        which.look()
-    which.plan(3, {"b": INPUTS["b"]}, given.append)
-    started(which, "a", 2)  # late
-    world.futures[-1].set_result("of a")
-    which.look()
-    assert given == []
+    assert told == []
 
 
 def test_an_error_is_the_devices_that_raised_it() -> None:

@@ -24,7 +24,7 @@ def test_after_each_round_the_store_holds_two_models_at_most(tmp_path: Path) -> 
     """The new one, and the one before that went down in this round; no upload, and nothing of earlier rounds."""
     store = tmp_path / "store"
     store.mkdir()
-    shape = Shape(LINEAR, 12, 5, 3, Training(epochs=1, batch=5, lr=0.05), 5, 0.0, None, 1.0)
+    shape = Shape(LINEAR, 12, 5, 3, Training(epochs=1, batch=5, lr=0.05), 1, 5, 0.0, None, 1.0)
     lab, held = lab_of(shape, tests=12), list[int]()
 
     def going_on() -> bool:
@@ -45,7 +45,7 @@ def test_what_devices_kept_goes_with_the_run_and_waits_for_no_garbage_collector(
     store = tmp_path / "store"
     store.mkdir()
     training = Training(epochs=1, batch=5, lr=0.05)
-    lab = lab_of(Shape(LINEAR, 12, 5, 3, training, 5, 0.0, None, 1.0), tests=12)
+    lab = lab_of(Shape(LINEAR, 12, 5, 3, training, 1, 5, 0.0, None, 1.0), tests=12)
     keeping = replace(lab, algorithms={RUN.label: SCAFFOLD(training)})
     conduct, held = Conduct(RoundRules(max=3, needed=3, ask=3), Schedule(every=0)), list[int]()
 
