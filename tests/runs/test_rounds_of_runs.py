@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from algorithms.fedavg import FedAvg
-from emulator.lab.jobs import combine
-from emulator.record.record import Record
 from emulator.results.summary import summarise
-from emulator.worlds.executors import Inline
 
 pytestmark = pytest.mark.slow
 
@@ -61,43 +58,6 @@ def test_the_first_k_of_those_asked_close_the_round_and_the_others_are_cut(play)
     assert {line["device"] for line in cuts} == set(PIS)
     assert {line["why"] for line in cuts} == {"closed"}
     assert run.rounds[0]["wasted_bytes"] > 2 * 4 * 53_002  # two whole downloads, and what had gone up
-
-
-@pytest.mark.parametrize(
-    ("rules", "ahead"),
-    [({}, True), ({"deadline_s": 60.0}, False), ({"fraction": 0.5, "ask": 4}, False), ({"fraction": 0.5}, True)],
-    ids=["all", "deadline", "first", "a cohort"],
-)
-def test_replies_that_will_all_count_are_combined_while_they_travel(play, monkeypatch, rules, ahead):
-    order = []
-    submit, end = Inline.submit, Record.end
-    monkeypatch.setattr(
-        Inline, "submit", lambda self, job, *args: order.append(job.__name__) or submit(self, job, *args)
-    )
-    monkeypatch.setattr(Record, "end", lambda self, way, call: order.append(way) or end(self, way, call))
-    run = play(rounds={"max": 1, **rules})
-    asked, counted = run.rounds[0]["asked"], run.rounds[0]["counted"]
-    uploads = [at for at, each in enumerate(order) if each == "up"]
-    assert len(uploads) == counted
-    assert order.count("train") == asked
-    assert order.count("combine") == 1
-    assert (order.index("combine") < uploads[0]) is ahead
-    assert (order.index("combine") > uploads[-1]) is not ahead
-
-
-def test_a_reply_that_is_not_sound_is_not_combined_ahead(play, monkeypatch):
-    combined = []
-    submit = Inline.submit
-
-    def noted(self, job, *args):
-        combined.extend([sorted(args[3])] if job is combine else [])
-        return submit(self, job, *args)
-
-    monkeypatch.setattr(Inline, "submit", noted)
-    sick = {"tests.runs.test_rounds_of_runs:OneIsSick": {}, "name": "sick"}
-    run = play(sick, rounds={"max": 1})
-    assert run.rounds[0]["refused"] == 1
-    assert combined == [sorted({*PIS, *PHONES} - {PIS[0]})]
 
 
 def test_a_deadline_closes_the_round_at_its_instant(play):

@@ -19,6 +19,7 @@ from emulator.play.ahead import Ahead
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
+from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.worlds import virtual
 from emulator.worlds.executors import Inline
@@ -36,12 +37,15 @@ CALM: dict[str, Any] = {
 }
 
 
+Notes = list[tuple[str, str]]
+
+
 class Noted(Inline):
     """Does jobs at once, and notes them, with the rounds that have ended between them."""
 
     def __init__(self, lab: Any) -> None:
         super().__init__(lab)
-        self.notes: list[tuple[str, str]] = []
+        self.notes: Notes = []
 
     def submit(self, job: Any, *args: Any) -> Future[Any]:
         self.notes.append((job.__name__, repr(args)))
@@ -68,10 +72,13 @@ def look_often() -> Iterator[None]:
         yield
 
 
-def played(kind: type[Noted], folder: Path, changes: Mapping[str, Any], rounds: int = 99) -> tuple[Noted, Outcome]:
+def played(
+    kind: type[Noted], folder: Path, changes: Mapping[str, Any], rounds: int = 99, notes: Notes | None = None
+) -> tuple[Noted, Outcome]:
     scenario = build(merged(SMALL, {**changes, "seeds": [1]}))
     lab = lab_of(scenario)
     pool = kind(lab)
+    pool.notes = [] if notes is None else notes
 
     def going_on() -> bool:
         """After the first model, and after each round."""
@@ -108,13 +115,22 @@ ROUND = ["request", "train_stack", "train", "combine", "evaluate"]
 
 
 @pytest.mark.slow
-def test_while_uploads_travel_the_next_round_is_trained(tmp_path: Path) -> None:
+def test_while_uploads_travel_the_next_round_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that trains by itself begins with its request: it may be one that refuses."""
-    plain, _ = played(Noted, tmp_path / "plain", merged(CALM, {"rounds": {"max": 2}, "evaluate": {"every": 1}}))
-    pool, _ = played(Beside, tmp_path / "run", merged(CALM, {"rounds": {"max": 2}, "evaluate": {"every": 1}}))
+    changes, landed = merged(CALM, {"rounds": {"max": 2}, "evaluate": {"every": 1}}), Record.end
+    plain, _ = played(Noted, tmp_path / "plain", changes)
     first, last = ["start", "evaluate", "row"], ["request", "personalise_stack", "row", "export"]
     assert plain.order == [*first, *ROUND, "row", *ROUND, *last]
-    assert pool.order == [*first, *ROUND, "request", "train_stack", "row", "train", "combine", "evaluate", *last]
+    notes: Notes = []
+
+    def end(record: Record, way: Any, call: Any) -> float:
+        notes.append((way, ""))
+        return landed(record, way, call)
+
+    monkeypatch.setattr(Record, "end", end)
+    pool, _ = played(Beside, tmp_path / "run", changes, notes=notes)
+    ahead = ["request", "train_stack"]
+    assert pool.order == [*first, *ROUND, *ahead, "down", "up", "row", *ROUND[2:], "down", "up", *last]
 
 
 @pytest.mark.slow
