@@ -1,7 +1,7 @@
-"""Layers of a stack of devices on a GPU, where each device has weights of its own: as matrix products.
+"""Layers of a stack of devices, where each device has weights of its own, as matrix products.
 
-One convolution with as many groups takes longer: cuDNN goes through the groups one by one (docs/scaling.md has the
-figures).
+On a GPU one convolution with as many groups takes longer: cuDNN goes through the groups one by one (docs/scaling.md has
+the figures).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def instead_of(layer: nn.Module) -> type[nn.Module] | None:
+def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
     """The class that computes the same in a stack; None for a layer that stays."""
-    if type(layer) is nn.Linear and layer.bias is not None:
+    if type(layer) is nn.Linear:
         return StackLinear
-    return StackConv if _plain(layer) else None
+    return StackConv if not on_cpu and _plain(layer) else None
 
 
 def _plain(layer: nn.Module) -> bool:
@@ -33,12 +33,15 @@ def _plain(layer: nn.Module) -> bool:
 class StackLinear(nn.Linear):
     """(..., inputs) -> (..., outputs).
 
-    Its weights' gradient has the weights' order in memory, so the step of SGD needs no copy of it.
+    Its weights' gradient is one product with the weights' order in memory, so the step of SGD needs no copy of it; on a
+    CPU, whose products are slow to write the other order, training takes half as long for it, or a quarter.
     """
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
         """As torch's."""
-        said = torch.addmm(self.bias[:, None], self.weight, input.reshape(-1, self.in_features).mT).mT
+        x = input.reshape(-1, self.in_features).mT
+        said = self.weight @ x if self.bias is None else torch.addmm(self.bias[:, None], self.weight, x)
+        said = said.mT
         return said.reshape(*input.shape[:-1], self.out_features)
 
 

@@ -21,9 +21,7 @@ _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
 
 def stack_model(model: nn.Module) -> StackModel:
-    """That of this network; on a GPU, where networks stay, always the same one."""
-    if not places.elsewhere(next(model.parameters()).device):
-        return StackModel(model)
+    """That of this network, always the same one."""
     if model not in _known:
         _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
     return _known[model]
@@ -59,7 +57,7 @@ class StackModel:
         self.on_cpu = not places.elsewhere(parameter.device)
         self.drawing = model if self.on_cpu else copy.deepcopy(model).to_empty(device="cpu")  # for the forms alone
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
-        self.ones: dict[int, list[tuple[nn.Module, Tensor]]] = {}  # by number of examples: layers, their inputs' form
+        self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
         self.model = self._changed(model)
 
@@ -79,7 +77,7 @@ class StackModel:
     def _instead(self, layer: nn.Module) -> type[nn.Module] | None:
         if type(layer) in DROPOUTS:
             return (MASKED if self.on_cpu else COUNTER_BASED)[type(layer)]
-        return None if self.on_cpu else instead_of(layer)
+        return instead_of(layer, self.on_cpu)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
         """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
@@ -115,8 +113,8 @@ class StackModel:
 
     def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
         """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
-        if len(x) not in self.ones:
-            calls = self.ones[len(x)] = []
+        if x.shape not in self.ones:
+            calls = self.ones[x.shape] = []
 
             def call(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
                 calls.append((layer, torch.ones_like(inputs[0])))
@@ -131,7 +129,7 @@ class StackModel:
                 lay_out(self.drawing, torch.contiguous_format)
                 for hook in hooks:
                     hook.remove()
-        return self.ones[len(x)]
+        return self.ones[x.shape]
 
 
 class _Given(nn.Module):

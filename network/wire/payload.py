@@ -33,6 +33,7 @@ from network.wire.form import (
     quoted,
     unpacked,
 )
+from network.wire.layout import Layout
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
@@ -124,7 +125,16 @@ def view(data: bytes, limit: int | None = None) -> View:
 def trusted(data: Buffer) -> View:
     """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
     is copied before an array is asked for."""
-    return View([data], unpacked(memoryview(data)))
+    global _last
+    message = memoryview(data)
+    tree = _last.tree(message) if _last else None
+    if tree is None:
+        tree = unpacked(message)
+        _last = Layout(message, tree)
+    return View([data], tree)
+
+
+_last: Layout | None = None  # of the message that was read last: most are as the one before
 
 
 def encode(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from network.wire import payload
-from network.wire.form import Buffer
+from network.wire.layout import address
 from network.wire.payload import DTYPES, Message, Shapes
 
 
@@ -25,12 +25,6 @@ def encoded(messages: Sequence[Message], shapes: Shapes) -> ndarray | None:
             values = np.ascontiguousarray(stack)  # as the messages are, whatever the order of their arrays in memory
             if values.dtype.kind == "f" and not payload.finite(values):
                 return None
-            begin, nbytes = _address(entry["data"]) - _address(first), len(entry["data"])
+            begin, nbytes = address(entry["data"]) - address(first), len(entry["data"])
             rows[:, begin : begin + nbytes] = values.view(np.uint8).reshape(len(rows), nbytes)
     return rows
-
-
-def _address(data: Buffer) -> int:
-    """Where its bytes begin in this process's memory."""
-    address: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
-    return address

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from algorithms.stack_layers import StackConv, instead_of
+from algorithms.stack_layers import StackConv, StackLinear, instead_of
 
 
 def swapped(layer):
@@ -47,7 +47,6 @@ def test_outputs_and_gradients_are_those_of_the_convolution(size, padding, bias,
         nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"),
         nn.Conv2d(4, 4, 3, padding="same"),
         nn.Conv1d(4, 4, 3),
-        nn.Linear(4, 4, bias=False),
         nn.Bilinear(4, 4, 4),
     ],
 )
@@ -55,9 +54,15 @@ def test_others_stay_as_they_are(conv):
     assert instead_of(conv) is None
 
 
+def test_on_a_cpu_convolutions_stay_and_dense_layers_do_not():
+    assert instead_of(nn.Conv2d(4, 4, 3), on_cpu=True) is None
+    assert instead_of(nn.Linear(4, 4), on_cpu=True) is StackLinear
+
+
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(2, 6), (2, 3, 6)])
-def test_a_dense_layer_too_and_its_gradient_has_the_weights_order(shape):
-    layer = nn.Linear(6, 5).double()
+def test_a_dense_layer_too_and_its_gradient_has_the_weights_order(shape, bias):
+    layer = nn.Linear(6, 5, bias=bias).double()
     x, y = torch.randn(4, *shape, dtype=torch.float64), torch.randn(4, *shape[:-1], 5, dtype=torch.float64)
     weights = {
         name: torch.randn(4, *value.shape, dtype=torch.float64, requires_grad=True)
