@@ -12,12 +12,30 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+BY_NUMBER = {nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Dropout}
+
 
 def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
     """The class that computes the same in a stack; None for a layer that stays."""
     if type(layer) is nn.Linear:
         return StackLinear
     return StackConv if not on_cpu and _plain(layer) else None
+
+
+def takes_stacks(model: nn.Module) -> bool:
+    """Whether it is a sequence of layers that take inputs, and weights, with the devices' axis as they are: vmap takes
+    0.5 ms more a step."""
+    layers = list(model.modules())
+    known = all(type(layer) in {nn.Sequential, nn.Flatten, nn.Linear} | BY_NUMBER for layer in layers)
+    return known and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+
+
+class StackFlatten(nn.Flatten):
+    """Of inputs with the devices' axis before all others."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
+        """As torch's."""
+        return input.flatten(*(at + (at >= 0) for at in (self.start_dim, self.end_dim)))
 
 
 def _plain(layer: nn.Module) -> bool:
@@ -31,7 +49,7 @@ def _plain(layer: nn.Module) -> bool:
 
 
 class StackLinear(nn.Linear):
-    """(..., inputs) -> (..., outputs).
+    """(..., inputs) -> (..., outputs); its weight may have an axis more, as its inputs then have.
 
     Its weights' gradient is one product with the weights' order in memory, so the step of SGD needs no copy of it; on a
     CPU, whose products are slow to write the other order, training takes half as long for it, or a quarter.
@@ -39,10 +57,17 @@ class StackLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
         """As torch's."""
+        if self.weight.dim() == 3:
+            return self._of_stack(input)
         x = input.reshape(-1, self.in_features).mT
         said = self.weight @ x if self.bias is None else torch.addmm(self.bias[:, None], self.weight, x)
         said = said.mT
         return said.reshape(*input.shape[:-1], self.out_features)
+
+    def _of_stack(self, input: Tensor) -> Tensor:  # noqa: A002
+        x = input.flatten(1, -2).mT
+        said = self.weight @ x if self.bias is None else torch.baddbmm(self.bias[..., None], self.weight, x)
+        return said.mT.reshape(*input.shape[:-1], self.out_features)
 
 
 class StackConv(nn.Conv2d):

@@ -15,7 +15,7 @@ from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.local import lay_out, seeded_step
-from algorithms.stack_layers import instead_of
+from algorithms.stack_layers import StackFlatten, instead_of, takes_stacks
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -38,8 +38,7 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
     pieces = torch.split(filled, max(1, local.PIECE_ON_GPU // len(xs)), 1)
     one.model.eval()
     try:
-        of_all = vmap(lambda weights, x: functional_call(one.model, weights, (x,)))
-        said = torch.cat([of_all(together, piece) for piece in pieces], 1)
+        said = torch.cat([one.called(together, piece) for piece in pieces], 1)
     finally:
         one.model.train()
     return [own[: len(x)] for own, x in zip(said, xs, strict=True)]
@@ -59,6 +58,7 @@ class StackModel:
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
         self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
+        self.whole = self.on_cpu and takes_stacks(model)  # the network is called for all devices as it is
         self.model = self._changed(model)
 
     def _changed(self, model: nn.Module) -> nn.Module:
@@ -77,16 +77,24 @@ class StackModel:
     def _instead(self, layer: nn.Module) -> type[nn.Module] | None:
         if type(layer) in DROPOUTS:
             return (MASKED if self.on_cpu else COUNTER_BASED)[type(layer)]
+        if self.whole and type(layer) is nn.Flatten:
+            return StackFlatten
         return instead_of(layer, self.on_cpu)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
         """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
 
+        return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
+
+    def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
+        """The network's own outputs for x (k, B, ...)."""
+
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
             return functional_call(self.model, weights, (x,))
 
-        return precision.outputs(how, x.device, lambda: vmap(one)(weights, x, *drawn))
+        said: Tensor = (one if self.whole else vmap(one))(weights, x, *drawn)
+        return said
 
     def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
         """What dropout needs in a step of these devices, whose batches in x (k, B, ...) have these sizes."""

@@ -7,7 +7,9 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from algorithms.stack_layers import StackConv, StackLinear, instead_of
+from algorithms import stack_model
+from algorithms.local import seeded_step
+from algorithms.stack_layers import StackConv, StackFlatten, StackLinear, instead_of, takes_stacks
 
 
 def swapped(layer):
@@ -74,3 +76,48 @@ def test_a_dense_layer_too_and_its_gradient_has_the_weights_order(shape, bias):
     for wanted, found in zip(one, other, strict=True):
         torch.testing.assert_close(found, wanted)
     assert other[0].is_contiguous()
+
+
+def dense(*more):
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.Tanh(), nn.Dropout(0.5), *more, nn.Linear(8, 3, bias=False))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_sequence_of_layers_that_know_stacks_is_the_network_of_each_device(training):
+    """As torch calls it with each device's weights, and with the dropout that this drew."""
+    model = dense(nn.Sequential(nn.Linear(8, 8), nn.ReLU())).double().train(training)
+    assert takes_stacks(model)
+    weights = {name: torch.randn(4, *value.shape).double() for name, value in model.named_parameters()}
+    for value in weights.values():
+        value.requires_grad_()
+    x, pull = torch.randn(4, 5, 3, 2, 2).double(), torch.randn(4, 5, 3).double()
+    of_all = stack_model.StackModel(model)
+    seeds, drawn = [3, 5, 8, 13], of_all.draw([3, 5, 8, 13], 2, x, [5] * 4) if training else ()
+    said = of_all.outputs("float32", weights, x, drawn)
+    wanted = []
+    for k, seed in enumerate(seeds):
+        seeded_step(seed, 2)  # as local.sgd does before a step
+        wanted.append(functional_call(model, {name: value[k] for name, value in weights.items()}, (x[k],)))
+    torch.testing.assert_close(said, torch.stack(wanted))
+    grads = [torch.autograd.grad((each * pull).sum(), list(weights.values())) for each in (said, torch.stack(wanted))]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("axes", [(1, -1), (1, 2), (2, -1), (-2, -1), (0, 1)])
+def test_flattening_leaves_the_devices_apart(axes):
+    x = torch.randn(4, 5, 3, 2, 2)
+    one = nn.Flatten(*axes)
+    assert torch.equal(StackFlatten(*axes)(x), torch.stack([one(each) for each in x]))
+
+
+def test_what_a_network_does_besides_its_layers_is_done_for_each_device():
+    class Own(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).sum(1)
+
+    assert not takes_stacks(Own(nn.Linear(2, 2)))
+    assert not takes_stacks(dense(nn.Softmax(1)))
+    for hooked in (nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))):
+        hooked.register_forward_hook(lambda layer, given, output: output.sum(1))
+        assert not takes_stacks(nn.Sequential(hooked))
