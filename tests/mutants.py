@@ -334,8 +334,8 @@ MUTANTS = [
     Mutant(
         "a round is taken to be whole though a deadline may cut some",
         "emulator/conversation/server.py",
-        "whole = self.rules.deadline is None and ",
-        "whole = ",
+        "return enough and self.rules.deadline is None and self.always_on and",
+        "return enough and self.always_on and",
         "tests/emulator/play/test_ahead.py",
     ),
     Mutant(
@@ -355,8 +355,8 @@ MUTANTS = [
     Mutant(
         "the next round is trained with what devices had kept before this one",
         "emulator/play/ahead.py",
-        "if name in trained:",
-        "if False:",
+        "memories.get(name) or self._memory(play, name))",
+        "self._memory(play, name))",
         "tests/emulator/play/test_ahead.py",
     ),
     Mutant(

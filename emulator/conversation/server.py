@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -121,10 +121,10 @@ class Server:
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
         if names is self.names:
-            return self.cohort_of_all(number), names
+            return self._cohort_of_all(number), names
         return self.algorithm.cohort(number, names, self.rules.ask, root), names
 
-    def cohort_of_all(self, number: int) -> Sequence[str]:
+    def _cohort_of_all(self, number: int) -> Sequence[str]:
         """The devices that this round asks if all are online and idle."""
         if self.drawn[0] != number:
             cohort = self.algorithm.cohort(number, self.names, self.rules.ask, self._root(number))
@@ -220,6 +220,7 @@ class Server:
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
         parcels = self._parcels(play, opening)
+        play.following = partial(self._cohort_of_all, play.round.number + 1) if self._all_count(play) else None
         self.plan(play, parcels)
         for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
@@ -274,10 +275,11 @@ class Server:
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
         return self.record.server_end(number, "combine", self.state.weights.short)
 
-    def all_count(self, play: Play) -> bool:
+    def _all_count(self, play: Play) -> bool:
         """Whether it is known that all who are asked will count, if their replies are sound."""
-        whole = self.rules.deadline is None and play.round.rules.needed >= len(play.round.asked)
-        return whole and self.always_on
+        asked = len(play.round.asked)
+        enough = self.rules.min_replies <= asked <= play.round.rules.needed
+        return enough and self.rules.deadline is None and self.always_on and not self.stragglers
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

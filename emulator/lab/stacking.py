@@ -23,7 +23,9 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
 MOST = 25  # devices in a stack of `auto`: more make it hardly faster, and leave workers without work
-PARAMETERS = 120_000  # of a model that `auto` stacks, at most: 1.5 to 7 times as fast as the loop; with 200,000, 1.1 to 1.4
+PARAMETERS = (
+    120_000  # of a model that `auto` stacks, at most: 1.5 to 7 times as fast as the loop; of 200,000, 1.1 to 1.4
+)
 BATCH = 64  # examples in its steps, at most: with more, arithmetic takes most of a step of the loop too
 
 

@@ -1,8 +1,9 @@
-"""Jobs that a run is known to need next are handed in before its clock comes there.
+"""Jobs that a run is known to need next are handed in before its clock comes to them.
 
-Jobs are pure, so this changes no result, only when workers begin.  A round in which all who are asked will count leaves
-nothing open once its trainings are here.  While the clock still plays its transfers, workers combine the replies, try
-the new model, and train the stacks of the next round.
+A round in which all who are asked will count leaves nothing open once its trainings are here.  While the clock still
+plays its transfers, workers combine the replies, evaluate the new model, and train the stacks of the next round.  Jobs
+are pure, so this changes no result, only when workers begin.  It is in vain where the run is told to stop, and where an
+algorithm says that a device used more examples than it holds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from emulator.conversation.server import Server
 from emulator.conversation.underway import Play
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import Opening, State, Trained, combine, request, train_stack
@@ -26,13 +26,14 @@ from emulator.worlds.shared import withdrawn
 
 
 class Ahead:
-    """An executor of one run (worlds/executors.py), who may be given jobs before the run submits them."""
+    """An executor for one run (worlds/executors.py).  Jobs may be handed in before the run submits them."""
 
     beside = True
 
     def __init__(self, inner: Executor) -> None:
         self.inner = inner
-        self.handed: list[tuple[Job, Sequence[Any], Future[Any]]] = []  # and not submitted yet
+        self.handed: list[tuple[Job, Sequence[Any], Future[Any]]] = []  # handed in, and not yet submitted by the run
+        self.taken: dict[tuple[Job, int], Future[Any]] = {}  # submitted by the run: `combine` and `request`, by round
 
     @property
     def store(self) -> Store:
@@ -41,134 +42,146 @@ class Ahead:
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         """The result of the job, which starts now unless it was handed in."""
-        for place, (known, wanted, future) in enumerate(self.handed):
-            if known is job and wanted == args:
-                del self.handed[place]
-                return future
-        return self.inner.submit(job, *args)
+        future = self._handed(job, args) or self.inner.submit(job, *args)
+        if job in (combine, request):
+            self.taken[job, args[1]] = future
+        return future
 
     def hand_in(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts the job, which the run will submit."""
+        """Starts a job that the run will submit."""
         future = self.inner.submit(job, *args)
         self.handed.append((job, args, future))
         return future
 
-    def waits(self, future: Future[Any]) -> bool:
-        """Whether the run has yet to submit this job."""
-        return any(each is future for _, _, each in self.handed)
-
     def drop(self) -> None:
-        """The run does not submit what it has not submitted by now."""
+        """Cancels what the run has not submitted: it never will."""
         for _, _, future in self.handed:
             future.cancel()
         self.handed.clear()
+        self.taken.clear()
 
     async def begun(self) -> list[Any]:
-        """Withdraws what nobody works on yet; the results of the rest, once they are here."""
+        """Cancels what nobody works on yet; the results of the rest, once they are here."""
         futures = [future for _, _, future in self.handed if not withdrawn(future)]
         for future in futures:
             await _done(future)
         return [future.result() for future in futures if not future.cancelled() and not future.exception()]
 
+    def _handed(self, job: Job, args: Sequence[Any]) -> Future[Any] | None:
+        for place, (known, wanted, future) in enumerate(self.handed):
+            if known is job and wanted == args:
+                del self.handed[place]
+                return future
+        return None
+
 
 class Foresight:
     """Looks beyond each round of a run in virtual time, as far as nothing is open."""
 
-    def __init__(self, ahead: Ahead, stage: Stage, server: Server) -> None:
-        self.ahead, self.stage, self.server = ahead, stage, server
-        self.lab, self.run, self.conduct = stage.lab, stage.run, stage.conduct
+    def __init__(self, ahead: Ahead, stage: Stage) -> None:
+        self.ahead, self.stage = ahead, stage
+        self.play: Play | None = None  # the round that was planned last
         self.looking: asyncio.Task[None] | None = None
-        server.plan, stage.trainings.all_started = self._plan, self._begin
+        stage.trainings.all_started = self._begin
+
+    def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
+        """See Stage.plan."""
+        self.stage.plan(play, parcels)  # which submits what was handed in for this round
+        self.stop()
+        self.play = play
 
     def stop(self) -> None:
         """Looks no further, and drops what the run has not submitted."""
-        self._close_eyes()
+        self._look_away()
         self.ahead.drop()
 
     async def begun(self) -> list[Any]:
         """The run was told to stop: see Ahead.begun."""
-        self._close_eyes()
+        self._look_away()
         return await self.ahead.begun()
 
-    def _close_eyes(self) -> None:
-        if self.looking:
-            self.looking.cancel()
-            self.looking = None
+    def _look_away(self) -> None:
+        looking, self.looking, self.play = self.looking, None, None
+        if looking and not looking.cancel():
+            looking.result()  # a mistake of ours must not be lost
 
-    def _plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
-        self.play = play
-        self.stage.plan(play, parcels)  # which submits what was handed in for this round
-        self.stop()
-
-    def _begin(self, tickets: Mapping[str, Ticket]) -> None:
+    def _begin(self, tickets: dict[str, Ticket]) -> None:
         """All devices of the round have begun to train."""
-        if self.server.all_count(self.play):
+        if self.play and self.play.following:
             self.looking = asyncio.get_running_loop().create_task(self._look(self.play, tickets))
 
-    async def _look(self, play: Play, tickets: Mapping[str, Ticket]) -> None:
+    async def _look(self, play: Play, tickets: dict[str, Ticket]) -> None:
         try:
-            trained = {name: await self._result(ticket.future) for name, ticket in tickets.items()}
-            number = play.round.number
-            if state := await self._combined(play, trained):
-                if self.conduct.evaluated(number):
-                    for trial in trials(self.lab, self.run, self.conduct.schedule, number, state):
-                        self.ahead.hand_in(*trial)
-                if self.conduct.surely(number + 1):
-                    await self._next(number + 1, state, trained)
-        except (_Over, Faulty):
+            trained: dict[str, Trained] = {name: await _result(ticket.future) for name, ticket in tickets.items()}
+            tickets.clear()  # nothing that a round has made stays longer than the round needs it
+            state, memories = self._combined(play, trained), _memories(trained)
+            trained.clear()
+            if state:
+                await self._beyond(play, state, memories)
+        except (_Over, Faulty):  # of which the run will hear itself
             return
 
-    async def _combined(self, play: Play, trained: Mapping[str, Trained]) -> State | None:
+    def _combined(self, play: Play, trained: Mapping[str, Trained]) -> Future[State] | None:
+        """The state after this round; None if a reply of it will be refused."""
         if any(done.upload.fault for done in trained.values()):
             return None
         replies = {name: (done.upload.ref, done.examples) for name, done in sorted(trained.items())}
-        number, model = play.round.number, play.broadcast.message
-        state: State = await self._made(combine, self.run, number, model, replies, play.download)
-        return state
+        return self._made(combine, play.round.number, play.broadcast.message, replies, play.download)
 
-    async def _next(self, number: int, state: State, trained: Mapping[str, Trained]) -> None:
-        names = self.server.cohort_of_all(number)
-        opening: Opening = await self._made(request, self.run, number, state.message, tuple(names))
-        inputs = {name: (opening.extra.get(name, opening.download).ref, self._memory(name, trained)) for name in names}
+    async def _beyond(self, play: Play, combined: Future[State], memories: Mapping[str, Ref]) -> None:
+        number, state, lab, conduct = play.round.number, await _result(combined), self.stage.lab, self.stage.conduct
+        if conduct.evaluated(number) and (combine, number) not in self.ahead.taken:
+            for trial in trials(lab, self.stage.run, conduct.schedule, number, play.broadcast, state):
+                self.ahead.hand_in(*trial)
+        if conduct.surely(number + 1):
+            await self._next(play, state, memories)
+
+    async def _next(self, play: Play, state: State, memories: Mapping[str, Ref]) -> None:
+        assert play.following
+        number, names = play.round.number + 1, play.following()
+        opening: Opening = await _result(self._made(request, number, state.message, tuple(names)))
+        inputs = {
+            name: (opening.extra.get(name, opening.download).ref, memories.get(name) or self._memory(play, name))
+            for name in names
+        }
         for args in self.stage.trainings.stacks(number, inputs):
             self.ahead.hand_in(train_stack, *args)
 
-    def _memory(self, name: str, trained: Mapping[str, Trained]) -> Ref:
-        """What the device will have kept."""
-        if name in trained:
-            return (trained[name].kept_if_counted or trained[name].kept).ref
-        return self.stage.attendant(name).home.after(self.server.counted.get(name)).ref
+    def _memory(self, play: Play, name: str) -> Ref:
+        """What a device keeps that is not in this round."""
+        return self.stage.attendant(name).home.after(play.acknowledged.get(name)).ref
 
-    async def _made(self, job: Job, *args: Any) -> Any:
-        """The result of a job that is handed in now.  Raises _Over if the run has come there meanwhile."""
-        future = self.ahead.hand_in(job, *args)
-        result = await self._result(future)
-        if not self.ahead.waits(future):
-            raise _Over
-        return result
-
-    @staticmethod
-    async def _result(future: Future[Any]) -> Any:
-        """Raises _Over if there is none."""
-        await _done(future)
-        if future.cancelled() or future.exception():
-            raise _Over
-        return future.result()
+    def _made(self, job: Job, number: int, *args: Any) -> Future[Any]:
+        """The result of a job of this round; the run may have come to it first."""
+        return self.ahead.taken.get((job, number)) or self.ahead.hand_in(job, self.stage.run, number, *args)
 
 
 class _Over(Exception):  # noqa: N818
     """There is nothing more to foresee in this round."""
 
 
+async def _result(future: Future[Any]) -> Any:
+    """Raises _Over if there is none."""
+    await _done(future)
+    if future.cancelled() or future.exception():
+        raise _Over
+    return future.result()
+
+
 async def _done(future: Future[Any]) -> None:
-    """Returns when the future is done; who no longer waits here cancels nothing."""
+    """Returns when the future is done.  To stop waiting does not cancel it."""
     if future.done():
         return
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def tell(_: Future[Any]) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(ended.set)
+            loop.call_soon_threadsafe(done.set)
 
     future.add_done_callback(tell)
-    await ended.wait()
+    await done.wait()
+
+
+def _memories(trained: Mapping[str, Trained]) -> dict[str, Ref]:
+    """What these devices will have kept once they have been counted."""
+    return {name: (done.kept_if_counted or done.kept).ref for name, done in trained.items()}

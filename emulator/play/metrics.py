@@ -51,13 +51,14 @@ class Schedule:
 Trial = tuple[Callable[..., Any], Run, Ref, str, int, int]  # `evaluate`, and what it gets
 
 
-def trials(lab: Lab, run: Run, schedule: Schedule, round: int, state: State) -> list[Trial]:
-    """The jobs that try the model of a round that is evaluated."""
-    test = _trials(lab, run, state, "test", 0) if schedule.test else []
-    return test + _trials(lab, run, state, "validation", lab.cycle(run.label, round))
+def trials(lab: Lab, run: Run, schedule: Schedule, round: int, before: State, state: State) -> list[Trial]:
+    """The jobs that evaluate the model of a round; `before`: the one that it began with, which has been evaluated."""
+    new = schedule.test and state.weights != before.weights
+    test = _blocks_of(lab, run, state, "test", 0) if new else []
+    return test + _blocks_of(lab, run, state, "validation", lab.cycle(run.label, round))
 
 
-def _trials(lab: Lab, run: Run, state: State, part: str, cycle: int) -> list[Trial]:
+def _blocks_of(lab: Lab, run: Run, state: State, part: str, cycle: int) -> list[Trial]:
     return [(evaluate, run, state.weights, part, cycle, block) for block in range(blocks(lab, run, part, cycle))]
 
 
@@ -157,7 +158,7 @@ class Metrics:
         return _mean(hits(_joined(scores))) if scores else None
 
     async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
-        tickets = [self.world.submit(*trial) for trial in _trials(self.lab, self.run, state, part, cycle)]
+        tickets = [self.world.submit(*trial) for trial in _blocks_of(self.lab, self.run, state, part, cycle)]
         return [await self.world.uncharged(ticket) for ticket in tickets]
 
     def _of_cycle(self, scores: Scores, cycle: int) -> Hits:

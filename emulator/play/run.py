@@ -90,8 +90,9 @@ async def run_virtual(
     world, outcome = VirtualWorld(ahead or executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
     line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
-    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
-    foresight = Foresight(ahead, stage, server) if ahead else None
+    foresight = Foresight(ahead, stage) if ahead else None
+    plan = foresight.plan if foresight else stage.plan
+    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
         if foresight and outcome.interrupted:

@@ -37,9 +37,9 @@ class Outcome:
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
     strangers: int = 0  # sockets: requests without a device's token, which were refused
-    # If it was interrupted, what a ledger can take over: of its devices, and of the round that it did not play.
-    kept: list[Home] = field(default_factory=list, repr=False)
-    begun: list[Any] = field(default_factory=list, repr=False)
+    # An interrupted run has these until a ledger has taken them over.
+    kept: list[Home] = field(default_factory=list, repr=False)  # by its devices
+    begun: list[Any] = field(default_factory=list, repr=False)  # results of jobs of the next round
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""

@@ -102,9 +102,9 @@ class Remembering:
         key = self._key(job, args)
         if key is None:
             return self.computed(job, args)
-        if beside := self.under_way.get(key):
+        if shared := self.under_way.get(key):
             self.tally.known += trainings(job, args)
-            return Waiter(beside)
+            return Waiter(shared)
         if fact := self.ledger.facts.get(key):
             return self._known(job, args, FORMS[job][1](fact.result))
         self.tally.computed += trainings(job, args)
@@ -200,6 +200,8 @@ class Remembering:
         return self.inner.submit(job, *args)
 
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             self._bring(missing)
             done = self._handed_in(job, args)

@@ -25,7 +25,7 @@ from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
 Value = TypeVar("Value")
 
-BREATH = 64  # steps between two looks at the event loop; each costs some 10 us
+BREATH = 64  # steps between two looks at the event loop; a look costs some 10 us
 
 
 @coroutine

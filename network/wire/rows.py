@@ -8,7 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from network.wire import payload
-from network.wire.layout import address
+from network.wire.form import unpacked
+from network.wire.layout import Layout
 from network.wire.payload import DTYPES, Message, Shapes
 
 
@@ -17,14 +18,16 @@ def encoded(messages: Sequence[Message], shapes: Shapes) -> ndarray | None:
     finite."""
     if any(payload.manifest(message) != shapes for message in messages):
         return None
-    first = payload.encode(messages[0])
-    rows = np.tile(np.frombuffer(first, np.uint8), (len(messages), 1))  # names and shapes are the same in all
-    for kind, entries in payload.trusted(first).tree.items():
-        for name, entry in entries.items():
+    first = memoryview(payload.encode(messages[0]))
+    layout = Layout(first, unpacked(first))
+    rows = np.empty((len(messages), len(first)), np.uint8)
+    for begin, end, these in layout.around:  # names and shapes are the same in all
+        rows[:, begin:end] = np.frombuffer(these, np.uint8)
+    for kind, places in layout.kinds:
+        for name, entry, begin, end in places:
             stack = np.stack([message[kind][name] for message in messages], dtype=DTYPES[entry["dtype"]])
             values = np.ascontiguousarray(stack)  # as the messages are, whatever the order of their arrays in memory
             if values.dtype.kind == "f" and not payload.finite(values):
                 return None
-            begin, nbytes = address(entry["data"]) - address(first), len(entry["data"])
-            rows[:, begin : begin + nbytes] = values.view(np.uint8).reshape(len(rows), nbytes)
+            rows[:, begin:end] = values.view(np.uint8).reshape(len(rows), end - begin)
     return rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,15 @@ def played(
     return pool, asyncio.run(run_virtual(lab, run, Conduct.of(scenario), pool, folder, going_on))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+@dataclass(frozen=True)
+class FewOrAll(FedAvg):
+    """Asks one device, then as many as the scenario says, then all who are there, and so on."""
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        return [names[0]] if round % 3 == 0 else super().cohort(round, names, count if round % 3 == 1 else 99, seed)
+
+
+CASES = pytest.mark.parametrize(
     "changes",
     [
         {"algorithms": ["fedavg"]},
@@ -100,13 +107,55 @@ def played(
         {"algorithms": [{"fedcl": {"interval": 2}}]},
         {"algorithms": ["fedavg"], "rounds": {"max": 4, "stop_at": {"value": 0.2}}},
         {"algorithms": ["fedavg"], "rounds": {"max": 4, "deadline_s": 0.2}},
+        {"training": {"lr": 1e-30}, "evaluate": {"every": 1}},  # the model stays, and is not evaluated again
+        {"algorithms": [f"{__name__}:FewOrAll"], "rounds": {"max": 6, "min_replies": 2, "fraction": 0.4}},
+        {
+            "algorithms": [f"{__name__}:FewOrAll"],
+            "rounds": {"max": 9, "fraction": 0.4, "ask": 3, "stragglers": "finish"},
+            "fleet": [
+                {"profile": "pi-4", "count": 4, "link": LINK},
+                {"profile": "pi-4", "count": 1, "link": {**LINK, "up_mbit_s": 0.01}, "name": "slow"},
+            ],
+        },
     ],
     ids=str,
 )
+
+
+@pytest.mark.slow
+@CASES
 def test_the_same_jobs_are_done_and_the_record_is_the_same(tmp_path: Path, changes: Mapping[str, Any]) -> None:
     changes = merged(CALM, changes)
     one, _ = played(Noted, tmp_path / "one", changes)
     other, _ = played(Beside, tmp_path / "other", changes)
+    assert sorted(one.notes) == sorted(other.notes)
+    assert digests(tmp_path / "one") == digests(tmp_path / "other")
+
+
+class InAThread(Noted):
+    """Does jobs in a thread: the run and its foresight wait for the same ones, and either may be first."""
+
+    beside = True
+
+    def __init__(self, lab: Any) -> None:
+        super().__init__(lab)
+        self.thread = ThreadPoolExecutor(1)
+
+    def submit(self, job: Any, *args: Any) -> Future[Any]:
+        self.notes.append((job.__name__, repr(args)))
+        return self.thread.submit(job, self.lab, self.store, *args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("breath", [1, 3, 64])
+@CASES
+def test_whoever_is_first_nothing_is_done_twice(
+    tmp_path: Path, changes: Mapping[str, Any], breath: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual, "BREATH", breath)
+    changes = merged(CALM, changes)
+    one, _ = played(Noted, tmp_path / "one", changes)
+    other, _ = played(InAThread, tmp_path / "other", changes)
     assert sorted(one.notes) == sorted(other.notes)
     assert digests(tmp_path / "one") == digests(tmp_path / "other")
 
@@ -210,8 +259,8 @@ def test_who_submits_what_was_handed_in_gets_its_result_once() -> None:
     assert ahead.submit(a_job, 2) is second
     assert ahead.submit(a_job, 2) is held.futures[2]
     assert ahead.submit(print, 1) is held.futures[3]
-    assert (ahead.waits(first), ahead.waits(second)) == (True, False)
     assert ahead.submit(a_job, 1) is first
+    assert ahead.handed == []
 
 
 def test_what_is_dropped_is_not_given_to_anybody() -> None:
