@@ -28,7 +28,7 @@ class Trainings:
         self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: the round, and its part of a job
         self.round, self.asked = -1, 0  # the round planned last, and how many devices it asks
         self.started: dict[str, Ticket] = {}  # those of them that have started
-        self.all_started: Callable[[dict[str, Ticket]], None] = _nobody  # is told once they all have
+        self.all_started: Callable[[dict[str, Ticket]], None] = lambda _: None  # is told once they all have
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
         """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
@@ -56,7 +56,7 @@ class Trainings:
 
     def close(self) -> None:
         """The run is over."""
-        self.started, self.all_started = {}, _nobody
+        self.started = {}
         for device in list(self.planned):
             self.forget(device)
 
@@ -73,7 +73,3 @@ class Trainings:
                 self.all_started(self.started)
                 self.started = {}  # nobody keeps what they have made
         return ticket
-
-
-def _nobody(_: object) -> None:
-    """Is told, and does nothing."""
