@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from dataclasses import dataclass
+from threading import Event, Lock
 from typing import Any
+
+from emulator.worlds.athand import AtHand
+
+CANCELLED: Future[Any] = Future()
+CANCELLED.cancel()
+LOCK = Lock()  # for the moment in which a waiter ends: results arrive in a thread of the pool
 
 
 @dataclass
@@ -18,27 +25,78 @@ class Shared:
 
 class Waiter(Future[Any]):
     """The result of a shared job, or a `part` of it, for one who wants it.  The job is cancelled when nobody wants it
-    any more."""
+    any more.  A Future of its own kind: one of Python's takes as long as a step of the clock."""
 
     def __init__(self, shared: Shared, part: Callable[[Any], Any] = lambda result: result) -> None:
-        super().__init__()
         self.part = part
-        self.shared: Shared | None = shared  # None: it has ended, or this one does not want it any more
+        self.end: Future[Any] | None = None  # as which it has ended
+        self.told: list[Callable[[Future[Any]], object]] = []  # are called then
+        self.shared: Shared | None = shared  # None: it has ended
         shared.wanted += 1
         shared.done.add_done_callback(self._arrived)
 
+    def _arrived(self, done: Future[Any]) -> None:
+        if self.end:
+            return
+        if done.cancelled():
+            self._end(CANCELLED)
+        elif error := done.exception():
+            self._end(AtHand(None, error))
+        else:
+            self._end(AtHand(self.part(done.result())))
+
+    def _end(self, end: Future[Any]) -> bool:
+        """Whether it ends with this."""
+        with LOCK:
+            if self.end:
+                return False
+            self.end, self.shared = end, None  # a cycle would keep the messages
+            told, self.told = self.told, []
+        for each in told:
+            each(self)
+        return True
+
     def cancel(self) -> bool:
-        cancelled = super().cancel()
-        shared, self.shared = self.shared, None
-        if cancelled and shared:
+        shared = self.shared
+        if self._end(CANCELLED) and shared:
             shared.wanted -= 1
             if not shared.wanted:
                 shared.done.cancel()
-        return cancelled
+        return self.cancelled()
 
-    def _arrived(self, done: Future[Any]) -> None:
-        self.shared = None  # a cycle would keep the messages
-        pass_on(self, done, self.part)
+    def cancelled(self) -> bool:
+        return self.end is CANCELLED
+
+    def running(self) -> bool:
+        return False
+
+    def done(self) -> bool:
+        return self.end is not None
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._ended(timeout).result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return self._ended(timeout).exception()
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        with LOCK:
+            if not self.end:
+                self.told.append(fn)
+                return
+        fn(self)
+
+    def _ended(self, timeout: float | None) -> Future[Any]:
+        if not self.end:
+            event = Event()
+            self.add_done_callback(lambda _: event.set())
+            if not event.wait(timeout):
+                raise TimeoutError
+        assert self.end
+        return self.end
+
+    def __repr__(self) -> str:
+        return f"Waiter({self.end!r})"
 
 
 def withdrawn(future: Future[Any]) -> bool:
@@ -49,15 +107,14 @@ def withdrawn(future: Future[Any]) -> bool:
     return future.cancel()
 
 
-def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] = lambda result: result) -> None:
+def pass_on(future: Future[Any], done: Future[Any]) -> None:
     """Gives `future` what came of `done`."""
-    if future.cancelled() or done.cancelled():
-        future.cancel()
+    if future.cancelled() or (done.cancelled() and future.cancel()):
         return
     try:
-        if error := done.exception():
+        if error := CancelledError() if done.cancelled() else done.exception():
             future.set_exception(error)
         else:
-            future.set_result(part(done.result()))
+            future.set_result(done.result())
     except InvalidStateError:  # it was cancelled in this very moment
         pass
