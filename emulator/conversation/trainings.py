@@ -26,14 +26,17 @@ class Trainings:
     def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
         self.world, self.lab, self.run, self.measured = world, lab, run, measured
         self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: the round, and its part of a job
-        self.round, self.asked = -1, 0  # the round planned last, and how many devices it asks
-        self.started: dict[str, Ticket] = {}  # those of them that have started
+        self.round, self.asked = (
+            -1,
+            0,
+        )  # the round planned last, and how many devices it asks, if all of them will start
+        self.started: dict[str, Ticket] = {}  # those of them that have
         self.all_started: Callable[[dict[str, Ticket]], None] = lambda _: None  # is told once they all have
 
-    def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
+    def plan(self, round: int, inputs: Mapping[str, Inputs], whole: bool = False) -> None:
         """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
-        trains for nothing."""
-        self.round, self.asked, self.started = round, len(inputs), {}
+        trains for nothing.  `whole`: all of them will start, unless they refuse."""
+        self.round, self.asked, self.started = round, len(inputs) if whole else 0, {}
         late = self.lab.over_sockets  # a request of an earlier round may still be on its way there, and nowhere else
         for device in list(inputs if late else self.planned):
             self.forget(device)
@@ -67,7 +70,7 @@ class Trainings:
             ticket = self.planned.pop(device)[1]
         else:
             ticket = self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
-        if round == self.round:
+        if self.asked and round == self.round:
             self.started[device] = ticket
             if len(self.started) == self.asked:
                 self.all_started(self.started)

@@ -99,4 +99,4 @@ class Stage:
             counted = parcel.header["counted"]
             assert not isinstance(counted, str)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
-        self.trainings.plan(round, inputs)
+        self.trainings.plan(round, inputs, whole=play.following is not None)

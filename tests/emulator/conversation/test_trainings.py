@@ -125,7 +125,7 @@ def test_it_is_told_once_all_who_are_asked_have_started() -> None:
     told: list[Any] = []
     which, world = trainings(2)
     which.all_started = told.append
-    which.plan(3, {name: INPUTS[name] for name in "abc"})  # a by itself, b and c as one stack
+    which.plan(3, {name: INPUTS[name] for name in "abc"}, whole=True)  # a by itself, b and c as one stack
     started(which, "bc")
     which.start("d", 2, *INPUTS["d"])  # of another round
     assert told == []
@@ -142,10 +142,17 @@ def test_a_round_of_which_one_does_not_start_is_not_told() -> None:
     which, _ = trainings(2)
     which.all_started = told.append
     for round in (3, 4):
-        which.plan(round, {name: INPUTS[name] for name in "ab"})
+        which.plan(round, {name: INPUTS[name] for name in "ab"}, whole=True)
         which.forget("b")
         started(which, "a", round)
     assert told == []
+
+
+def test_of_a_round_in_which_some_may_be_away_no_result_is_kept() -> None:
+    which, _ = trainings(2)
+    which.plan(3, {name: INPUTS[name] for name in "ab"})
+    started(which, "a")
+    assert which.started == {}
 
 
 def test_an_error_is_the_devices_that_raised_it() -> None:
