@@ -57,7 +57,7 @@ def otherwise(recorded: bool, products: bool) -> Iterator[None]:
     seen, instead = stack_graph.SEEN, stack_model.instead_of
     stack_graph.forget()
     stack_graph.SEEN = seen if recorded else 10**9
-    stack_model.instead_of = instead if products else lambda _: None
+    stack_model.instead_of = instead if products else lambda *_: None
     try:
         yield
     finally:

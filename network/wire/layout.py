@@ -10,7 +10,7 @@ from network.wire.form import Buffer
 
 Entry = dict[str, Any]  # data, dtype, shape
 Tree = dict[str, dict[str, Entry]]  # kind -> name -> its entry
-Place = tuple[str, Entry, int, int]  # a tensor's name, what stands there in the first message, and from where to where
+Place = tuple[str, Entry, int, int]  # a tensor's name, its dtype and shape, and from where to where its data lie
 
 
 class Layout:
@@ -27,7 +27,8 @@ class Layout:
                 begin = address(entry["data"]) - start
                 self.around.append((at, begin, bytes(data[at:begin])))
                 at = begin + len(entry["data"])
-                self.kinds[-1][1].append((name, entry, begin, at))
+                about = {key: value for key, value in entry.items() if key != "data"}  # which would keep the message
+                self.kinds[-1][1].append((name, about, begin, at))
         self.around.append((at, self.nbytes, bytes(data[at:])))
 
     def tree(self, data: memoryview) -> Tree | None:
@@ -38,7 +39,7 @@ class Layout:
             if data[begin:end] != these:
                 return None
         return {
-            kind: {name: {**entry, "data": data[begin:end]} for name, entry, begin, end in places}
+            kind: {name: {**about, "data": data[begin:end]} for name, about, begin, end in places}
             for kind, places in self.kinds
         }
 

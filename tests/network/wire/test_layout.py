@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,13 @@ def test_what_is_read_lies_in_the_message_itself() -> None:
     before = bytes(found["weights"]["w"]["data"])
     data[:] = message(form, 3)
     assert bytes(found["weights"]["w"]["data"]) != before
+
+
+def test_the_message_that_was_parsed_is_not_kept() -> None:
+    """It may be a map of a file on a disk that is about to be unmounted."""
+    data = np.frombuffer(message({"weights": {"w": ("<f4", (3,))}}, 1), np.uint8).copy()
+    gone = weakref.ref(data)
+    found = layout(data.data)  # type: ignore[arg-type]
+    del data
+    assert gone() is None
+    assert found.nbytes
