@@ -57,7 +57,7 @@ class Grown:
     """What some workers took."""
 
     workers: int
-    start: float  # s until the first round has ended
+    start: float  # s until the first round begins
     round: float  # s, of the best run
     median_round: float  # s
     work: float  # s of the round's trainings, one after the other
@@ -68,8 +68,8 @@ def grown(shape: Shape, on: ExecutorName, workers: int) -> Grown:
     lab, began = lab_of(shape), time.perf_counter()
     crew = Cluster(workers) if on is ExecutorName.ray else workers
     with executor(lab, crew) as pool:
-        seconds(pool, lab, shape, 1)  # warms up
-        start = time.perf_counter() - began
+        warm = seconds(pool, lab, shape, 1)
+        start = time.perf_counter() - began - warm
         each, work = [], []
         for _ in range(shape.runs):
             each.append(seconds(pool, lab, shape, shape.rounds) / shape.rounds)
