@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 BY_NUMBER = {nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Dropout}
+TAKE_STACKS = {nn.Sequential, nn.Flatten, nn.Linear, *BY_NUMBER}
 
 
 def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
@@ -26,8 +27,8 @@ def takes_stacks(model: nn.Module) -> bool:
     """Whether it is a sequence of layers that take inputs, and weights, with the devices' axis as they are: vmap takes
     0.5 ms more a step."""
     layers = list(model.modules())
-    known = all(type(layer) in {nn.Sequential, nn.Flatten, nn.Linear} | BY_NUMBER for layer in layers)
-    return known and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+    hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+    return not hooked and all(type(layer) in TAKE_STACKS for layer in layers)
 
 
 class StackFlatten(nn.Flatten):

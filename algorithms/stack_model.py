@@ -21,7 +21,9 @@ _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
 
 def stack_model(model: nn.Module) -> StackModel:
-    """That of this network, always the same one."""
+    """That of this network; always the same one on a GPU, and of a plain sequence of layers."""
+    if not (places.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
+        return StackModel(model)
     if model not in _known:
         _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
     return _known[model]
@@ -83,7 +85,6 @@ class StackModel:
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
         """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
-
         return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
 
     def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:

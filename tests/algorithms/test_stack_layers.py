@@ -121,3 +121,18 @@ def test_what_a_network_does_besides_its_layers_is_done_for_each_device():
     for hooked in (nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))):
         hooked.register_forward_hook(lambda layer, given, output: output.sum(1))
         assert not takes_stacks(nn.Sequential(hooked))
+
+
+def test_a_network_to_which_a_hook_is_added_is_looked_at_anew():
+    """An algorithm may add one for a while."""
+    model, x = nn.Sequential(nn.Linear(2, 3)), torch.randn(4, 5, 2)
+    weights = {name: torch.randn(4, *value.shape) for name, value in model.named_parameters()}
+
+    def said():
+        return stack_model.stack_model(model).outputs("float32", weights, x, ())
+
+    before = said()
+    handle = model[0].register_forward_hook(lambda layer, given, output: 2 * output)
+    torch.testing.assert_close(said(), 2 * before)
+    handle.remove()
+    assert torch.equal(said(), before)
