@@ -33,12 +33,22 @@ settings.load_profile("steady")
 # Files that take longest begin first: the last one alone would keep a worker busy while the other has nothing to do.
 # xdist has an order of its own, the files with most tests first, unless it gets --no-loadscope-reorder.
 LONGEST = (
+    "runs/test_tune.py",
+    "runs/test_study.py",
+    "emulator/commands/test_stopping.py",
+    "runs/test_ledger_run.py",
+    "emulator/commands/test_going_on.py",
+    "runs/test_encodings_run.py",
+    "api/test_api.py",
     "runs/test_learning.py",
-    "runs/test_sockets.py",
+    "runs/test_replay_train.py",
+    "emulator/commands/replay/test_stopping.py",
     "runs/test_fuzz.py",
-    "runs/test_links_run.py",
-    "emulator/worlds/test_executors.py",
+    "runs/test_without_torch.py",
     "docs/test_readme.py",
+    "runs/test_sockets.py",
+    "runs/test_links_run.py",
+    "docs/test_site.py",
 )
 
 
