@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-BY_NUMBER = {nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Dropout}
-TAKE_STACKS = {nn.Sequential, nn.Flatten, nn.Linear, *BY_NUMBER}
+ACTIVATIONS = {nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus}  # element by element
+TAKE_STACKS = {nn.Sequential, nn.Flatten, nn.Linear, nn.Dropout, nn.Identity, *ACTIVATIONS}
 
 
 def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
@@ -32,7 +32,7 @@ def takes_stacks(model: nn.Module) -> bool:
 
 
 class StackFlatten(nn.Flatten):
-    """Of inputs with the devices' axis before all others."""
+    """(k, B, ...) -> (k, B, inputs), for k devices; its axes are counted without that of the devices."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
         """As torch's."""
@@ -50,7 +50,8 @@ def _plain(layer: nn.Module) -> bool:
 
 
 class StackLinear(nn.Linear):
-    """(..., inputs) -> (..., outputs); its weight may have an axis more, as its inputs then have.
+    """(..., inputs) -> (..., outputs); with the weights (k, outputs, inputs) of k devices (k, B, ..., inputs) ->
+    (k, B, ..., outputs).
 
     Its weights' gradient is one product with the weights' order in memory, so the step of SGD needs no copy of it; on a
     CPU, whose products are slow to write the other order, training takes half as long for it, or a quarter.
@@ -62,8 +63,7 @@ class StackLinear(nn.Linear):
             return self._of_stack(input)
         x = input.reshape(-1, self.in_features).mT
         said = self.weight @ x if self.bias is None else torch.addmm(self.bias[:, None], self.weight, x)
-        said = said.mT
-        return said.reshape(*input.shape[:-1], self.out_features)
+        return said.mT.reshape(*input.shape[:-1], self.out_features)
 
     def _of_stack(self, input: Tensor) -> Tensor:  # noqa: A002
         x = input.flatten(1, -2).mT

@@ -19,7 +19,7 @@ class Layout:
     def __init__(self, data: memoryview, tree: Tree) -> None:
         start, at = address(data), 0
         self.nbytes = len(data)
-        self.around: list[tuple[int, int, bytes]] = []  # where these bytes stand
+        self.around: list[tuple[int, int, bytes]] = []  # what lies before, between and after them: from, to, the bytes
         self.kinds: list[tuple[str, list[Place]]] = []
         for kind, entries in tree.items():
             self.kinds.append((kind, []))

@@ -224,11 +224,9 @@ def test_what_had_begun_of_the_next_round_is_kept_where_a_run_is_interrupted(tmp
     pool, outcome = played(Beside, tmp_path, CALM, rounds=2)
     assert outcome.interrupted
     assert pool.order[-3:] == ["train_stack", "row", "export"]
-    two = [
-        upload for made in outcome.begun if isinstance(made, list) for upload in made
-    ]  # of five devices one trains by itself
-    assert len(two) == 4
-    assert all(pool.store.get(trained.upload.ref) for trained in two)
+    made = [trained for stack in outcome.begun if isinstance(stack, list) for trained in stack]
+    assert len(made) == 4  # of five devices one trains by itself
+    assert all(pool.store.get(trained.upload.ref) for trained in made)
 
 
 # ---- the executor
