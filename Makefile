@@ -8,11 +8,14 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
 
+# Compiled at once: hundreds of the tests start a process of their own, and not every machine lets these keep what they
+# compile.
 test: .venv/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m compileall -q algorithms devices emulator network scenarios
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # The site: build/docs/index.html. The tests build it, too.
@@ -44,9 +47,10 @@ torture: .venv/tested
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-.venv/tested: .venv/installed
+.venv/tested: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
-	touch $@
+	touch .venv/installed $@
 
 clean:
 	rm -rf .venv build *.egg-info
