@@ -1,4 +1,4 @@
-"""Random generators, seeded quickly: numpy takes longer for that than for all that a device draws in a round.
+"""Random generators, seeded many at a time: numpy takes longer for that than for all that a device draws in a round.
 
 The same bits as numpy's own: SeedSequence (M. O'Neill's seed_seq_fe, as numpy/random/bit_generator.pyx has it), whose
 words then seed a PCG64.
@@ -7,19 +7,19 @@ words then seed a PCG64.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, permutations
 from operator import index
 from typing import Any
 
 import numpy as np
-from numpy.random import PCG64, Generator
+from numpy.random import PCG64, Generator, default_rng
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-Word = Any  # of 32 bits: an int, or a column of them (seeds,) uint64
+Words = NDArray[np.uint32]  # (words, seeds); whatever overflows is dropped
 POOL, STATE = 4, 8  # words: of what is mixed, and of what seeds a PCG64
-MIX_L, MIX_R, LOW = 0xCA01F9DD, 0x4973F715, 2**32 - 1
-MANY = 16  # seeds: these go through the arithmetic as one column
+MIX_L, MIX_R, HALF = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), np.uint32(16)
+LOW = 2**32 - 1
+FEW = 4  # seeds: numpy is faster
 
 
 class Given(ISeedSequence):
@@ -33,17 +33,18 @@ class Given(ISeedSequence):
         return self.words
 
 
-def _constants(first: int, factor: int, count: int) -> list[tuple[int, int]]:
+def _constants(first: int, factor: int, count: int) -> tuple[Words, Words]:
     """Of so many words that are hashed one after the other: two for each, a number and that times the factor."""
     powers = [first]
     for _ in range(count):
         powers.append(powers[-1] * factor & LOW)
-    return list(pairwise(powers))
+    column = np.array(powers, np.uint32)[:, None]
+    return column[:-1], column[1:]
 
 
 HASH_A = _constants(0x43B0D7E5, 0x931E8875, POOL * POOL)
 HASH_B = _constants(0x8B51F9DD, 0x58F38DED, STATE)
-MIXES = [(*pair, *own) for pair, own in zip(permutations(range(POOL), 2), HASH_A[POOL:], strict=True)]
+OTHERS = [[target for target in range(POOL) if target != source] for source in range(POOL)]
 
 
 def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
@@ -57,29 +58,33 @@ def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
         raise ValueError(f"the seeds run from {min(seeds)} to {max(seeds)}; they must be from 0 to below 2**64")
     if len(further) > POOL - 2 or any(not 0 <= number <= LOW for number in further):
         raise ValueError(f"{further} goes with each seed; it must be two numbers at most, from 0 to below 2**32")
-    if len(seeds) < MANY or min(seeds) <= LOW:
-        states = [np.array(_state([*_words(seed), *further]), np.uint64) for seed in seeds]
-    else:
-        column = np.array(seeds, np.uint64)
-        states = list(np.stack(_state([column & LOW, column >> 32, *further]), 1))
-    return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
+    if len(seeds) < FEW:
+        return [default_rng([seed, *further]) for seed in seeds]
+    return [Generator(PCG64(Given(words))) for words in _states(_entropy(seeds, further))]  # type: ignore[arg-type]
 
 
-def _words(seed: int) -> list[int]:
-    return [seed] if seed <= LOW else [seed & LOW, seed >> 32]
+def _entropy(seeds: Sequence[int], further: Sequence[int]) -> Words:
+    """The words of each seed, one or two, and the further ones; zeros fill up its column."""
+    column = np.array(seeds, np.uint64)
+    entropy = np.zeros((POOL, len(seeds)), np.uint32)
+    entropy[0], entropy[1] = column & LOW, column >> 32
+    for place, number in enumerate(further):
+        entropy[place + 1 + (column > LOW), np.arange(len(seeds))] = number
+    return entropy
 
 
-def _state(words: Sequence[Word]) -> list[Word]:
-    """`SeedSequence.generate_state(4, np.uint64)` of at most POOL words."""
-    pool = [_hashed(word, *own) for word, own in zip([*words, *[0] * (POOL - len(words))], HASH_A, strict=False)]
-    for source, target, before, factor in MIXES:
-        word = (pool[source] ^ before) * factor & LOW  # as _hashed, without its call: a fifth of the whole
-        mixed = pool[target] * MIX_L - (word ^ word >> 16) * MIX_R & LOW
-        pool[target] = mixed ^ mixed >> 16
-    state = [_hashed(word, *own) for word, own in zip(pool * 2, HASH_B, strict=True)]
-    return [low | high << 32 for low, high in zip(state[::2], state[1::2], strict=True)]
+def _states(entropy: Words) -> NDArray[np.uint64]:
+    """`SeedSequence.generate_state(4, np.uint64)` for each of the columns of POOL words, (seeds, 4)."""
+    before, factor = HASH_A
+    pool = _hashed(entropy, before[:POOL], factor[:POOL])
+    for source, others in enumerate(OTHERS):  # a word is mixed into each of the others
+        own = slice(POOL + source * len(others), POOL + (source + 1) * len(others))
+        mixed = pool[others] * MIX_L - _hashed(pool[source], before[own], factor[own]) * MIX_R
+        pool[others] = mixed ^ mixed >> HALF
+    state = _hashed(np.concatenate((pool, pool)), *HASH_B)
+    return state.T.astype("<u4", order="C").view("<u8")  # the first of two words is the lower half
 
 
-def _hashed(word: Word, before: int, factor: int) -> Word:
-    word = (word ^ before) * factor & LOW
-    return word ^ word >> 16
+def _hashed(words: Words, before: Words, factor: Words) -> Words:
+    hashed = (words ^ before) * factor
+    return hashed ^ hashed >> HALF

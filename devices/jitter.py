@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,14 +20,18 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
     Raises ValueError for a negative or infinite cv, or less than no steps.
     Source: docs/design/devices.md §2 (cv 0.02-0.06).
     """
+    drawn = _distribution(cv, steps)
+    return float(rng.lognormal(*drawn)) if drawn else 1.0
+
+
+@lru_cache(maxsize=256)
+def _distribution(cv: float, steps: float) -> tuple[float, float] | None:
+    """That of the factor; None if it is 1."""
     if not 0 <= cv < math.inf:
         raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")
     if not 0 <= steps < math.inf:
         raise ValueError(f"steps is {steps}; it must be 0 or more, and finite")
-    if cv == 0 or steps == 0:
-        return 1.0
-    mu, sigma = parameters(1.0, cv / math.sqrt(steps))
-    return float(rng.lognormal(mu, sigma))
+    return parameters(1.0, cv / math.sqrt(steps)) if cv and steps else None
 
 
 def least(cv: float) -> float:

@@ -369,8 +369,8 @@ MUTANTS = [
     Mutant(
         "a seed's upper half is left out",
         "algorithms/generators.py",
-        "return [seed] if seed <= LOW else [seed & LOW, seed >> 32]",
-        "return [seed & LOW]",
+        "entropy[0], entropy[1] = column & LOW, column >> 32",
+        "entropy[0] = column & LOW",
         "tests/algorithms/test_generators.py",
     ),
     Mutant(

@@ -11,7 +11,7 @@ from emulator.audit.expected import Declared
 from emulator.audit.timeline import Round, Stretch
 from emulator.audit.whole_record import Fault
 from emulator.pricing.bills import jitter, priced
-from emulator.record.work import Pieces
+from emulator.record.work import Pieces, steps_of
 
 EXACT = 1e-9  # relative: what is computed from the same numbers
 CLOSE = 1e-6  # what is computed from times
@@ -68,7 +68,7 @@ def _jitter(declared: Declared, device: Device, pieces: Pieces, round: int) -> M
     """That of a round, by phase; None if nobody knows the run's seed."""
     if declared.seed is None:
         return None if device.profile.jitter else {}
-    return jitter(pieces, device, declared.seed, round)
+    return jitter(steps_of(pieces), device, declared.seed, round)
 
 
 def _heat(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:

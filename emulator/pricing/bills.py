@@ -33,7 +33,7 @@ def jittered(bill: Bill, device: Device, root: int, round: int, rng: Generator |
 
     `rng`: what is drawn from, if it has been made already; see `sources`.
     """
-    factors = jitter(bill.pieces, device, root, round, rng)
+    factors = jitter(bill.steps, device, root, round, rng)
     return bill.jittered(factors) if factors else bill
 
 
@@ -47,17 +47,16 @@ def _seed(root: int, name: str, round: int) -> int:
     return seed(root, "jitter", name, round)
 
 
-def jitter(pieces: Pieces, device: Device, root: int, round: int, rng: Generator | None = None) -> Mapping[str, float]:
-    """By how much each phase takes longer than on an even machine: a factor; {} on such a machine.
+def jitter(
+    steps: Mapping[str, int], device: Device, root: int, round: int, rng: Generator | None = None
+) -> Mapping[str, float]:
+    """By how much each phase of so many steps takes longer than on an even machine: a factor; {} on such a machine.
 
     Training draws first, so its factor is the same whatever an algorithm or an encoding computes before it.
     """
     cv = device.profile.jitter
     if not cv:
         return {}
-    steps: dict[str, int] = {}
-    for piece in pieces:
-        steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
     rng = rng or np.random.default_rng(_seed(root, device.name, round))
-    drawing = sorted(steps, key=lambda phase: phase != TRAINING)
+    drawing = sorted(steps, key=lambda phase: phase != TRAINING) if len(steps) > 1 else steps
     return {phase: factor(cv, steps[phase], rng) for phase in drawing}

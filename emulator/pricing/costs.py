@@ -22,6 +22,7 @@ from emulator.record.work import Duty, Piece
 from network.wire.form import FRAME
 from scenarios.build.roster import MANY, sample
 
+Numbered = tuple[int, Work]  # the same work has the same number: it would take long to compare it each time
 Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept
 
 # Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
@@ -36,12 +37,14 @@ class Costs:
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = -1  # to which these belong: what belongs to earlier ones is seldom asked for again
+        self.round = self.cycle = -1  # to which these belong: what belongs to earlier rounds is seldom asked for again
         self.uploaded: int | None = None  # bytes beside the weights, once somebody has asked
         self.loads: dict[Depends, Load] = {}
-        self.prices: dict[tuple[str, Depends], Bill] = {}
+        self.works: dict[Depends, Numbered] = {}
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
-        self.bills: dict[tuple[str, Work], Bill] = {}
+        self.known: dict[Duty, Duty] = {}  # each that there was: equal ones are one, which is seen at a glance
+        self.numbers: dict[Work, int] = {}  # each work that there was
+        self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
         self.sources: dict[tuple[str, int], Generator] = {}  # of jitter, by device and round
         self.pieces: dict[Phase, Piece] = {}
 
@@ -66,12 +69,11 @@ class Costs:
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""
-        device, depends = self.lab.fleet[name], self._depends(name, round, kinds, memory)
-        key = device.profile.name, depends
-        bill = self.prices.get(key)
-        if bill is None:
-            bill = self.prices[key] = self._bill(device, self._work(self._load_of(round, depends)))
-        return bill
+        depends = self._depends(name, round, kinds, memory)
+        work = self.works.get(depends)
+        if work is None:
+            work = self.works[depends] = self._numbered(self._work(self._load_of(round, depends)))
+        return self._bill(self.lab.fleet[name], work)
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
         """What a device's half of `round` depends on."""
@@ -95,7 +97,8 @@ class Costs:
         duty = self.duties.get(key)
         if duty is None:
             pieces = self.price(name, round, downloaded, kept).pieces
-            duty = self.duties[key] = Duty(pieces, depends[0], self._held(round, *key))
+            duty = Duty(pieces, depends[0], self._held(round, *key))
+            duty = self.duties[key] = self.known.setdefault(duty, duty)
         return duty
 
     def _held(self, round: int, depends: Depends, received: int, kept: int) -> int:
@@ -105,11 +108,10 @@ class Costs:
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
         if self.round != round:
-            self.round, self.loads, self.prices, self.duties, self.uploaded = round, {}, {}, {}, None
-        return self._examples(name, round), _tensors(tuple(kinds)), _tensors(tuple(memory))
-
-    def _examples(self, name: str, round: int) -> int:
-        return len(in_cycle(self.split.train, name, self.lab.cycle(self.label, round)))
+            self.round, self.cycle = round, self.lab.cycle(self.label, round)
+            self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
+        examples = len(in_cycle(self.split.train, name, self.cycle))
+        return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def _work(self, load: Load) -> Work:
         """A device's half of a round, with what encodings take."""
@@ -123,12 +125,13 @@ class Costs:
 
     def request(self, round: int) -> Bill:
         load = self._load(round, len(self.split.proxy))
-        return self._bill(self.lab.server, (*self.algorithm.request_work(load), *self._coding("encode", self.down)))
+        work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
+        return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
         load = self._load(round, len(self.split.proxy), replies=replies)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
-        return self._bill(self.lab.server, (*self.algorithm.combine_work(load), *decode))
+        return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
     def _sent(self, round: int) -> Collection[str]:
         """Kinds that go up in this round."""
@@ -152,18 +155,23 @@ class Costs:
         traffic = float(CODING * len(kinds) * messages * self.parameters)
         return (Phase(name, "forward", traffic=traffic),) if traffic else ()
 
-    def _bill(self, device: Device, work: Work) -> Bill:
-        key = (device.profile.name, work)
-        if key not in self.bills:
+    def _numbered(self, work: Work) -> Numbered:
+        return self.numbers.setdefault(work, len(self.numbers)), work
+
+    def _bill(self, device: Device, numbered: Numbered) -> Bill:
+        number, work = numbered
+        key = device.profile.name, number
+        bill = self.bills.get(key)
+        if bill is None:
             if len(self.bills) >= MANY:  # in a large fleet whose devices draw, each has prices of its own
                 self.bills.clear()
             try:
-                self.bills[key] = self._price(device, work)
+                bill = self.bills[key] = self._price(device, work)
             except OSError:  # this machine's
                 raise
             except Exception as error:  # its own numbers, or torch's word about such a pass through the model
                 raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
-        return self.bills[key]
+        return bill
 
     def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
         return priced(tuple(self._piece(phase) for phase in work), device)

@@ -63,6 +63,7 @@ Line = dict[str, Any]
 Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
+BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its end in any case
 
 _WHOLE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
@@ -293,7 +294,7 @@ def _opened(folder: Path | None, name: str) -> BinaryIO | None:
     if folder is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    return (folder / name).open("wb")
+    return (folder / name).open("wb", buffering=BUFFER)
 
 
 def _close(file: BinaryIO) -> None:

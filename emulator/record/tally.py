@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from emulator.record.work import Pieces
+from emulator.record.work import Pieces, steps_of
 
 CUT = "cut"  # the kind under which bytes of an unfinished transfer are counted: they belong to no whole tensor
 
@@ -61,6 +62,11 @@ class Bill:
         """This bill with the seconds of each phase times its factor."""
         seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
         return Bill(self.flops, seconds, self.pieces, dict(factors), self.throttled)
+
+    @cached_property
+    def steps(self) -> Mapping[str, int]:
+        """Training steps, by phase."""
+        return steps_of(self.pieces)
 
     def on_hot(self, throttled: float) -> Bill:
         """This bill on a hot machine, which takes `throttled` times the seconds of a cold one."""

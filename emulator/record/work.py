@@ -62,6 +62,14 @@ Pieces = tuple[Piece, ...]
 LENGTH = 2 + len(fields(Step))  # of a piece's list; of older records it is less
 
 
+def steps_of(pieces: Pieces) -> dict[str, int]:
+    """Training steps, by phase."""
+    steps: dict[str, int] = {}
+    for piece in pieces:
+        steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
+    return steps
+
+
 @dataclass(frozen=True)
 class Duty:
     """What a round asks of a device: work, the examples to train on, and the memory in bytes that it takes."""
@@ -91,7 +99,8 @@ class Ledger:
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
         """The lines for what this round asks of a device; none if the round before asked the same."""
-        if self.last.get(("device", name)) != duty:
+        before = self.last.get(("device", name))
+        if before is not duty and before != duty:
             self.last["device", name] = duty
             number, new = self._kind(duty.pieces)
             yield from new

@@ -87,6 +87,14 @@ class Due(Event):
         _schedule(self, priority, delay)
 
 
+class Alarm(Event):
+    """Calls `act` after a delay, in s."""
+
+    def __init__(self, env: simpy.Environment, act: Callable[[], None], delay: float) -> None:
+        self.env, self.act = env, act
+        _schedule(self, NORMAL, delay)
+
+
 class Result(Due):
     """The result of a computation.  It is due when the time that this is modelled to take is over, as virtual time
     follows the declared cost alone; the clock then stands until it is here.  It comes after all that is due then.
@@ -266,7 +274,7 @@ class VirtualWorld:
         return VirtualSignal(self.env)
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        Due(self.env, lambda _: action(), delay=max(0.0, time - self.env._now))
+        Alarm(self.env, action, max(0.0, time - self.env._now))
 
     def still(self) -> bool:
         return not self.env._queue or self.env._queue[0][0] > self.env._now
@@ -304,6 +312,9 @@ class VirtualWorld:
                 if not (queue and queue[0][0] < inf):
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
                 env._now, _, _, event = heappop(queue)  # as env.step does, without its calls
+                if type(event) is Alarm:
+                    event.act()
+                    continue
                 if type(event) is Result and event.callbacks and not event.collected:
                     if not event.future.done():  # the event loop is asked only when there is something to wait for
                         await _here(event.future)

@@ -78,12 +78,13 @@ class Bottleneck:
 
     def solved(self) -> None:
         """The sums have changed for good: the level, and when the next flow ends."""
-        self.room, self.shares = (self.total - self.reserved) / UNIT, self.weight / UNIT
-        self.height = self.room / self.shares if self.weight else math.inf
         if not self.level:
             self.volume = 0.0  # keeps it small, hence exact
-            self.due = math.inf
-        elif self.room <= 0:
+            self.due = self.height = math.inf
+            return
+        self.room, self.shares = (self.total - self.reserved) / UNIT, self.weight / UNIT
+        self.height = self.room / self.shares
+        if self.room <= 0:
             self.due = math.inf if -self.level[-1][0] > self.volume else self.changed
         else:
             # one division, last: n flows of b bytes take exactly n times b/capacity

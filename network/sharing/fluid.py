@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 from network.links.rate import Constant, Rate
@@ -286,16 +286,19 @@ class Fluid:
             link.sharing = None
 
     def _enter(self, flow: Flow) -> None:
-        if any(link.bound for link in flow.route):
-            top = _uppermost(flow)
-            if top.sharing is None:
-                top.sharing = self._engine(top)
-                self._agenda.add(top.sharing)
-            sharing: Sharing = top.sharing
-        else:
-            sharing = self._alone
+        sharing: Sharing = self._alone
+        for link in flow.route:
+            if link.bound:
+                sharing = self._sharing(_uppermost(flow))
+                break
         self._agenda.stir(sharing)
         sharing.enter(flow, self._now)
+
+    def _sharing(self, top: Link) -> Sharing:
+        if top.sharing is None:
+            top.sharing = self._engine(top)
+            self._agenda.add(top.sharing)
+        return top.sharing
 
     def _engine(self, top: Link) -> Sharing:
         """The one that fits the links which are bound, from this one down."""
@@ -352,7 +355,8 @@ class Agenda:
                 self.sharings[sharing] = math.nan
             elif (due := sharing.due()) != self.sharings[sharing]:
                 self.sharings[sharing] = due
-                heappush(self._heap, (due, self._numbers[sharing], sharing))
+                change = heapreplace if self._heap and self._heap[0][2] is sharing else heappush
+                change(self._heap, (due, self._numbers[sharing], sharing))
         self._stirred.clear()
         for sharing in but:
             self.stir(sharing)

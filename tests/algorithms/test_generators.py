@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import PCG64, SeedSequence, default_rng
 
-from algorithms.generators import MANY, generators
+from algorithms.generators import FEW, generators
 
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
 WORDS = st.lists(st.integers(0, 2**32 - 1), max_size=2)
 
 
-@given(st.lists(st.integers(2**32, 2**64 - 1), min_size=MANY, max_size=2 * MANY), WORDS)
+@given(st.lists(st.integers(2**32, 2**64 - 1), min_size=FEW, max_size=2 * FEW), WORDS)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_each_of_many_is_the_one_that_numpy_makes_from_its_seed(seeds: list[int], further: list[int]) -> None:
     seeds[0] = 2**64 - 1
@@ -23,7 +23,7 @@ def test_each_of_many_is_the_one_that_numpy_makes_from_its_seed(seeds: list[int]
 
 
 @pytest.mark.parametrize("further", [(), (0,), (3,), (0, 0), (5, 2**32 - 1)])
-@pytest.mark.parametrize("times", [1, MANY])  # of few, and of many of which some are small
+@pytest.mark.parametrize("times", [1, FEW])  # of few, and of many of which some are small
 def test_so_is_each_of_any_size(further: tuple[int, ...], times: int) -> None:
     for seed, made in zip(EDGES * times, generators(EDGES * times, *further), strict=True):
         assert made.bit_generator.state == PCG64(SeedSequence([seed, *further])).state
@@ -40,7 +40,7 @@ def test_none_is_none() -> None:
     assert generators([]) == []
 
 
-@pytest.mark.parametrize("count", [1, MANY])
+@pytest.mark.parametrize("count", [1, FEW])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32])
 def test_numpys_integers_will_do(kind: type[np.integer[Any]], count: int) -> None:
     seeds = [kind(2**31 - 1 - k) for k in range(count)]
@@ -48,7 +48,7 @@ def test_numpys_integers_will_do(kind: type[np.integer[Any]], count: int) -> Non
         assert made.bit_generator.state == PCG64(SeedSequence([int(seed), 3])).state
 
 
-@pytest.mark.parametrize("count", [1, MANY])
+@pytest.mark.parametrize("count", [1, FEW])
 @pytest.mark.parametrize(
     ("seed", "further"), [(-1, ()), (2**64, ()), (1, (-1,)), (1, (2**32,)), (2**40, (1, 2, 3)), (1.5, ())]
 )

@@ -13,7 +13,7 @@ from devices.jitter import factor
 from devices.presence import Presence
 from emulator.lab.seeds import seed
 from emulator.pricing.bills import jitter
-from emulator.record.work import Piece
+from emulator.record.work import Piece, steps_of
 
 CV, STEPS = 0.06, 9
 
@@ -24,7 +24,7 @@ def device(cv: float = CV) -> Device:
 
 def drawn(*phases: str, root: int = 1, round: int = 3, cv: float = CV) -> Mapping[str, float]:
     pieces = [Piece.of(phase, 1e6, STEPS, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0) for phase in phases]
-    return jitter(tuple(pieces), device(cv), root, round)
+    return jitter(steps_of(tuple(pieces)), device(cv), root, round)
 
 
 def test_each_phase_draws_from_the_generator_of_its_device_and_round() -> None:
