@@ -90,11 +90,15 @@ class Batches:
                 done.add_done_callback(partial(self._arrived, batch))
 
     def _next(self) -> list[Order]:
-        """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share."""
+        """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share.
+
+        The fewer are left, the shorter are the batches: else one worker would have nothing to do while another ends.
+        """
         job, batch = self.waiting[0].job, list[Order]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)
+        most = min(self.longest, max(LONGEST, len(self.waiting) * seconds / self.workers / 2))
         while self.waiting and self.waiting[0].job is job:
-            if batch and (len(batch) >= share or (len(batch) + 1) * seconds > self.longest):
+            if batch and (len(batch) >= share or (len(batch) + 1) * seconds > most):
                 break
             order = self.waiting.popleft()
             if order.starts():

@@ -101,6 +101,22 @@ def test_short_jobs_that_have_to_wait_travel_together(short: Batches, pool: Pool
     assert pool.sizes()[-1] == 10
 
 
+def test_where_batches_are_long_those_at_the_end_are_shorter(pool: Pool, tmp_path: Path) -> None:
+    """Else one worker has nothing to do while another has several jobs.  A batch is half of a worker's share of the jobs
+    that are left: a quarter of them, as there are two workers; and of five at most."""
+    one, batches = 10 * LONGEST, Batches(pool.send, WORKERS, Files([tmp_path]), longest=50 * LONGEST)
+    batches.submit(double, [0])
+    pool.work(seconds=one)
+    for k in range(AHEAD * WORKERS + 24):
+        batches.submit(double, [k])
+    left, sizes = 24, list[tuple[int, int]]()
+    while left:
+        pool.work(seconds=one)
+        sizes.append((left, pool.sizes()[-1]))
+        left -= pool.sizes()[-1]
+    assert sizes == [(24, 5), (19, 4), (15, 3), (12, 3), (9, 2), (7, 1), (6, 1), (5, 1), (4, 1), (3, 1), (2, 1), (1, 1)]
+
+
 def test_the_last_jobs_are_shared_out_among_all_workers(short: Batches, pool: Pool) -> None:
     for k in range(AHEAD * WORKERS + 6):
         short.submit(double, [k])
