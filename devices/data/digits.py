@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def digits() -> Dataset:
     return Dataset("digits", x[train], y[train], x[test], y[test], classes=10)
 
 
+@cache
 def _table() -> np.ndarray:
     """64 pixels and a label in each of 1,797 rows: what `load_digits` reads, without its import of some seconds."""
     found = find_spec("sklearn")
