@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from devices.device import SPEEDS, profiles
 from emulator.lab.build import lab_of
-from emulator.pricing.costs import Costs
+from emulator.pricing.costs import MANY, Costs
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.runs.own_pass import own_pass
@@ -102,3 +102,20 @@ def test_the_same_work_takes_twice_as_long_on_a_machine_of_half_the_speed() -> N
     prices = {name: costs.device(name, 0, ("weights",), ()) for name in fleet}
     each = {name: bill.total_seconds / bill.total_flops for name, bill in prices.items()}
     assert each["slow-0"] == pytest.approx(2 * each["fast-0"], rel=1e-9)
+
+
+@pytest.mark.parametrize("most", [0, MANY])
+def test_what_a_round_costs_does_not_depend_on_the_rounds_before(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FedCL's devices estimate importance in every other round.  `most`: so many kinds of work are remembered."""
+    monkeypatch.setattr("emulator.pricing.costs.MANY", most)
+    lab = lab_of(build(merged(SMALL, {"algorithms": [{"fedcl": {"strength": 5, "interval": 2}}]})))
+    once, names = Costs(lab, "fedcl", 1), sorted(lab.fleet)
+
+    def all_of(priced: Costs, round: int) -> list[Any]:
+        asked = ("weights", "importance") if round % 2 else ("weights",)
+        devices = [priced.price(name, round, asked, ()).seconds for name in names]
+        return [*devices, priced.request(round).seconds, priced.combine(round, 2).seconds]
+
+    found = [all_of(once, round) for round in (0, 1, 2, 1, 3)]
+    assert found == [all_of(Costs(lab, "fedcl", 1), round) for round in (0, 1, 2, 1, 3)]
+    assert found[0] != found[1]
