@@ -102,8 +102,8 @@ def test_short_jobs_that_have_to_wait_travel_together(short: Batches, pool: Pool
 
 
 def test_where_batches_are_long_those_at_the_end_are_shorter(pool: Pool, tmp_path: Path) -> None:
-    """Else one worker has nothing to do while another has several jobs.  A batch is half of a worker's share of the jobs
-    that are left: a quarter of them, as there are two workers; and of five at most."""
+    """Else one worker has nothing to do while another has several jobs.  A batch is half of a worker's share of what is
+    left, here a quarter, and of five jobs at most."""
     one, batches = 10 * LONGEST, Batches(pool.send, WORKERS, Files([tmp_path]), longest=50 * LONGEST)
     batches.submit(double, [0])
     pool.work(seconds=one)
