@@ -306,8 +306,8 @@ MUTANTS = [
     Mutant(
         "all machines cost the same",
         "emulator/pricing/costs.py",
-        "key = (device.profile.name, work)",
-        'key = ("", work)',
+        "key = device.profile.name, number",
+        'key = "", number',
         "tests/emulator/pricing/test_costs.py",
     ),
     Mutant(
