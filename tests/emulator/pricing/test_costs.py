@@ -10,6 +10,8 @@ import torch
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from algorithms.algorithm import Load, Work
+from algorithms.fedavg import FedAvg
 from devices.device import SPEEDS, profiles
 from emulator.lab.build import lab_of
 from emulator.pricing.costs import MANY, Costs
@@ -104,18 +106,23 @@ def test_the_same_work_takes_twice_as_long_on_a_machine_of_half_the_speed() -> N
     assert each["slow-0"] == pytest.approx(2 * each["fast-0"], rel=1e-9)
 
 
+class Growing(FedAvg):
+    """Each round takes as many passes as there were rounds before, and one."""
+
+    def device_work(self, load: Load) -> Work:
+        return tuple(replace(phase, examples=(load.round + 1) * phase.examples) for phase in super().device_work(load))
+
+
 @pytest.mark.parametrize("most", [0, MANY])
 def test_what_a_round_costs_does_not_depend_on_the_rounds_before(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FedCL's devices estimate importance in every other round.  `most`: so many kinds of work are remembered."""
+    """`most`: so many kinds of work are remembered."""
     monkeypatch.setattr("emulator.pricing.costs.MANY", most)
-    lab = lab_of(build(merged(SMALL, {"algorithms": [{"fedcl": {"strength": 5, "interval": 2}}]})))
-    once, names = Costs(lab, "fedcl", 1), sorted(lab.fleet)
-
-    def all_of(priced: Costs, round: int) -> list[Any]:
-        asked = ("weights", "importance") if round % 2 else ("weights",)
-        devices = [priced.price(name, round, asked, ()).seconds for name in names]
-        return [*devices, priced.request(round).seconds, priced.combine(round, 2).seconds]
-
-    found = [all_of(once, round) for round in (0, 1, 2, 1, 3)]
-    assert found == [all_of(Costs(lab, "fedcl", 1), round) for round in (0, 1, 2, 1, 3)]
-    assert found[0] != found[1]
+    lab = lab_of(build(SMALL))
+    costs = Costs(replace(lab, algorithms={"fedavg": Growing(lab.algorithms["fedavg"].training)}), "fedavg", 1)
+    flops = [
+        [costs.price(name, round, ("weights",), ()).total_flops for name in sorted(lab.fleet)]
+        for round in (0, 1, 4, 0, 1)
+    ]
+    assert min(flops[0]) > 0
+    for times, found in zip((1, 2, 5, 1, 2), flops, strict=True):
+        assert found == pytest.approx([times * each for each in flops[0]])
