@@ -24,8 +24,8 @@ class InPlace(Protocol):
     """Tensors by name that can be had without a copy."""
 
     def in_place(self, name: str) -> Tensor | None:
-        """This tensor where it lies, at any address: for arithmetic by coordinate, as a matrix product's bits depend on
-        the address.  None if it must be decoded."""
+        """This tensor where it lies, at any address, to be read only: for arithmetic by coordinate, as a matrix
+        product's bits depend on the address.  None if it must be decoded."""
 
 
 class Together(Protocol):

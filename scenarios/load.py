@@ -114,17 +114,11 @@ def dump(scenario: Scenario) -> str:
     """The scenario as YAML with every default written out; `parse` reads it back as the same."""
     plain = scenario.model_dump(mode="json")
     plain["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
-    return _yaml(json.dumps(plain))
-
-
-@lru_cache(maxsize=4)  # a scenario is written into the folder of each of its trials
-def _yaml(plain: str) -> str:
-    """JSON as YAML."""
     text = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.dump(json.loads(plain), text)
+    yaml.dump(plain, text)
     return text.getvalue()
 
 

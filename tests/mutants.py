@@ -395,11 +395,11 @@ MUTANTS = [
         "tests/network/sharing/test_fluid.py",
     ),
     Mutant(
-        "torch copies what Ray lends",
-        "emulator/worlds/boxes.py",
-        "{digest: _as_own(array) for",
-        "{digest: array for",
-        "tests/emulator/worlds/test_boxes.py",
+        "an upload that may only be read is copied",
+        "emulator/lab/codec.py",
+        "        return from_numpy(_for_torch(values))",
+        "        return from_numpy(values.copy())",
+        "tests/emulator/lab/test_codec.py",
     ),
     Mutant(
         "the last batches are as long as the first",

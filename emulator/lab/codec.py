@@ -6,11 +6,14 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from numpy import ndarray
+from numpy.typing import NDArray
 
 from algorithms.algorithm import Message, Tensors
 from emulator.lab.copies import Decoder
@@ -93,14 +96,26 @@ class Unread(OnDemand):
         from torch import from_numpy
 
         values = self.view.in_place(self.kind, name)
-        takes = values is not None and values.flags.writeable and values.dtype.isnative  # else torch warns, or refuses
-        return from_numpy(values) if takes and name not in self.base else None
+        if values is None or not values.dtype.isnative or name in self.base:  # torch has no other order of bytes
+            return None
+        return from_numpy(_for_torch(values))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.view.tree[self.kind])
 
     def __len__(self) -> int:
         return len(self.view.tree[self.kind])
+
+
+def _for_torch(values: NDArray[Any]) -> NDArray[Any]:
+    """The same memory as if it might be written, as torch warns of any other.  Nobody may: it is Ray's, for instance,
+    and shared by all processes of a node."""
+    if values.flags.writeable:
+        return values
+    assert values.flags.c_contiguous
+    memory = (ctypes.c_uint8 * values.nbytes).from_address(values.ctypes.data)
+    memory.owner = values  # type: ignore[attr-defined]  # stays as long as anybody reads
+    return np.frombuffer(memoryview(memory), values.dtype).reshape(values.shape)
 
 
 @dataclass

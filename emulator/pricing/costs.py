@@ -110,7 +110,7 @@ class Costs:
         if self.round != round:
             self.round, self.cycle = round, self.lab.cycle(self.label, round)
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
-            if len(self.numbers) > MANY:  # as of data that drift; while no number is in use
+            if max(len(self.numbers), len(self.known)) > MANY:  # as of data that drift; while no number is in use
                 self.numbers, self.bills, self.known = {}, {}, {}
         examples = len(in_cycle(self.split.train, name, self.cycle))
         return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))

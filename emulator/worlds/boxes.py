@@ -6,7 +6,6 @@ worker, and keeps it as long as somebody holds a Ref to one of its messages.  No
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +101,7 @@ class Shelf:
     def __init__(self, boxes: Iterable[Box], latest: dict[str, memoryview]) -> None:
         """`latest` has the message that was read last, and is passed from batch to batch: all devices of a round read
         one download, and who decodes it knows it again (see lab.copies)."""
-        self.given = {digest: _as_own(array) for box in boxes for digest, array in box.items()}
+        self.given = {digest: array for box in boxes for digest, array in box.items()}
         self.latest = latest
         self.made: dict[str, ndarray] = {}
         self.put_now: list[Ref] = []  # by the job that runs
@@ -127,11 +126,3 @@ class Shelf:
             self.latest.clear()
             self.latest[ref.digest] = found
         return self.latest[ref.digest]
-
-
-def _as_own(array: ndarray) -> ndarray:
-    """The same bytes as if they might be written: of others torch takes a copy.  Nobody writes what comes from a store
-    (as its files are mapped, too), and Ray's memory would not let them."""
-    memory = (ctypes.c_uint8 * array.nbytes).from_address(array.ctypes.data)
-    memory.owner = array  # type: ignore[attr-defined]  # whoever has the memory has it
-    return np.frombuffer(memoryview(memory), np.uint8)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -58,11 +57,12 @@ def read(text: str, name: str) -> Source:
 
     Raises Unreadable if it is not YAML, or if anchors loop, or if they explode to more than MOST_VALUES values.
     """
+    yaml = YAML(typ="safe", pure=True)
     try:
-        node = _composed(text)
+        node = yaml.compose(text)
         source = Source(name, text)
         if node is not None:
-            source.plain = _Reader(YAML(typ="safe", pure=True).constructor, source).value(node, (), ())
+            source.plain = _Reader(yaml.constructor, source).value(node, (), ())
     except MarkedYAMLError as error:
         mark = error.problem_mark
         place = (mark.line, mark.column) if mark else None
@@ -72,12 +72,6 @@ def read(text: str, name: str) -> Source:
     except RecursionError:
         raise Unreadable(f"nested deeper than {DEEPEST} levels") from None
     return source
-
-
-@lru_cache(maxsize=4)  # a command that plays many trials reads the same text for each
-def _composed(text: str) -> Any:
-    """The nodes of a document, which nobody changes; None if it is empty."""
-    return YAML(typ="safe", pure=True).compose(text)
 
 
 def _likely(problem: str) -> str:

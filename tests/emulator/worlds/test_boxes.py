@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from emulator.lab.codec import Unread, encode, unread
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from emulator.ledger.stores import Draft, written
 from emulator.worlds.boxes import Box, Boxes, Lent, Put, Shelf
@@ -106,20 +103,3 @@ def test_devices_that_read_one_download_get_the_same_view_of_it() -> None:
     ref, latest = Ref.of(DATA), dict[str, memoryview]()
     box = {ref.digest: np.frombuffer(DATA, np.uint8)}
     assert Shelf([dict(box)], latest).get(ref) is Shelf([dict(box)], latest).get(ref)
-
-
-def test_what_ray_lends_for_reading_is_read_without_a_copy_and_stays_while_somebody_reads() -> None:
-    """torch copies what it may not write, and then a mean takes each tensor in one thread."""
-    upload = encode({"weights": {"w": torch.arange(4.0)}}).data
-    lent = np.frombuffer(upload, np.uint8)
-    assert not lent.flags.writeable
-    ref, gone = Ref.of(upload), weakref.ref(lent)
-    shelf = Shelf([{ref.digest: lent}], {})
-    weights = unread(shelf.get(ref), {})["weights"]
-    assert isinstance(weights, Unread)
-    found = weights.in_place("w")
-    assert found is not None
-    assert 0 < found.data_ptr() - lent.ctypes.data < len(upload)
-    del lent, shelf
-    assert gone() is not None
-    assert found.tolist() == [0, 1, 2, 3]
