@@ -47,7 +47,8 @@ torture: .venv/tested
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-# Compiled on all cores: pip does it file by file, which takes as long as the rest.
+# Compiled on all cores: pip does it file by file, which takes as long as the rest.  Some packages bring templates that are
+# no Python yet.
 .venv/tested: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test,docs]'

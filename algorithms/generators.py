@@ -34,7 +34,8 @@ class Given(ISeedSequence):
 
 
 def _constants(first: int, factor: int, count: int) -> tuple[Words, Words]:
-    """Of so many words that are hashed one after the other: two for each, a number and that times the factor."""
+    """Of so many words that are hashed one after the other, two for each: numbers (count, 1), and these times the
+    factor."""
     powers = [first]
     for _ in range(count):
         powers.append(powers[-1] * factor & LOW)
@@ -60,11 +61,12 @@ def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
         raise ValueError(f"{further} goes with each seed; it must be two numbers at most, from 0 to below 2**32")
     if len(seeds) < FEW:
         return [default_rng([seed, *further]) for seed in seeds]
-    return [Generator(PCG64(Given(words))) for words in _states(_entropy(seeds, further))]  # type: ignore[arg-type]
+    states = _states(_entropy(seeds, further))
+    return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
 
 
 def _entropy(seeds: Sequence[int], further: Sequence[int]) -> Words:
-    """The words of each seed, one or two, and the further ones; zeros fill up its column."""
+    """The words of each seed, one or two, and the further ones, (POOL, seeds); zeros fill up its column."""
     column = np.array(seeds, np.uint64)
     entropy = np.zeros((POOL, len(seeds)), np.uint32)
     entropy[0], entropy[1] = column & LOW, column >> 32

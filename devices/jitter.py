@@ -26,7 +26,7 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
 
 @lru_cache(maxsize=256)
 def _distribution(cv: float, steps: float) -> tuple[float, float] | None:
-    """That of the factor; None if it is 1."""
+    """mu and sigma of the factor's logarithm; None if the factor is 1.  Raises ValueError as `factor`."""
     if not 0 <= cv < math.inf:
         raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")
     if not 0 <= steps < math.inf:

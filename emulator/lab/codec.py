@@ -9,11 +9,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import NDArray
 
 from algorithms.algorithm import Message, Tensors
 from emulator.lab.copies import Decoder
@@ -107,7 +106,7 @@ class Unread(OnDemand):
         return len(self.view.tree[self.kind])
 
 
-def _for_torch(values: NDArray[Any]) -> NDArray[Any]:
+def _for_torch(values: ndarray) -> ndarray:
     """The same memory as if it might be written, as torch warns of any other.  Nobody may: it is Ray's, for instance,
     and shared by all processes of a node."""
     if values.flags.writeable:

@@ -140,7 +140,7 @@ class Diary:
     def _power(self, name: str) -> Power | None:
         """None if nobody says what the device draws."""
         power = self.stage.lab.fleet[name].profile.power
-        return None if power is UNKNOWN or power == UNKNOWN else power
+        return None if power == UNKNOWN else power
 
 
 def _joules(power: Power, usage: Usage) -> float:

@@ -58,5 +58,5 @@ def jitter(
     if not cv:
         return {}
     rng = rng or np.random.default_rng(_seed(root, device.name, round))
-    drawing = sorted(steps, key=lambda phase: phase != TRAINING) if len(steps) > 1 else steps
+    drawing = sorted(steps, key=lambda phase: phase != TRAINING)
     return {phase: factor(cv, steps[phase], rng) for phase in drawing}

@@ -42,7 +42,6 @@ class Costs:
         self.loads: dict[Depends, Load] = {}
         self.works: dict[Depends, Numbered] = {}
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
-        self.known: dict[Duty, Duty] = {}  # each that there was: equal ones are one, which is seen at a glance
         self.numbers: dict[Work, int] = {}  # each work that there was
         self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
         self.sources: dict[tuple[str, int], Generator] = {}  # of jitter, by device and round
@@ -97,8 +96,7 @@ class Costs:
         duty = self.duties.get(key)
         if duty is None:
             pieces = self.price(name, round, downloaded, kept).pieces
-            duty = Duty(pieces, depends[0], self._held(round, *key))
-            duty = self.duties[key] = self.known.setdefault(duty, duty)
+            duty = self.duties[key] = Duty(pieces, depends[0], self._held(round, *key))
         return duty
 
     def _held(self, round: int, depends: Depends, received: int, kept: int) -> int:
@@ -110,8 +108,8 @@ class Costs:
         if self.round != round:
             self.round, self.cycle = round, self.lab.cycle(self.label, round)
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
-            if max(len(self.numbers), len(self.known)) > MANY:  # as of data that drift; while no number is in use
-                self.numbers, self.bills, self.known = {}, {}, {}
+            if len(self.numbers) > MANY:  # as of data that drift; now no number is in use
+                self.numbers, self.bills = {}, {}
         examples = len(in_cycle(self.split.train, name, self.cycle))
         return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
 

@@ -63,11 +63,6 @@ class Bill:
         seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
         return Bill(self.flops, seconds, self.pieces, dict(factors), self.throttled)
 
-    @cached_property
-    def steps(self) -> Mapping[str, int]:
-        """Training steps, by phase."""
-        return steps_of(self.pieces)
-
     def on_hot(self, throttled: float) -> Bill:
         """This bill on a hot machine, which takes `throttled` times the seconds of a cold one."""
         more = throttled / self.throttled
@@ -78,6 +73,11 @@ class Bill:
         """This bill times `share`."""
         flops, seconds = ({phase: share * n for phase, n in what.items()} for what in (self.flops, self.seconds))
         return replace(self, flops=flops, seconds=seconds)
+
+    @cached_property
+    def steps(self) -> Mapping[str, int]:
+        """Training steps, by phase."""
+        return steps_of(self.pieces)
 
     @property
     def cold_seconds(self) -> float:

@@ -99,8 +99,7 @@ class Ledger:
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
         """The lines for what this round asks of a device; none if the round before asked the same."""
-        before = self.last.get(("device", name))
-        if before is not duty and before != duty:
+        if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
             number, new = self._kind(duty.pieces)
             yield from new

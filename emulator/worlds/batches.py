@@ -92,7 +92,8 @@ class Batches:
     def _next(self) -> list[Order]:
         """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share.
 
-        The fewer are left, the shorter are the batches: else one worker would have nothing to do while another ends.
+        Long batches take half of that share, so that they are short at the end: else one worker would have nothing to
+        do while another ends.
         """
         job, batch = self.waiting[0].job, list[Order]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)

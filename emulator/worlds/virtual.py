@@ -88,7 +88,7 @@ class Due(Event):
 
 
 class Alarm(Event):
-    """Calls `act` after a delay, in s."""
+    """Calls `act` after a delay, in s.  Nobody waits for it or takes it back, so it needs no callbacks."""
 
     def __init__(self, env: simpy.Environment, act: Callable[[], None], delay: float) -> None:
         self.env, self.act = env, act

@@ -295,6 +295,7 @@ class Fluid:
         sharing.enter(flow, self._now)
 
     def _sharing(self, top: Link) -> Sharing:
+        """The engine of this link and of all below; a new one if nobody was there."""
         if top.sharing is None:
             top.sharing = self._engine(top)
             self._agenda.add(top.sharing)
@@ -355,8 +356,8 @@ class Agenda:
                 self.sharings[sharing] = math.nan
             elif (due := sharing.due()) != self.sharings[sharing]:
                 self.sharings[sharing] = due
-                change = heapreplace if self._heap and self._heap[0][2] is sharing else heappush
-                change(self._heap, (due, self._numbers[sharing], sharing))
+                of_its_own = self._heap and self._heap[0][2] is sharing  # what stands first is out of date
+                (heapreplace if of_its_own else heappush)(self._heap, (due, self._numbers[sharing], sharing))
         self._stirred.clear()
         for sharing in but:
             self.stir(sharing)

@@ -62,7 +62,7 @@ class Hierarchy:
         node = self._full(flow)
         node.settle(t)
         self._look(flow)
-        first = node.first(capped=False) if node.level else None
+        first = node.first(capped=False)
         self._join(flow, node, first is None or flow.rank < first.rank)  # a guess, which _solve puts right
 
     def leave(self, flow: Flow, t: float) -> None:
@@ -94,16 +94,16 @@ class Hierarchy:
     def step(self, t: float) -> list[Flow]:
         self._now, self._solved = t, False
         ended: list[Flow] = []
-        while self._ends and self._level_end() <= t:
+        while self._level_end() <= t:
             node = heappop(self._ends)[2]
             # V is known exactly, so that flows of equal bytes end together; when the next one ends is not known yet
             node.volume, node.changed, node.due = -node.level[-1][0], t, math.inf
             ended += self._done(node.ended())
         while self._capped and -self._capped[-1][0] <= t:
             ended += self._done([self._capped[-1][2]])
-        while self._changes and self._change() <= t:
+        while self._change() <= t:
             self._recap(heappop(self._changes)[2])
-        while self._turns and self._turn() <= t:
+        while self._turn() <= t:
             ended += self._resize(heappop(self._turns)[2])
         return ended
 
