@@ -36,10 +36,10 @@ def _forward(layer: nn.Module, x: Tensor) -> Tensor:
     return x * mask(layer, x, keys(1)[0].to(x.device))
 
 
-def keys(calls: int) -> Tensor:
+def keys(calls: int, generator: torch.Generator | None = None) -> Tensor:
     """What the masks of so many calls of dropout layers follow from, one after the other: (calls,) int64, drawn from
-    torch's CPU generator (local.seeded)."""
-    return torch.randint(*_ANY, (calls,))
+    this generator, or from torch's own of the CPU (local.seeded)."""
+    return torch.randint(*_ANY, (calls,), generator=generator)
 
 
 def mask(layer: nn.Module, x: Tensor, key: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def _constants(first: int, factor: int, count: int) -> tuple[Words, Words]:
     return column[:-1], column[1:]
 
 
-HASH_A = _constants(0x43B0D7E5, 0x931E8875, POOL * POOL)
+HASH_A = _constants(0x43B0D7E5, 0x931E8875, POOL * POOL + POOL)
 HASH_B = _constants(0x8B51F9DD, 0x58F38DED, STATE)
 OTHERS = [[target for target in range(POOL) if target != source] for source in range(POOL)]
 
@@ -65,6 +65,18 @@ def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
     return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
 
 
+def spawned(seeds: Sequence[int], key: int) -> list[int]:
+    """The first word of `numpy.random.SeedSequence(seed, spawn_key=(key,))` for each of the seeds.
+
+    These and the key are as in `generators`.
+    """
+    pool = _pool(_entropy(seeds, ()))
+    before, factor = (words[POOL * POOL :] for words in HASH_A)
+    pool = _mixed(pool, _hashed(np.full((POOL, 1), key, np.uint32), before, factor))
+    before, factor = HASH_B
+    return list(map(int, _hashed(pool[:1], before[:1], factor[:1])[0]))
+
+
 def _entropy(seeds: Sequence[int], further: Sequence[int]) -> Words:
     """The words of each seed, one or two, and the further ones, (POOL, seeds); zeros fill up its column."""
     column = np.array(seeds, np.uint64)
@@ -77,14 +89,24 @@ def _entropy(seeds: Sequence[int], further: Sequence[int]) -> Words:
 
 def _states(entropy: Words) -> NDArray[np.uint64]:
     """`SeedSequence.generate_state(4, np.uint64)` for each of the columns of POOL words, (seeds, 4)."""
+    pool = _pool(entropy)
+    state = _hashed(np.concatenate((pool, pool)), *HASH_B)
+    return state.T.astype("<u4", order="C").view("<u8")  # the first of two words is the lower half
+
+
+def _pool(entropy: Words) -> Words:
+    """The words, each of which depends on all of its column's."""
     before, factor = HASH_A
     pool = _hashed(entropy, before[:POOL], factor[:POOL])
     for source, others in enumerate(OTHERS):  # a word is mixed into each of the others
         own = slice(POOL + source * len(others), POOL + (source + 1) * len(others))
-        mixed = pool[others] * MIX_L - _hashed(pool[source], before[own], factor[own]) * MIX_R
-        pool[others] = mixed ^ mixed >> HALF
-    state = _hashed(np.concatenate((pool, pool)), *HASH_B)
-    return state.T.astype("<u4", order="C").view("<u8")  # the first of two words is the lower half
+        pool[others] = _mixed(pool[others], _hashed(pool[source], before[own], factor[own]))
+    return pool
+
+
+def _mixed(words: Words, others: Words) -> Words:
+    mixed: Words = words * MIX_L - others * MIX_R
+    return mixed ^ mixed >> HALF
 
 
 def _hashed(words: Words, before: Words, factor: Words) -> Words:

@@ -14,7 +14,8 @@ from torch.func import functional_call, vmap
 from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
-from algorithms.local import lay_out, seeded_step
+from algorithms.generators import spawned
+from algorithms.local import lay_out, seeded
 from algorithms.stack_layers import StackFlatten, instead_of, takes_stacks
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
@@ -105,18 +106,16 @@ class StackModel:
 
     def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
         """(k, calls)."""
-        calls, rows = len(self._ones(x[0])), []
-        for seed in seeds[: len(x)]:
-            seeded_step(seed, step)
-            rows.append(keys(calls))
+        calls, generator = len(self._ones(x[0])), torch.Generator()
+        rows = [keys(calls, generator.manual_seed(seed)) for seed in spawned(seeds[: len(x)], step)]
         return places.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The masks of each layer, (k, B, ...)."""
         rows = []
-        for seed, own, size in zip(seeds, x, sizes, strict=False):
+        for seed, own, size in zip(spawned(seeds[: len(x)], step), x, sizes, strict=True):
             ones = self._ones(own[:size])
-            seeded_step(seed, step)
+            seeded(seed)
             rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 

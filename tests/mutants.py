@@ -311,6 +311,27 @@ MUTANTS = [
         "tests/emulator/pricing/test_costs.py",
     ),
     Mutant(
+        "a model that loses on its way goes down as it is",
+        "emulator/lab/jobs.py",
+        'if known.tree.keys() == {"weights"} and not how and',
+        'if known.tree.keys() == {"weights"} and',
+        "tests/emulator/lab/test_jobs.py",
+    ),
+    Mutant(
+        "every algorithm is taken for one that only averages",
+        "emulator/lab/guarded.py",
+        'return self._as_fedavg("combine")',
+        "return True",
+        "tests/emulator/lab/test_jobs.py",
+    ),
+    Mutant(
+        "all steps draw the same dropout",
+        "algorithms/generators.py",
+        "np.full((POOL, 1), key, np.uint32)",
+        "np.full((POOL, 1), 0, np.uint32)",
+        "tests/algorithms/test_generators.py",
+    ),
+    Mutant(
         "the same batches in every round",
         "emulator/lab/jobs.py",
         "seed=derive(run.seed, purpose, name, round),",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from blake3 import blake3
 
+from algorithms.turns import HANDED_OVER
 from emulator.lab.codec import OnDemand, encode, finite
 from emulator.lab.forms import UploadForm
 from emulator.lab.store import OTHERWISE, Ref, Store, Stored
@@ -82,6 +83,7 @@ def flattened(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMes
     for kind, shapes in sorted(form.items()):  # in the order of the bytes that they might be, in which sums are taken
         names = {name: tuple(shape) for name, (_, shape) in sorted(shapes.items())}
         values = _together([message[kind] for message in messages], list(names))
+        HANDED_OVER.set()
         if not finite(values):
             return None
         kinds[kind] = [Flat(row, names) for row in values.unbind()]

@@ -92,6 +92,21 @@ class Guarded:
             said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
             raise Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}") from None
 
+    @property
+    def sends_its_model(self) -> bool:
+        """Whether all that a request sends is the server's model as it is: whether it is FedAvg's."""
+        return self._as_fedavg("request") and "weights" in self.algorithm.downloads
+
+    @property
+    def only_averages(self) -> bool:
+        """Whether the server's next state follows from the uploads alone: whether FedAvg makes it."""
+        return self._as_fedavg("combine")
+
+    def _as_fedavg(self, method: str) -> bool:
+        from algorithms.fedavg import FedAvg  # which imports torch
+
+        return getattr(type(self.algorithm), method, None) is getattr(FedAvg, method)
+
     def course(self, download: Message, device: Party) -> Course[Reply]:
         """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
         with self.blamed("train()", _where((device,))):

@@ -21,7 +21,7 @@ from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
 from emulator.lab.forms import UploadForm
-from emulator.lab.gpu import brought, full, make_room, moved, own
+from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
@@ -78,13 +78,17 @@ def start(lab: Lab, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
     model = lab.network(derive(run.seed, "weights"))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    return _state(store, lab.algorithms[run.label].start(weights, _server(lab, run, 0)))
+    return _state(lab, store, lab.algorithms[run.label].start(weights, _server(lab, run, 0)))
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
     """Opens a round: the download, encoded once for all who get the same."""
-    asked = lab.algorithms[run.label].request(decode(store.get(state)), names, _server(lab, run, round))
-    how, seed = lab.down.get(run.label, {}), derive(run.seed, "encode", "server", round)
+    algorithm, data, how = lab.algorithms[run.label], store.get(state), lab.down.get(run.label, {})
+    known = payload.trusted(data)
+    if known.tree.keys() == {"weights"} and not how and getattr(algorithm, "sends_its_model", False):
+        return Opening(Stored(store.put(*known.pieces, digest=state.digest), known.sizes), {})
+    asked = algorithm.request(decode(data), names, _server(lab, run, round))
+    seed = derive(run.seed, "encode", "server", round)
     extra = {name: stored(store, encode({**asked.download, **more}, how, seed)) for name, more in asked.extra.items()}
     return Opening(stored(store, encode(asked.download, how, seed)), extra)
 
@@ -116,8 +120,9 @@ def train_stack(
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run.label, round, answers)
-    shown = _shown(lab, run, round, answers) if measure else [None] * len(answers)
-    return [_trained(lab, store, *each) for each in zip(answers, uploads, shown, strict=True)]
+    shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
+    drifts = _drifts(lab, answers) if measure else [{}] * len(answers)
+    return [_trained(store, *each) for each in zip(answers, uploads, shown, drifts, strict=True)]
 
 
 def personalise_stack(
@@ -231,29 +236,43 @@ def _at_once(lab: Lab, store: Store, uploads: Sequence[Message], form: UploadFor
     return None if encoded is None else [Stored(ref, form.sizes) for ref in store.put_rows(encoded)]
 
 
-def _trained(lab: Lab, store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits] | None) -> Trained:
-    """`shown`: how its model does on its own test shard; None in rounds in which nothing is measured."""
+def _trained(
+    store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits], drift: Mapping[str, float]
+) -> Trained:
+    """`shown`: how its model does on its own test shard; where nothing is measured, both are empty."""
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
     later = {**reply.if_counted, **outbox.errors}
-    numbers = {**reply.numbers, **({} if shown is None else _drift(lab, reply, outbox.reference))}
     return Trained(
         upload=upload,
         examples=reply.examples,
         kept=stored(store, encode(kept)) if kept else EMPTY,
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
-        learnt=Learnt(_finite(reply.leverage), _finite(numbers), shown or ()),
+        learnt=Learnt(_finite(reply.leverage), _finite({**reply.numbers, **drift}), shown),
     )
 
 
-def _drift(lab: Lab, reply: Reply, broadcast: Tensors) -> dict[str, float]:
-    """‖θ_k - θ_t‖: how far the device's model has gone from the one that it received."""
+def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
+    """‖θ_k - θ_t‖: how far each device's model has gone from the one that it received.  On a GPU all at once."""
+    trainable = [name for name, _ in lab.module.named_parameters()]
+    pairs = [(_model(answer.reply), answer.outbox.reference) for answer in answers]
+    names = [[name for name in trainable if name in broadcast and name in model] for model, broadcast in pairs]
+    alike = lab.on != CPU and all(own == names[0] for own in names)
+    groups = [pairs] if alike else [[pair] for pair in pairs]
+    return [drift for group, own in zip(groups, names, strict=False) for drift in _drifts_of(group, own)]
+
+
+def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:
+    """Of models that have these parameters, and of the ones that they began with."""
     from torch import stack
 
-    model = _model(reply)
-    names = [name for name, _ in lab.module.named_parameters() if name in broadcast and name in model]
-    squares = [(model[name] - broadcast[name]).double().square().sum() for name in names]
-    return {"drift": math.sqrt(math.fsum(stack(squares).tolist()))} if squares else {}
+    from algorithms.stack_batches import stacked
+
+    if not names:
+        return [{} for _ in pairs]
+    gone = (stacked([model[name] for model, _ in pairs]) - stacked([base[name] for _, base in pairs]) for name in names)
+    squares = [each.double().square().flatten(1).sum(1) for each in gone]
+    return [{"drift": math.sqrt(math.fsum(row))} for row in stack(squares, 1).tolist()]
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
@@ -285,8 +304,8 @@ def combine(
     uploads = {
         name: Reply(_unread(store, upload, sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
-    server = _server(lab, run, round)
-    return _state(store, algorithm.combine(decode(store.get(state)), uploads, server))
+    before = {} if getattr(algorithm, "only_averages", False) else decode(store.get(state))
+    return _state(lab, store, algorithm.combine(before, uploads, _server(lab, run, round)))
 
 
 def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
@@ -337,8 +356,10 @@ def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
     return down + SLACK, up + SLACK
 
 
-def _state(store: Store, message: Message) -> State:
-    weights = store.put(*encode({"weights": message["weights"]}).pieces)
+def _state(lab: Lab, store: Store, message: Message) -> State:
+    model = {"weights": message["weights"]}
+    weights = store.put(*encode(model).pieces)
+    bring(lab, weights, model)  # it is evaluated and sent next
     return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 

@@ -19,7 +19,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from algorithms.turns import TURN
+from algorithms.turns import HANDED_OVER, TURN
 from devices.data.dataset import Dataset
 from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
@@ -35,6 +35,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
 SWITCH = 1e-4  # s
+PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
 
@@ -153,7 +154,8 @@ class Threaded:
             self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
             self.thread = ThreadPoolExecutor(1)
             unless_made.callback(self.thread.shutdown, wait=True, cancel_futures=True)
-            self.thread.submit(_alone_on, lab.on).result()
+            self.last: Future[Any] = self.thread.submit(_alone_on, lab.on)
+            self.last.result()
             self.leave = unless_made.pop_all()
 
     def __enter__(self) -> Self:
@@ -167,17 +169,30 @@ class Threaded:
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return self.thread.submit(self._done, job, args)
+        """Whoever gives work to a thread that had none waits until the GPU has it: else both take Python from each
+        other, and the GPU waits for both."""
+        if idle := self.last.done():
+            HANDED_OVER.clear()
+        self.last = self.thread.submit(self._done, job, args)
+        if idle:
+            HANDED_OVER.wait(PATIENCE)
+        return self.last
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
-        with TURN:
-            try:
-                return job(self.lab, self.store, *args)
-            except Exception as error:
-                if not full(error):
-                    raise
-            make_room(self.store)  # of uploads that stay, and of graphs
+        try:
+            with TURN:
+                return self._with_room(job, args)
+        finally:
+            HANDED_OVER.set()
+
+    def _with_room(self, job: Job, args: Sequence[Any]) -> Any:
+        try:
             return job(self.lab, self.store, *args)
+        except Exception as error:
+            if not full(error):
+                raise
+        make_room(self.store)  # of uploads that stay, and of graphs
+        return job(self.lab, self.store, *args)
 
 
 class Processes:

@@ -101,8 +101,8 @@ def test_dropout_alone_and_in_a_stack_follows_from_the_same_numbers(monkeypatch)
     """Two layers in each of 2 epochs of 2 batches: alone they are drawn one by one."""
     found, true = [], dropout.keys
 
-    def noted(calls):
-        found.append(true(calls))
+    def noted(calls, generator=None):
+        found.append(true(calls, generator))
         return found[-1]
 
     for user in (stack_model, dropout):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import PCG64, SeedSequence, default_rng
 
-from algorithms.generators import FEW, generators
+from algorithms.generators import FEW, generators, spawned
 
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**63 - 1, 2**64 - 1]
 WORDS = st.lists(st.integers(0, 2**32 - 1), max_size=2)
@@ -36,8 +36,17 @@ def test_it_draws_the_same_numbers(seed: int) -> None:
     assert (ours.integers(0, 1000, 100) == numpys.integers(0, 1000, 100)).all()
 
 
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=8), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_a_seed_for_each_of_many_is_the_first_word_that_numpy_spawns(seeds: list[int], key: int) -> None:
+    seeds += EDGES
+    wanted = [SeedSequence(seed, spawn_key=(key,)).generate_state(1)[0] for seed in seeds]
+    assert spawned(seeds, key) == wanted
+
+
 def test_none_is_none() -> None:
     assert generators([]) == []
+    assert spawned([], 3) == []
 
 
 @pytest.mark.parametrize("count", [1, FEW])

@@ -183,8 +183,18 @@ def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
         if layer.training and at and at[0] != "server":
             draws.note("masks", at, (len(output), digest(output != 0)))
 
-    for module in (local, stack_model, keeptrace):
+    def spawned(words: Sequence[int], seeds: Sequence[int], step: int) -> None:
+        if draws.stage:
+            steps.update({word: (*draws.seeds[seed], step) for word, seed in zip(words, seeds, strict=True)})
+
+    def of_stack(_: None, word: int) -> None:
+        draws.step = steps[word] if draws.stage else None
+
+    steps: dict[int, Key] = {}
+    for module in (local, keeptrace):
         _wrapped(patch, module, "seeded_step", seeded)
+    _wrapped(patch, stack_model, "spawned", spawned)
+    _wrapped(patch, stack_model, "seeded", of_stack)
     _wrapped(patch, nn.Dropout, "forward", seen)
 
 

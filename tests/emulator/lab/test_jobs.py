@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from algorithms.algorithm import Message, Party, Reply
+from algorithms.algorithm import Message, Party, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.lab.build import lab_of
-from emulator.lab.jobs import request, start, train
+from emulator.lab.codec import decode
+from emulator.lab.guarded import Guarded
+from emulator.lab.jobs import State, combine, request, start, train
 from emulator.lab.lab import Lab
 from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
@@ -63,3 +65,60 @@ def test_the_order_of_the_batches_is_another_one_in_another_round(lab: Lab) -> N
     name = min(lab.fleet)
     updates: list[Any] = [upload(lab, name, round) for round in (0, 1, 0)]
     assert updates[0] == updates[2] != updates[1]
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    """FedAvg, whose requests and means are its own: the model is negated on its way down."""
+
+    def request(self, state: Message, names: Any, server: Party) -> Request:
+        return Request({"weights": {name: -value for name, value in state["weights"].items()}})
+
+    def combine(self, state: Message, replies: Any, server: Party) -> Message:
+        return {"weights": {name: 2 * value for name, value in state["weights"].items()}}
+
+
+def guarded(lab: Lab, kind: type[FedAvg]) -> Lab:
+    return replace(lab, algorithms={"fedavg": Guarded("fedavg", kind(lab.algorithms["fedavg"].training))})
+
+
+def a_round(lab: Lab, store: Memory) -> tuple[Message, Any, State]:
+    """What went down, as a message and as it is stored, and the state after it; one device trains."""
+    before, name = start(lab, store, RUN), min(lab.fleet)
+    down = request(lab, store, RUN, 0, before.message, (name,)).download
+    done = train(lab, store, RUN, name, 0, down.ref, NOTHING, False)
+    after = combine(lab, store, RUN, 0, before.message, {name: (done.upload.ref, done.examples)}, down.ref)
+    return decode(store.get(down.ref)), down, after
+
+
+@pytest.mark.slow
+def test_a_model_that_goes_down_as_it_is_is_not_encoded_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a mean does not read the model before it.  As with both: message, sizes and next model are the same."""
+    short = a_round(guarded(lab, FedAvg), Memory())
+    assert (guarded(lab, FedAvg).algorithms["fedavg"]).sends_its_model  # type: ignore[attr-defined]
+    for shortcut in ("sends_its_model", "only_averages"):
+        monkeypatch.setattr(Guarded, shortcut, False)
+    long = a_round(guarded(lab, FedAvg), Memory())
+    assert short[1:] == long[1:]
+
+
+@pytest.mark.slow
+def test_an_algorithm_that_changes_it_on_its_way_is_asked(lab: Lab) -> None:
+    mine, store = guarded(lab, Own), Memory()
+    model = decode(store.get(start(mine, store, RUN).weights))["weights"]
+    sent, _, after = a_round(mine, store)
+    new = decode(store.get(after.weights))["weights"]
+    assert all((sent["weights"][name] == -value).all() for name, value in model.items())
+    assert all((new[name] == 2 * value).all() for name, value in model.items())
+
+
+@pytest.mark.slow
+def test_a_model_that_loses_on_its_way_is_encoded(lab: Lab) -> None:
+    store = Memory()
+    lossy = replace(guarded(lab, FedAvg), down={"fedavg": {"weights": "bfloat16"}})
+    before = start(lossy, store, RUN)
+    down = request(lossy, store, RUN, 0, before.message, lab.names[:1]).download
+    assert (
+        down.sizes["weights"] * 2
+        == request(lab, store, RUN, 0, before.message, lab.names[:1]).download.sizes["weights"]
+    )

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from algorithms import models
-from emulator.lab import flat, jobs
+from algorithms.turns import HANDED_OVER
+from emulator.lab import flat, gpu, jobs
 from emulator.lab.build import lab_of
 from emulator.lab.codec import decode, encode
 from emulator.lab.lab import Lab
@@ -118,6 +119,54 @@ def test_a_job_that_fails_fails_its_future_only(lab):
     with Threaded(replace(lab, trains_on=(HERE,))) as there:
         assert isinstance(there.submit(fails).exception(), ValueError)
         assert there.submit(lambda _lab, _store, x: x + 1, 2).result() == 3
+
+
+def waits(order, go):
+    """A job that hands its work over, and waits for the GPU until `go` is set."""
+
+    def job(_lab, _store):
+        order.append("python")
+        HANDED_OVER.set()
+        assert go.wait(10)
+        order.append("done")
+
+    return job
+
+
+def test_who_gives_a_thread_work_waits_until_the_gpu_has_it(lab, monkeypatch):
+    """Not longer, not for what must wait for its turn, and until the end of a job that leaves a GPU nothing to do."""
+    monkeypatch.setattr(executors, "PATIENCE", 10.0)
+    order, go = [], threading.Event()
+    with Threaded(replace(lab, trains_on=(HERE,))) as there:
+        first = there.submit(waits(order, go))
+        assert order == ["python"]
+        second = there.submit(lambda _lab, _store: order.append("second"))
+        assert order == ["python"]
+        go.set()
+        assert (first.result(), second.result(), order) == (None, None, ["python", "done", "second"])
+        HANDED_OVER.clear()
+        assert there.submit(lambda _lab, _store: 3).done() or HANDED_OVER.is_set()
+
+
+def test_and_not_longer_than_it_has_patience(lab, monkeypatch):
+    monkeypatch.setattr(executors, "PATIENCE", 0.001)
+    go = threading.Event()
+    with Threaded(replace(lab, trains_on=(HERE,))) as there:
+        slow = there.submit(lambda _lab, _store: go.wait(10))
+        assert not slow.done()
+        go.set()
+        assert slow.result()
+
+
+def test_a_new_model_is_there_before_anybody_reads_it(lab, monkeypatch):
+    """What was combined is evaluated and sent next: nobody maps and decodes its file for that."""
+    there, store = replace(lab, trains_on=(HERE,)), Memory()
+    state = jobs.start(there, store, RUN)
+    wanted = decode(store.get(state.weights))
+    monkeypatch.setattr(gpu, "decode", None)
+    for found in (gpu.brought(there, store, state.weights), gpu.own(there, store, state.weights)):
+        assert found.keys() == wanted.keys()
+        assert all(torch.equal(found["weights"][name], value) for name, value in wanted["weights"].items())
 
 
 def test_it_stops_at_once_and_leaves_nothing(lab):
