@@ -111,7 +111,20 @@ def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
 
 
 def dump(scenario: Scenario) -> str:
-    """The scenario as YAML with every default written out; `parse` reads it back as the same."""
+    """The scenario as YAML with every default written out; `parse` reads it back as the same.
+
+    The one that was written last is known, as a command asks for the same text two or three times.
+    """
+    global _written
+    if _written is None or _written[0] is not scenario:  # an equal one may have its keys in another order
+        _written = scenario, _text_of(scenario)
+    return _written[1]
+
+
+_written: tuple[Scenario, str] | None = None
+
+
+def _text_of(scenario: Scenario) -> str:
     plain = scenario.model_dump(mode="json")
     plain["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
     text = io.StringIO()
