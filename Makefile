@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test docs bench mutants torture clean
+.PHONY: demo test types layers docs bench mutants torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -13,10 +13,15 @@ demo: .venv/installed
 test: .venv/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(MAKE) -j 2 types layers
 	$(BIN)/python -m compileall -q algorithms devices emulator network scenarios
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+types: .venv/tested
+	$(BIN)/mypy
+
+layers: .venv/tested
+	$(BIN)/lint-imports
 
 # The site: build/docs/index.html. The tests build it, too.
 docs: .venv/tested

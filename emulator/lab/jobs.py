@@ -271,7 +271,7 @@ def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -
     if not names:
         return [{} for _ in pairs]
     gone = (stacked([model[name] for model, _ in pairs]) - stacked([base[name] for _, base in pairs]) for name in names)
-    squares = [each.double().square().flatten(1).sum(1) for each in gone]
+    squares = [each.double().square().reshape(len(pairs), -1).sum(1) for each in gone]
     return [{"drift": math.sqrt(math.fsum(row))} for row in stack(squares, 1).tolist()]
 
 

@@ -161,6 +161,7 @@ def test_a_terminal_that_is_closed_lets_the_runs_end_and_the_report_is_written(t
     out = tmp_path / "out"
     number, terminal = pty.fork()
     if number == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and what is started then does so, too
         os.chdir(ROOT)
         words = ["compare", "quickstart", "--rounds", "5000", "--workers", "0", "--seed", "1", "--out", str(out)]
         os.execv(sys.executable, [sys.executable, "-m", "emulator", *words, "algorithms=[fedavg]"])

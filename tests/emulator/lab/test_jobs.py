@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+import torch
 
 from algorithms.algorithm import Message, Party, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.lab.build import lab_of
 from emulator.lab.codec import decode
 from emulator.lab.guarded import Guarded
-from emulator.lab.jobs import State, combine, request, start, train
+from emulator.lab.jobs import State, _drifts_of, combine, request, start, train
 from emulator.lab.lab import Lab
 from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
@@ -122,3 +123,11 @@ def test_a_model_that_loses_on_its_way_is_encoded(lab: Lab) -> None:
         down.sizes["weights"] * 2
         == request(lab, store, RUN, 0, before.message, lab.names[:1]).download.sizes["weights"]
     )
+
+
+def test_drift_is_how_far_all_parameters_have_gone_together() -> None:
+    """Also those that are one number: sqrt(2² + 1² + 2²) = 3."""
+    base = {"a": torch.tensor(1.0), "b": torch.zeros(1, 2)}
+    far = {"a": torch.tensor(3.0), "b": torch.tensor([[1.0, -2.0]])}
+    assert _drifts_of([(far, base), (base, base)], ["a", "b"]) == [{"drift": 3.0}, {"drift": 0.0}]
+    assert _drifts_of([(far, base)], []) == [{}]
