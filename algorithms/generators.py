@@ -68,7 +68,7 @@ def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
 def spawned(seeds: Sequence[int], key: int) -> list[int]:
     """The first word of `numpy.random.SeedSequence(seed, spawn_key=(key,))` for each of the seeds.
 
-    These and the key are as in `generators`.
+    The seeds are from 0 to below 2**64, and the key from 0 to below 2**32; nobody checks.
     """
     pool = _pool(_entropy(seeds, ()))
     before, factor = (words[POOL * POOL :] for words in HASH_A)

@@ -107,7 +107,9 @@ class StackModel:
     def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
         """(k, calls)."""
         calls, generator = len(self._ones(x[0])), torch.Generator()
-        rows = [keys(calls, generator.manual_seed(seed)) for seed in spawned(seeds[: len(x)], step)]
+        words = spawned(seeds[: len(x)], step)
+        rows = [keys(calls, generator.manual_seed(word)) for word in words]
+        seeded(words[-1])  # for a user's own penalty that draws
         return places.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:

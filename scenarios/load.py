@@ -116,9 +116,10 @@ def dump(scenario: Scenario) -> str:
     The one that was written last is known, as a command asks for the same text two or three times.
     """
     global _written
-    if _written is None or _written[0] is not scenario:  # an equal one may have its keys in another order
-        _written = scenario, _text_of(scenario)
-    return _written[1]
+    known = _written
+    if known is None or known[0] is not scenario:  # an equal one may have its keys in another order
+        _written = known = scenario, _text_of(scenario)
+    return known[1]
 
 
 _written: tuple[Scenario, str] | None = None

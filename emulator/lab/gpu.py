@@ -37,7 +37,8 @@ def bring(lab: Lab, ref: Ref, message: Message) -> None:
     """On a GPU, the message of this Ref, which is at hand, for the jobs that will read it there: to map its file and to
     read it again takes ten times as long."""
     if lab.on != CPU:
-        _stays(lab, ref, message)
+        as_read = {kind: {name: value.contiguous() for name, value in of.items()} for kind, of in message.items()}
+        _stays(lab, ref, as_read)
 
 
 def _stays(lab: Lab, ref: Ref, message: Message) -> None:

@@ -94,12 +94,12 @@ class Guarded:
 
     @property
     def sends_its_model(self) -> bool:
-        """Whether all that a request sends is the server's model as it is: whether it is FedAvg's."""
-        return self._as_fedavg("request") and "weights" in self.algorithm.downloads
+        """Whether requests are the server's model as it is: whether its `request` is FedAvg's own."""
+        return self._as_fedavg("request") and "weights" in set(self.algorithm.downloads)
 
     @property
     def only_averages(self) -> bool:
-        """Whether the server's next state follows from the uploads alone: whether FedAvg makes it."""
+        """Whether the server's next state follows from the uploads alone: whether its `combine` is FedAvg's own."""
         return self._as_fedavg("combine")
 
     def _as_fedavg(self, method: str) -> bool:

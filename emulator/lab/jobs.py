@@ -82,7 +82,8 @@ def start(lab: Lab, store: Store, run: Run) -> State:
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: the download, encoded once for all who get the same."""
+    """Opens a round: the download, encoded once for all who get the same; where it is the server's model as it is, its
+    message goes down."""
     algorithm, data, how = lab.algorithms[run.label], store.get(state), lab.down.get(run.label, {})
     known = payload.trusted(data)
     if known.tree.keys() == {"weights"} and not how and getattr(algorithm, "sends_its_model", False):
@@ -253,13 +254,14 @@ def _trained(
 
 
 def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
-    """‖θ_k - θ_t‖: how far each device's model has gone from the one that it received.  On a GPU all at once."""
+    """‖θ_k - θ_t‖: how far each device's model has gone from the one that it received.  On a GPU many at once."""
     trainable = [name for name, _ in lab.module.named_parameters()]
     pairs = [(_model(answer.reply), answer.outbox.reference) for answer in answers]
     names = [[name for name in trainable if name in broadcast and name in model] for model, broadcast in pairs]
     alike = lab.on != CPU and all(own == names[0] for own in names)
-    groups = [pairs] if alike else [[pair] for pair in pairs]
-    return [drift for group, own in zip(groups, names, strict=False) for drift in _drifts_of(group, own)]
+    size = max(1, flat.CHUNK // max(1, sum(value.numel() for value in pairs[0][1].values()))) if alike else 1
+    starts = range(0, len(pairs), size)
+    return [drift for start in starts for drift in _drifts_of(pairs[start : start + size], names[start])]
 
 
 def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:

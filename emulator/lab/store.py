@@ -28,7 +28,7 @@ class Ref:
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """That of these bytes, one after the other; with this digest, if they have another than their own."""
+        """That of these bytes, one after the other; with this digest, if it is known, or another than their own."""
         return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
 
     @property

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -154,9 +155,9 @@ class Threaded:
             self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
             self.thread = ThreadPoolExecutor(1)
             unless_made.callback(self.thread.shutdown, wait=True, cancel_futures=True)
-            self.last: Future[Any] = self.thread.submit(_alone_on, lab.on)
-            self.last.result()
+            self.thread.submit(_alone_on, lab.on).result()
             self.leave = unless_made.pop_all()
+        self.last: Callable[[], Future[Any] | None] = lambda: None  # a weak reference: it holds what its job has made
 
     def __enter__(self) -> Self:
         return self
@@ -169,14 +170,16 @@ class Threaded:
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Whoever gives work to a thread that had none waits until the GPU has it: else both take Python from each
-        other, and the GPU waits for both."""
-        if idle := self.last.done():
+        """Whoever gives work to a thread that had none waits until the GPU has it, or until it is done: else both take
+        Python from each other, and the GPU waits for both."""
+        last = self.last()
+        if idle := last is None or last.done():
             HANDED_OVER.clear()
-        self.last = self.thread.submit(self._done, job, args)
+        future = self.thread.submit(self._done, job, args)
+        self.last = weakref.ref(future)
         if idle:
             HANDED_OVER.wait(PATIENCE)
-        return self.last
+        return future
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         try:

@@ -93,8 +93,10 @@ def test_one_process_on_a_gpu_is_this_one(lab, workers):
         assert isinstance(made, Threaded)
 
 
-def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path):
-    """With a network of dense layers and images; losses but for rounding."""
+@pytest.mark.parametrize("chunk", [flat.CHUNK, 1])
+def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path, monkeypatch, chunk):
+    """With a network of dense layers and images; losses but for rounding, and drifts in chunks, too."""
+    monkeypatch.setattr(flat, "CHUNK", chunk)
     names, there = lab.names[:3], replace(lab, trains_on=(HERE,))
     found = []
     for each in (lab, there):
