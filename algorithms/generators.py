@@ -95,7 +95,7 @@ def _states(entropy: Words) -> NDArray[np.uint64]:
 
 
 def _pool(entropy: Words) -> Words:
-    """The words, each of which depends on all of its column's."""
+    """The words (POOL, seeds) of which each depends on all of its column's."""
     before, factor = HASH_A
     pool = _hashed(entropy, before[:POOL], factor[:POOL])
     for source, others in enumerate(OTHERS):  # a word is mixed into each of the others

@@ -107,7 +107,7 @@ class StackModel:
     def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
         """(k, calls)."""
         calls, generator = len(self._ones(x[0])), torch.Generator()
-        words = spawned(seeds[: len(x)], step)
+        words = spawned(seeds[: len(x)], step)  # as local.seeded_step
         rows = [keys(calls, generator.manual_seed(word)) for word in words]
         seeded(words[-1])  # for a user's own penalty that draws
         return places.sent(torch.stack(rows), x.device)
@@ -115,9 +115,9 @@ class StackModel:
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The masks of each layer, (k, B, ...)."""
         rows = []
-        for seed, own, size in zip(spawned(seeds[: len(x)], step), x, sizes, strict=True):
+        for word, own, size in zip(spawned(seeds[: len(x)], step), x, sizes, strict=True):
             ones = self._ones(own[:size])
-            seeded(seed)
+            seeded(word)  # as local.seeded_step
             rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 

@@ -255,13 +255,14 @@ def _trained(
 
 def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
     """‖θ_k - θ_t‖: how far each device's model has gone from the one that it received.  On a GPU many at once."""
-    trainable = [name for name, _ in lab.module.named_parameters()]
+    trainable = dict(lab.module.named_parameters())
     pairs = [(_model(answer.reply), answer.outbox.reference) for answer in answers]
     names = [[name for name in trainable if name in broadcast and name in model] for model, broadcast in pairs]
     alike = lab.on != CPU and all(own == names[0] for own in names)
-    size = max(1, flat.CHUNK // max(1, sum(value.numel() for value in pairs[0][1].values()))) if alike else 1
-    starts = range(0, len(pairs), size)
-    return [drift for start in starts for drift in _drifts_of(pairs[start : start + size], names[start])]
+    values = sum(parameter.numel() for parameter in trainable.values())
+    at_once = max(1, flat.CHUNK // max(1, values)) if alike else 1
+    starts = range(0, len(pairs), at_once)
+    return [drift for start in starts for drift in _drifts_of(pairs[start : start + at_once], names[start])]
 
 
 def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:
