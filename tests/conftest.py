@@ -24,6 +24,8 @@ from emulator.record.run import Run
 from emulator.worlds.executors import Inline
 from scenarios.load import build, dump
 
+pytest_plugins = ["tests.forked"]
+
 torch.set_num_threads(1)
 os.environ.setdefault("FEDLAPSE_LEDGER", "off")  # a test that wants one says where
 # The deadline of an example is wall-clock time: on a busy machine it fails tests that are right.
