@@ -24,10 +24,6 @@ import typer
 
 from benchmarks import bare_clock
 from benchmarks.verdict import judge
-from emulator.forecast.rehearsal import Understudy
-from emulator.lab.build import lab_of
-from emulator.play.conduct import Conduct
-from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
@@ -79,6 +75,12 @@ def scenario_of(rounds: int = ROUNDS) -> Scenario:
 
 def record(scenario: Scenario, folder: Path) -> None:
     """Leaves what `compare` would, but for the models."""
+    # A worker imports this file, too: as a command's workers it needs no torch.
+    from emulator.forecast.rehearsal import Understudy
+    from emulator.lab.build import lab_of
+    from emulator.play.conduct import Conduct
+    from emulator.play.run import run_virtual
+
     lab, conduct = lab_of(scenario), Conduct.of(scenario)
     (folder / "scenario.yaml").write_text(dump(scenario), encoding="utf-8")
     for label in lab.algorithms:

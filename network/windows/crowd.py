@@ -24,6 +24,8 @@ FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
 AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
+# How far to look: at most so many times what passed before somebody came, and if nobody ends, so many times as far next.
+LESS, MORE = 8, 4
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,8 @@ class Crowd:
         if not self._places:
             return math.inf
         if self._due is None:
-            kernel.copy(self._state, self._saved, self._state)
             horizon = self._now + self._depth
-            self._ending = kernel.run(self._state, horizon)
+            self._ending = kernel.run(self._state, self._saved, False, horizon)
             self._due = float(self._state.flows[self._ending]["finish"]) if self._ending >= 0 else horizon
         return self._due
 
@@ -85,9 +86,8 @@ class Crowd:
         while self._places and t > self._now and self.due() <= t and self._ending < 0:
             self.end()  # nothing has ended: it was only as far as was looked ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
-            kernel.copy(self._saved, self._state, self._state)
-            self._depth = max(AHEAD[0], min(self._depth, 2 * (t - self._now)))
-            kernel.run(self._state, t)
+            self._depth = max(AHEAD[0], min(self._depth, LESS * (t - self._now)))
+            kernel.run(self._state, self._saved, True, t)
         self._now, self._due = t, None
 
     def end(self) -> tuple[Hashable, Sender] | None:
@@ -95,7 +95,7 @@ class Crowd:
         assert self._due is not None
         self._now, self._due, place = self._due, None, self._ending
         if place < 0:
-            self._depth = min(2 * self._depth, AHEAD[1])
+            self._depth = min(MORE * self._depth, AHEAD[1])
             return None
         flow = self._state.flows[place]
         left = Sender(float(flow["cwnd"]), self._now, float(flow["ssthresh"]))

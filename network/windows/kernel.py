@@ -12,8 +12,16 @@ from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, State
 
 
 @compiled
-def run(s: State, until: float) -> int:
-    """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`."""
+def run(s: State, kept: State, anew: bool, until: float) -> int:
+    """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`.
+
+    What it begins from is in `kept`: from an earlier call if it begins `anew`, and else from now on.  One call for all
+    of that, as those from Python look at each array of a state.
+    """
+    if anew:
+        _copy(kept, s, s)
+    else:
+        _copy(s, kept, s)
     while s.first[1] <= until:
         t = s.first[1]
         i = _earliest(s)
@@ -184,7 +192,7 @@ def touch(s: State, i: int) -> None:
 
 
 @compiled
-def copy(s: State, to: State, changed: State) -> None:
+def _copy(s: State, to: State, changed: State) -> None:
     """All that was touched in `changed` since the last copy; both are alike then."""
     for number in range(len(s.links)):
         to.links[number] = s.links[number]
@@ -193,12 +201,12 @@ def copy(s: State, to: State, changed: State) -> None:
     for place in range(1, changed.touched[0] + 1):
         i = changed.touched[place]
         changed.is_touched[i] = False
-        _copy(s, to, i)
+        _copy_flow(s, to, i)
     changed.touched[0] = 0
 
 
 @compiled
-def _copy(s: State, to: State, i: int) -> None:
+def _copy_flow(s: State, to: State, i: int) -> None:
     """The rows of one flow, as far as anybody may still read them."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
