@@ -64,8 +64,8 @@ def complete() -> None:
 def compiled(function: Compiled) -> Compiled:
     """The function as machine code.  Nothing is fused or reordered; only powers are the C library's.
 
-    It makes no arrays and keeps none, so nobody counts who has them: that took five sixths of the time of a step.  Calls
-    are inlined: each of them would pass the arrays of a State as seventy arguments, in half of the time that was left.
+    It makes no arrays and keeps none, so nobody counts who has them: that took five sixths of the time of a step.
+    Calls are inlined: each would pass the arrays of a State as seventy arguments, in half of the time that was left.
     """
     uncounted: Any = {"_nrt": False, "forceinline": True}
     settings: Any = numba.config  # where to keep it is read as the function is looked at

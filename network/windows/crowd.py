@@ -24,7 +24,7 @@ FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
 AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
-# How far to look: at most so many times what passed before somebody came, and if nobody ends, so many times as far next.
+# How far to look: at most so many times what passed before somebody came, and if nobody ends, so many times as far.
 LESS, MORE = 8, 4
 
 
