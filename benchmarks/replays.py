@@ -110,7 +110,7 @@ def generated(count: int) -> list[Condition]:
 def measure(folder: Path, conditions: Sequence[Condition], workers: int = WORKERS) -> Pace:
     """Replays all runs of a folder on each of the links."""
     bare = _bare()
-    compile_all()  # takes ten seconds, once on a machine
+    compile_all()  # takes 10 to 20 s, once on a machine
     began, before = time.perf_counter(), _processors()
     batch = Batch(Source(folder))
     orders = [Order(run, condition) for condition in conditions for run in range(len(batch.scripts))]

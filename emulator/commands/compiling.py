@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
-ONCE = "compiling the network model: about 10 s, once on this computer"
+ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
 
 def compile_network(scenario: Scenario) -> None:

@@ -51,7 +51,7 @@ HERE = _folder()
 
 
 def ready() -> bool:
-    """Whether all machine code is on the disk; it takes about 10 s to make."""
+    """Whether all machine code is on the disk; it takes 10 to 20 s to make."""
     return HERE is not None and (HERE / "complete").exists()
 
 
