@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test types layers machine docs bench mutants torture clean
+.PHONY: demo test types layers compiled docs bench mutants torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -13,7 +13,7 @@ demo: .venv/installed
 test: .venv/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) -j 2 types layers machine
+	$(MAKE) -j 2 types layers compiled
 	$(BIN)/python -m compileall -q algorithms devices emulator network scenarios
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
@@ -24,7 +24,7 @@ layers: .venv/tested
 	$(BIN)/lint-imports
 
 # What numba compiles: else each process that needs it first does so by itself.
-machine: .venv/tested
+compiled: .venv/tested
 	$(BIN)/python -c "from network.windows.crowd import compile_all; compile_all()"
 
 # The site: build/docs/index.html. The tests build it, too.

@@ -1,7 +1,7 @@
 """Workers that are forked from one process that has imported torch already, in place of each importing it for seconds.
 
-They are processes of their own, and everything else about them is fedlapse's.  What a test starts as a command has the
-workers that a user's command has.
+They are processes of their own, and all else about them is fedlapse's, but for variables of the environment: those are
+as they were when the first pool was made.  What a test starts as a command has the workers that a user's command has.
 """
 
 from __future__ import annotations

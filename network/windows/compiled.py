@@ -65,13 +65,13 @@ def compiled(function: Compiled) -> Compiled:
     """The function as machine code.  Nothing is fused or reordered; only powers are the C library's.
 
     It makes no arrays and keeps none, so nobody counts who has them: that took five sixths of the time of a step.
-    Calls are inlined: each would pass the arrays of a State as seventy arguments, in half of the time that was left.
+    Calls are inlined: each would pass the arrays of a State as seventy arguments, which took half of what was left.
     """
-    uncounted: Any = {"_nrt": False, "forceinline": True}
+    options: Any = {"_nrt": False, "forceinline": True}
     settings: Any = numba.config  # where to keep it is read as the function is looked at
     before, settings.CACHE_DIR = settings.CACHE_DIR, str(HERE)
     try:
-        made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy", **uncounted)
+        made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy", **options)
     finally:
         settings.CACHE_DIR = before
     return made

@@ -24,8 +24,8 @@ FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
 LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
 AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
-# How far to look: at most so many times what passed before somebody came, and if nobody ends, so many times as far.
-LESS, MORE = 8, 4
+# Of how far is looked: at most SHORT times what has passed when somebody comes, and LONG times as far if nobody ends.
+SHORT, LONG = 8, 4
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Crowd:
         while self._places and t > self._now and self.due() <= t and self._ending < 0:
             self.end()  # nothing has ended: it was only as far as was looked ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
-            self._depth = max(AHEAD[0], min(self._depth, LESS * (t - self._now)))
+            self._depth = max(AHEAD[0], min(self._depth, SHORT * (t - self._now)))
             kernel.run(self._state, self._saved, True, t)
         self._now, self._due = t, None
 
@@ -95,7 +95,7 @@ class Crowd:
         assert self._due is not None
         self._now, self._due, place = self._due, None, self._ending
         if place < 0:
-            self._depth = min(MORE * self._depth, AHEAD[1])
+            self._depth = min(LONG * self._depth, AHEAD[1])
             return None
         flow = self._state.flows[place]
         left = Sender(float(flow["cwnd"]), self._now, float(flow["ssthresh"]))

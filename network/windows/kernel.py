@@ -15,8 +15,8 @@ from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, State
 def run(s: State, kept: State, anew: bool, until: float) -> int:
     """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`.
 
-    What it begins from is in `kept`: from an earlier call if it begins `anew`, and else from now on.  One call for all
-    of that, as those from Python look at each array of a state.
+    `anew`: it begins from what is in `kept`; else it keeps there what it begins from.  Both in one call, as a call from
+    Python looks at each array of each state.
     """
     if anew:
         _copy(kept, s, s)
