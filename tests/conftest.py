@@ -21,10 +21,8 @@ from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
+from emulator.worlds.executors import Inline, be_ready
 from scenarios.load import build, dump
-
-pytest_plugins = ["tests.forked"]
 
 torch.set_num_threads(1)
 os.environ.setdefault("FEDLAPSE_LEDGER", "off")  # a test that wants one says where
@@ -52,6 +50,12 @@ LONGEST = (
     "runs/test_links_run.py",
     "docs/test_site.py",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ready() -> None:
+    """What the workers of any test need is imported once, also if those of the first test need less."""
+    be_ready()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -249,12 +249,17 @@ def _session(number: int) -> list[int]:
     return found
 
 
+def _parent(number: int) -> int:
+    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _workers(number: int) -> list[int]:
     """Those that compute."""
     found = []
     for each in _session(number):
         try:
-            if each != number and b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes():
+            forked = b"forkserver" in Path(f"/proc/{each}/cmdline").read_bytes()
+            if forked and _parent(each) != number:  # the command's own child is the one that they are forked from
                 found.append(each)
         except OSError:
             continue

@@ -1,9 +1,11 @@
-"""Where the ledger lies and how much it keeps by default.  Nothing is imported here, so that --help is quick."""
+"""Where the ledger lies and how much it keeps by default.  Nothing large is imported here, so that --help is quick."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+
+from network.cache import cache
 
 FOLDER, OFF = "FEDLAPSE_LEDGER", "off"
 KEEP_STATES = 10  # rounds from one kept state of the server to the next
@@ -14,5 +16,4 @@ def default_folder(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(FOLDER)
     if named == OFF:
         return None
-    cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(cache) / "fedlapse" / "ledger"
+    return Path(named) if named else cache(environment) / "ledger"

@@ -7,7 +7,8 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from emulator.report.page import script_of_vega, style
+from emulator.report.page import style
+from emulator.report.vega import script_of_vega
 
 
 def page(name: str) -> str:

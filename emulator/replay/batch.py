@@ -26,6 +26,7 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
+IMPORTED = ("emulator.replay.batch", "network.windows.crowd")  # by all workers
 OWN = "as recorded"
 MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
 
@@ -171,7 +172,7 @@ class Batch:
 @contextmanager
 def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[ProcessPoolExecutor]:
     """They end at once if what is done with them is broken off."""
-    workers = pool(count, _arrive, source, orders)
+    workers = pool(count, IMPORTED, _arrive, source, orders)
     try:
         yield workers
     except BaseException:

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from emulator.report import (
 )
 from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
+from emulator.report.vega import script_of_vega
 from emulator.results import caveats, tables
 from emulator.results.conclusion import told
 from emulator.results.results import Results, Runs, facts
@@ -250,9 +250,3 @@ def _trusted(text: str) -> Markup:
 
 def _text(name: str) -> str:
     return resources.files("emulator.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def script_of_vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed; takes some seconds, so only once."""
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -35,6 +35,7 @@ from emulator.worlds.residents import Residents
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
+IMPORTED = ("emulator.worlds.executors", "emulator.lab.jobs", "torch.optim")  # by all workers
 SWITCH = 1e-4  # s
 PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 
@@ -198,6 +199,12 @@ class Threaded:
         return job(self.lab, self.store, *args)
 
 
+def be_ready() -> None:
+    """Starts to import what worker processes need, which takes a second and more; this process goes on meanwhile."""
+    with suppress(OSError):  # whoever starts the workers will say it
+        workers.import_once(IMPORTED)
+
+
 class Processes:
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
@@ -208,7 +215,7 @@ class Processes:
         with ExitStack() as unless_made:
             handed = self._put_away(unless_made, lab, folder)
             turns = workers.turns(lab.trains_on, count)
-            self.pool = workers.pool(count, _arrive, handed, turns)
+            self.pool = workers.pool(count, IMPORTED, _arrive, handed, turns)
             unless_made.callback(self.pool.shutdown, wait=True, cancel_futures=True)
             self.leave = unless_made.pop_all()
         self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
@@ -249,7 +256,7 @@ class Team:
     def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
         """`places`: where they compute, in turn."""
         self.count = count
-        self.pool = workers.pool(count, _come, workers.turns(places, count))
+        self.pool = workers.pool(count, IMPORTED, _come, workers.turns(places, count))
 
     def close(self) -> None:
         """Ends them."""

@@ -1,17 +1,27 @@
-"""Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that one does."""
+"""Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that one does.
+
+Where the system allows it, workers are forked from a process that has imported what they need: importing torch takes
+each of them more than a second otherwise, and 100 MB of memory.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
+from tempfile import gettempdir
 from typing import Any, Protocol, TypeVar
 
 from emulator.worlds.signals import ENDING, held_back
+
+# Libraries of macOS do not survive a fork; and a socket in this folder may have a path of 107 bytes.
+FORKED = sys.platform == "linux" and len(os.fsencode(gettempdir())) <= 70
 
 KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
 
@@ -48,8 +58,22 @@ class Worker(SpawnProcess):
         self.kill()
 
 
+class ForkedWorker(Worker):
+    """One that is forked, once what it needs has been imported."""
+
+    _start_method = "forkserver"
+    _Popen = staticmethod(ForkServerProcess._Popen)  # type: ignore[assignment]
+
+
 class _Workers(SpawnContext):
     Process = Worker
+
+
+class _Forked(ForkServerContext):
+    Process = ForkedWorker  # type: ignore[assignment]
+
+
+CONTEXT = _Forked() if FORKED else _Workers()
 
 
 def _end_with_the_parent() -> None:
@@ -63,29 +87,54 @@ def _end_with_the_parent() -> None:
 def turns(values: Sequence[Value], count: int) -> Turns[Value]:
     """What each of `count` workers takes one of, the values in turn."""
     with held_back():  # its locks start the process that counts them, which a hangup would end
-        queue = _Workers().SimpleQueue()
+        queue = CONTEXT.SimpleQueue()
     for number in range(count):
         queue.put(values[number % len(values)])
     return queue
 
 
-def pool(count: int, arrive: Callable[..., None], *handed: Any) -> ProcessPoolExecutor:
+def pool(count: int, modules: Sequence[str], arrive: Callable[..., None], *handed: Any) -> ProcessPoolExecutor:
     """`count` workers, already on their way; each calls `arrive(*handed)` first.
 
-    Raises OSError if that many cannot be started, and KeyboardInterrupt if Ctrl-C comes meanwhile.
+    modules: what they need, imported once for all of them if this is the first pool.
+
+    Raises OSError if that many cannot be started, Gone if what they are forked from was killed, and KeyboardInterrupt
+    if Ctrl-C comes meanwhile.
     """
     made = None
     try:
         with held_back():  # a new process inherits that, and may be hit before it can ignore them
-            made = ProcessPoolExecutor(count, mp_context=_Workers(), initializer=arrive, initargs=handed)
+            import_once(modules)
+            made = ProcessPoolExecutor(count, mp_context=CONTEXT, initializer=arrive, initargs=handed)
             for _ in range(count):
                 made.submit(_nothing)
-    except BaseException:  # those that were started would look for what is taken away now
+    except BaseException as error:  # those that were started would look for what is taken away now
         if made:
             stop(made)
             made.shutdown(wait=True, cancel_futures=True)
+        if isinstance(error, EOFError):
+            raise Gone(KILLED) from None
         raise
     return made
+
+
+def import_once(modules: Sequence[str]) -> None:
+    """Starts the process that workers are forked from, unless it runs: it imports these while this one goes on.
+
+    Raises OSError if it cannot be started.
+    """
+    if not FORKED:
+        return
+    with held_back():
+        forkserver.set_forkserver_preload([*modules])
+        # It takes no path from us (in Python 3.11), and would import what lies in the folder where the user is.
+        before = dict(os.environ)
+        os.environ.update(PYTHONPATH=os.pathsep.join(sys.path), PYTHONSAFEPATH="1")
+        try:
+            forkserver.ensure_running()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def stop(pool: ProcessPoolExecutor) -> None:

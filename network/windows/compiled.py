@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import numba
 
+from network.cache import cache
+
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 UNUSED = 30 * 86400.0  # s after which the machine code of other versions is removed
 
@@ -30,8 +32,7 @@ def _folder() -> Path | None:
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        place = home / "fedlapse" / "compiled" / digest.hexdigest()
+        place = cache(os.environ) / "compiled" / digest.hexdigest()
         place.mkdir(parents=True, exist_ok=True)
         _clear(place)
     except (OSError, RuntimeError):  # a full disk, or nobody's home

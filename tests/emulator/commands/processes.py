@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ class Command:
     def __init__(self, out: Path, *words: object, prefix: tuple[str, ...] = ()) -> None:
         self.out, self.temporary = out, out.parent / "temporary"
         self.temporary.mkdir(exist_ok=True)
+        self.near = Path(tempfile.mkdtemp(prefix="fl-")) / "t"  # workers are forked only where its path is short
+        self.near.symlink_to(self.temporary)
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "emulator", *map(str, words), "--out", str(out)],
             cwd=ROOT,
@@ -39,7 +42,7 @@ class Command:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "TMPDIR": str(self.temporary)}
+        return {**os.environ, "TMPDIR": str(self.near)}
 
     def until(self, what: Callable[[], bool]) -> None:
         """Returns once that is so; fails if the command ends before."""
@@ -75,6 +78,8 @@ class Command:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
+        self.near.unlink()
+        self.near.parent.rmdir()
 
 
 def sessions() -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from tests.conftest import SMALL, digests, merged, results
 from tests.emulator.commands.processes import Command
 
 CHANGES = {"algorithms": ["fedavg", "scaffold"], "rounds": {"max": 8}}
-WORKERS_ON_THEIR_WAY = 3  # processes: the command, multiprocessing's own, and one worker
+WORKERS_ON_THEIR_WAY = 4  # processes: the command, two of multiprocessing's own, and one worker
 
 
 @pytest.fixture(scope="module")

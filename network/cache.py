@@ -1,0 +1,14 @@
+"""fedlapse's folder in the user's cache: what takes long to make lies there, and may be removed at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def cache(environment: Mapping[str, str]) -> Path:
+    """`~/.cache/fedlapse`, or below $XDG_CACHE_HOME (XDG base directories).
+
+    Raises RuntimeError if the user has no home.
+    """
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedlapse"
