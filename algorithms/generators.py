@@ -60,7 +60,7 @@ def generators(seeds: Sequence[int], *further: int) -> list[Generator]:
     if len(further) > POOL - 2 or any(not 0 <= number <= LOW for number in further):
         raise ValueError(f"{further} goes with each seed; it must be two numbers at most, from 0 to below 2**32")
     if len(seeds) < FEW:
-        return [default_rng([seed, *further]) for seed in seeds]
+        return [default_rng([seed, *further] if further else seed) for seed in seeds]
     states = _states(_entropy(seeds, further))
     return [Generator(PCG64(Given(words))) for words in states]  # type: ignore[arg-type]  # an ISeedSequence will do
 

@@ -125,16 +125,19 @@ def view(data: bytes, limit: int | None = None) -> View:
 def trusted(data: Buffer) -> View:
     """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
     is copied before an array is asked for."""
-    global _last
     message = memoryview(data)
-    tree = _last.tree(message) if _last else None
+    known = _layouts.get(len(message))
+    tree = known.tree(message) if known else None
     if tree is None:
         tree = unpacked(message)
-        _last = Layout(message, tree)
+        if len(_layouts) >= MOST_LAYOUTS:
+            _layouts.clear()
+        _layouts[len(message)] = Layout(message, tree)
     return View([data], tree)
 
 
-_last: Layout | None = None  # of the message that was read last: most are as the one before
+MOST_LAYOUTS = 16
+_layouts: dict[int, Layout] = {}  # of the messages that were read last, by their bytes: most are as one before
 
 
 def encode(
