@@ -40,16 +40,16 @@ def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: i
 
 def decode(data: Buffer) -> Message:
     """The message with these bytes, in memory of its own.  What comes off a socket is checked there."""
-    return _tensors(_decoder(data))
+    return _tensors(_decoder(data)) if data != payload.NOTHING else {}  # what most devices keep
 
 
 _decoder = Decoder()
 
 
 def _tensors(message: payload.Message) -> Message:
-    from torch import from_numpy
+    import torch
 
-    return {kind: {name: from_numpy(array) for name, array in arrays.items()} for kind, arrays in message.items()}
+    return {kind: {name: torch.from_numpy(array) for name, array in arrays.items()} for kind, arrays in message.items()}
 
 
 def placed(values: Tensors, like: Tensors) -> Tensors:

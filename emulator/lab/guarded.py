@@ -315,9 +315,9 @@ def _sendable(message: Any, does: str) -> None:
 
 
 def _untravelled(tensor: Any) -> str | None:
-    from torch import Tensor
+    import torch
 
-    if not isinstance(tensor, Tensor):
+    if not isinstance(tensor, torch.Tensor):
         return f"as {_kind_of(tensor)}; it must be a tensor"
     if tensor.requires_grad:
         return "with its gradient's history; detach() it"

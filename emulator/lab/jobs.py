@@ -182,8 +182,6 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
 
 
 def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
-    from algorithms import stack
-
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
     received = _each(downloads, lambda ref: own(lab, store, ref))
@@ -195,8 +193,12 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send))
-    alone = len(devices) == 1
-    replies = [algorithm.train(received[0], parties[0])] if alone else stack.train(algorithm, received, parties)
+    if len(devices) == 1:
+        replies = [algorithm.train(received[0], parties[0])]
+    else:
+        from algorithms import stack
+
+        replies = stack.train(algorithm, received, parties)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
 
 

@@ -121,14 +121,14 @@ class Lab:
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
         """These examples and labels of the training set, or of the `test` set."""
-        from torch import device, from_numpy
+        import torch
 
         if place == CPU:
             x, y = self._part(part)
-            return from_numpy(x[indices]), from_numpy(y[indices])
+            return torch.from_numpy(x[indices]), torch.from_numpy(y[indices])
         from algorithms.places import sent
 
-        chosen = sent(from_numpy(indices), device(place))
+        chosen = sent(torch.from_numpy(indices), torch.device(place))
         all_x, all_y = self._resident["test" if part == "test" else "train"]
         return all_x[chosen], all_y[chosen]
 
