@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,12 +70,12 @@ class View:
         """Them in one place."""
         return b"".join(self.pieces)
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
         """Its length."""
         return sum(map(len, self.pieces))
 
-    @cached_property
+    @property
     def sizes(self) -> dict[str, int]:
         """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add."""
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
