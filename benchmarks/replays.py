@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Annotated
@@ -28,6 +27,7 @@ from benchmarks.verdict import judge
 from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.worlds import forking
 from network.links.synth import presets, synth
 from network.windows.crowd import compile_all
 from scenarios.load import dump, load
@@ -127,7 +127,7 @@ def _bare() -> float:
 
 def _processors() -> float:
     """Seconds of this process, and of those that it started and that have ended; of workers, as they are forked."""
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # else nobody counts them
+    forking.stop()  # they count once it has ended
     return sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
 
 

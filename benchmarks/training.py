@@ -42,6 +42,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
+from emulator.worlds import forking
 from emulator.worlds.executors import Executor, Processes
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Remembering, remembering
@@ -151,11 +152,16 @@ def in_turn(ours: Callable[[int], float], theirs: Callable[[int], float], runs: 
     return [(ours(rounds), theirs(rounds)) for _ in range(runs)]
 
 
+def all_processes() -> list[int | None]:
+    """This one, its workers, and the one that they were forked from."""
+    return [os.getpid(), forking.number(), *(process.pid for process in active_children())]
+
+
 def race(shape: Shape, lab: Lab, files: Path, with_ledger: bool, runs: int, every: int) -> tuple[list[Pair], int]:
     """Seconds of each run, fedlapse's and the bare loop's; and the most memory that fedlapse's processes used."""
     with (
         pool_of(lab, with_ledger) as ours,
-        Watched([os.getpid(), *(process.pid for process in active_children() if process.pid)]) as memory,
+        Watched([number for number in all_processes() if number]) as memory,
         bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
         play = partial(seconds, ours, lab, shape, every=every)

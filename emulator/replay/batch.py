@@ -26,7 +26,7 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
-IMPORTED = ("emulator.replay.batch", "network.windows.crowd")  # by all workers
+IMPORTED = ("emulator.replay.batch", "network.windows.crowd", "emulator.__main__")  # by all workers
 OWN = "as recorded"
 MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
 

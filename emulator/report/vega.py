@@ -12,25 +12,37 @@ import vl_convert
 
 from emulator.record.record import replace_file
 from network.cache import cache
+from network.wire.payload import digest
+
+CODE = "window.vegaEmbed = vegaEmbed;"
 
 
 @once
 def script_of_vega() -> str:
     """Vega, Vega-Lite and Vega-Embed.  vl-convert takes two seconds to put them together, so it is kept on the disk."""
-    kept = _place()
-    with suppress(OSError):
-        if kept:
-            return kept.read_text(encoding="utf-8")
-    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    place = _place()
+    if place and (kept := _kept(place)):
+        return kept
+    script = str(vl_convert.javascript_bundle(CODE)).replace("</script", "<\\/script")
     with suppress(OSError):  # a full disk, or one that only reads
-        if kept:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(kept, script)
+        if place:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(place, f"{digest(script.encode())}\n{script}")
     return script
 
 
 def _place() -> Path | None:
-    """Where it is kept, one file for each version."""
+    """Where it is kept; another version has another place."""
+    made_by = digest(f"{version('vl-convert-python')} {CODE}".encode())
     with suppress(RuntimeError):  # nobody's home
-        return cache(os.environ) / "vega" / f"{version('vl-convert-python')}.js"
+        return cache(os.environ) / "vega" / made_by[:16]
+    return None
+
+
+def _kept(place: Path) -> str | None:
+    """What lies there, if it is whole."""
+    with suppress(OSError, ValueError):
+        said, _, script = place.read_text(encoding="utf-8").partition("\n")
+        if said == digest(script.encode()):
+            return script
     return None

@@ -27,7 +27,7 @@ from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
-from emulator.worlds import gpus, workers
+from emulator.worlds import forking, gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
 from emulator.worlds.residents import Residents
@@ -35,7 +35,7 @@ from emulator.worlds.residents import Residents
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 
-IMPORTED = ("emulator.worlds.executors", "emulator.lab.jobs", "torch.optim")  # by all workers
+IMPORTED = ("emulator.worlds.executors", "emulator.lab.jobs", "torch.optim", "emulator.__main__")  # by all workers
 SWITCH = 1e-4  # s
 PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 
@@ -201,8 +201,9 @@ class Threaded:
 
 def be_ready() -> None:
     """Starts to import what worker processes need, which takes a second and more; this process goes on meanwhile."""
-    with suppress(OSError):  # whoever starts the workers will say it
-        workers.import_once(IMPORTED)
+    if forking.POSSIBLE:
+        with suppress(OSError):  # whoever starts the workers will say it
+            forking.start(IMPORTED)
 
 
 class Processes:

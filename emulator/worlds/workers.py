@@ -1,6 +1,6 @@
 """Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that one does.
 
-Where the system allows it, workers are forked from a process that has imported what they need: importing torch takes
+Where it is possible they are forked from a process that has imported what they need (forking.py): importing torch takes
 each of them more than a second otherwise, and 100 MB of memory.
 """
 
@@ -9,19 +9,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
-from tempfile import gettempdir
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
+from emulator.worlds import forking
 from emulator.worlds.signals import ENDING, held_back
-
-# Libraries of macOS do not survive a fork; and a socket in this folder may have a path of 107 bytes.
-FORKED = sys.platform == "linux" and len(os.fsencode(gettempdir())) <= 70
 
 KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
 
@@ -44,7 +40,7 @@ class Turns(Protocol[Value]):
     def get(self) -> Value: ...
 
 
-class Worker(SpawnProcess):
+class Worker(BaseProcess):
     """One process of a pool."""
 
     def run(self) -> None:
@@ -58,22 +54,32 @@ class Worker(SpawnProcess):
         self.kill()
 
 
-class ForkedWorker(Worker):
-    """One that is forked, once what it needs has been imported."""
-
-    _start_method = "forkserver"
-    _Popen = staticmethod(ForkServerProcess._Popen)  # type: ignore[assignment]
+class Spawned(Worker, SpawnProcess):
+    """One that imports what it needs itself."""
 
 
-class _Workers(SpawnContext):
-    Process = Worker
+class Forked(Worker, ForkServerProcess):
+    """One that finds it imported."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.environment = dict(os.environ)
+
+    def run(self) -> None:
+        os.environ.clear()  # it is that of the process from which this one was forked
+        os.environ.update(self.environment)
+        super().run()
 
 
-class _Forked(ForkServerContext):
-    Process = ForkedWorker  # type: ignore[assignment]
+class _Spawning(SpawnContext):
+    Process = Spawned
 
 
-CONTEXT = _Forked() if FORKED else _Workers()
+class _Forking(ForkServerContext):
+    Process = Forked
+
+
+CONTEXT = _Forking() if forking.POSSIBLE else _Spawning()
 
 
 def _end_with_the_parent() -> None:
@@ -103,38 +109,39 @@ def pool(count: int, modules: Sequence[str], arrive: Callable[..., None], *hande
     """
     made = None
     try:
+        if forking.POSSIBLE:
+            forking.start(modules)
+            _until_imported()
         with held_back():  # a new process inherits that, and may be hit before it can ignore them
-            import_once(modules)
             made = ProcessPoolExecutor(count, mp_context=CONTEXT, initializer=arrive, initargs=handed)
-            for _ in range(count):
-                made.submit(_nothing)
+            made._safe_to_dynamically_spawn_children = False  # type: ignore[attr-defined]  # all now, none later
+            made.submit(_nothing)
     except BaseException as error:  # those that were started would look for what is taken away now
         if made:
             stop(made)
             made.shutdown(wait=True, cancel_futures=True)
-        if isinstance(error, EOFError):
+        if isinstance(error, (EOFError, ConnectionError)):
             raise Gone(KILLED) from None
         raise
     return made
 
 
-def import_once(modules: Sequence[str]) -> None:
-    """Starts the process that workers are forked from, unless it runs: it imports these while this one goes on.
-
-    Raises OSError if it cannot be started.
-    """
-    if not FORKED:
+def _until_imported() -> None:
+    """A first process begins when all modules are there; meanwhile Ctrl-C is heard."""
+    global _imported
+    if _imported == forking.number():
         return
-    with held_back():
-        forkserver.set_forkserver_preload([*modules])
-        # It takes no path from us (in Python 3.11), and would import what lies in the folder where the user is.
-        before = dict(os.environ)
-        os.environ.update(PYTHONPATH=os.pathsep.join(sys.path), PYTHONSAFEPATH="1")
-        try:
-            forkserver.ensure_running()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+    first = CONTEXT.Process(target=_nothing)
+    try:
+        first.start()
+        first.join()
+    except BaseException:
+        forking.stop()  # else it would yet start that process, which nobody waits for
+        raise
+    _imported = forking.number()
+
+
+_imported: int | None = None  # the process to be forked of which it is known that it has imported them
 
 
 def stop(pool: ProcessPoolExecutor) -> None:

@@ -137,7 +137,7 @@ def trusted(data: Buffer) -> View:
 
 
 MOST_LAYOUTS = 16
-_layouts: dict[int, Layout] = {}  # of the messages that were read last, by their bytes: most are as one before
+_layouts: dict[int, Layout] = {}  # by the bytes of their messages: most are as one before
 
 
 def encode(
@@ -212,7 +212,7 @@ def check(message: Message, manifest: Shapes) -> None:
 
 
 def finite(array: NDArray[Any]) -> bool:
-    """Whether each of its values is a number."""
+    """Whether no value is infinite or NaN."""
     return bool(np.isfinite(array).all())
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,8 +27,6 @@ class Command:
     def __init__(self, out: Path, *words: object, prefix: tuple[str, ...] = ()) -> None:
         self.out, self.temporary = out, out.parent / "temporary"
         self.temporary.mkdir(exist_ok=True)
-        self.near = Path(tempfile.mkdtemp(prefix="fl-")) / "t"  # workers are forked only where its path is short
-        self.near.symlink_to(self.temporary)
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "emulator", *map(str, words), "--out", str(out)],
             cwd=ROOT,
@@ -42,7 +39,7 @@ class Command:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "TMPDIR": str(self.near)}
+        return {**os.environ, "TMPDIR": str(self.temporary)}
 
     def until(self, what: Callable[[], bool]) -> None:
         """Returns once that is so; fails if the command ends before."""
@@ -78,8 +75,6 @@ class Command:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
-        self.near.unlink()
-        self.near.parent.rmdir()
 
 
 def sessions() -> Iterator[tuple[int, int]]:

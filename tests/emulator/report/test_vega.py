@@ -33,6 +33,16 @@ def test_another_version_has_another(bundled, monkeypatch):
     assert len(bundled) == 2
 
 
+@pytest.mark.parametrize("data", [b"", b"x = 1", b"0\nx = 1", b"\xff"])
+def test_what_is_not_whole_is_made_anew(bundled, tmp_path, data):
+    read()
+    [kept] = (tmp_path / "fedlapse" / "vega").iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(data)
+    assert read() == r"x = '<\/script>'"
+    assert kept.read_bytes() == whole
+
+
 def test_where_it_cannot_be_kept_it_is_made_each_time(bundled, tmp_path):
     (tmp_path / "fedlapse").write_text("a file, no folder")
     assert read() == read() == r"x = '<\/script>'"

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from emulator.worlds import workers
+from emulator.worlds import forking, workers
+from emulator.worlds.executors import be_ready
 
 CODE = """
 import os, sys, time
@@ -19,9 +20,10 @@ if __name__ == "__main__":
     pool.submit(time.sleep, 0).result()
     pool.shutdown()
 """
+forked = pytest.mark.skipif(not forking.POSSIBLE, reason="WORKERS ARE SPAWNED: nothing is imported once here")
 
 
-def ran(folder, temporary):
+def run(folder, temporary):
     """What a program prints that has a worker, with a temporary folder."""
     program = folder / "program.py"
     program.write_text(CODE)
@@ -31,36 +33,76 @@ def ran(folder, temporary):
     return done.stdout
 
 
+@forked
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
 def test_nothing_is_imported_from_the_folder_where_the_user_is(tmp_path):
     (tmp_path / "colorsys.py").write_text("open('caught', 'w')")
-    assert ran(tmp_path, "/tmp") == "1\n"
+    assert run(tmp_path, tmp_path) == "1\n"
     assert not (tmp_path / "caught").exists()
 
 
+@forked
 @pytest.mark.slow
-def test_where_the_temporary_folder_has_a_long_path_workers_are_there_all_the_same(tmp_path):
-    deep = tmp_path / ("deep" * 20)
+def test_the_path_of_the_temporary_folder_may_be_long(tmp_path):
+    deep = tmp_path / ("deep" * 50)
     deep.mkdir()
-    assert ran(tmp_path, deep) == "0\n"
+    assert run(tmp_path, deep) == "1\n"
 
 
 def there(module):
     return module in sys.modules
 
 
-@pytest.mark.skipif(not workers.FORKED, reason="workers are not forked here")
+def environment():
+    return dict(os.environ)
+
+
+@forked
 def test_what_is_imported_once_is_there_in_each_worker():
     pool = workers.pool(1, [], int)
     assert pool.submit(there, "torch.optim").result()  # tests/conftest.py asked for it
     pool.shutdown()
 
 
-def test_a_pool_leaves_the_environment_as_it_is():
-    before = dict(os.environ)
-    workers.pool(1, [], int).shutdown()
-    assert dict(os.environ) == before
+def test_workers_have_the_environment_of_the_moment_in_which_they_are_made(monkeypatch):
+    monkeypatch.setenv("SAID", "now")
+    pool = workers.pool(1, [], int)
+    assert pool.submit(environment).result() == dict(os.environ)
+    pool.shutdown()
+
+
+def test_all_workers_are_there_at_once():
+    pool = workers.pool(5, [], int)
+    assert len(pool._processes) == 5
+    pool.shutdown()
+
+
+@forked
+@pytest.mark.slow
+def test_ctrl_c_is_heard_while_modules_are_imported(tmp_path):
+    (tmp_path / "long.py").write_text("import time; time.sleep(600)")
+    code = "from emulator.worlds import workers; print(flush=True); workers.pool(1, ['long'], print)"
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    ) as process:
+        process.stdout.readline()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)  # nobody holds its output any more
+    assert said.endswith("KeyboardInterrupt\n")
+
+
+@forked
+def test_where_what_they_are_forked_from_was_killed_there_are_no_workers(monkeypatch):
+    pool = workers.pool(1, [], int)
+    monkeypatch.setattr(workers, "_until_imported", lambda: os.kill(forking.number(), signal.SIGKILL))
+    with pytest.raises(workers.Gone, match="^a worker process was killed"):
+        workers.pool(1, [], int)
+    pool.shutdown()
+    forking.stop()
+    be_ready()  # for the tests to come
 
 
 def test_a_worker_hears_no_signal_that_ends_a_command():
