@@ -37,6 +37,7 @@ def start(modules: Sequence[str]) -> None:
     forkserver.set_forkserver_preload([*modules])
     with held_back(), _modules_as_here():  # it inherits that, and so do all workers
         forkserver.ensure_running()
+    forkserver.set_forkserver_preload([])  # one that is started in its place, if it was killed, has another path
 
 
 def number() -> int | None:

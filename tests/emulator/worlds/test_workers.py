@@ -57,10 +57,19 @@ def environment():
     return dict(os.environ)
 
 
+@pytest.fixture
+def anew():
+    """Nothing has been imported for workers yet."""
+    forking.stop()
+    yield
+    forking.stop()
+    be_ready()  # for the tests to come
+
+
 @forked
-def test_what_is_imported_once_is_there_in_each_worker():
-    pool = workers.pool(1, [], int)
-    assert pool.submit(there, "torch.optim").result()  # tests/conftest.py asked for it
+def test_what_is_imported_once_is_there_in_each_worker(anew):
+    pool = workers.pool(2, ["colorsys"], int)
+    assert [pool.submit(there, name).result() for name in ("colorsys", "torch")] == [True, False]
     pool.shutdown()
 
 
@@ -95,14 +104,23 @@ def test_ctrl_c_is_heard_while_modules_are_imported(tmp_path):
 
 
 @forked
-def test_where_what_they_are_forked_from_was_killed_there_are_no_workers(monkeypatch):
-    pool = workers.pool(1, [], int)
-    monkeypatch.setattr(workers, "_until_imported", lambda: os.kill(forking.number(), signal.SIGKILL))
+def test_where_what_they_are_forked_from_dies_meanwhile_there_are_no_workers(monkeypatch):
+    def dies():
+        raise EOFError
+
+    monkeypatch.setattr(workers, "_until_imported", dies)
     with pytest.raises(workers.Gone, match="^a worker process was killed"):
         workers.pool(1, [], int)
+
+
+@forked
+def test_where_what_they_are_forked_from_is_dead_there_is_another(anew):
+    workers.pool(1, [], int).shutdown()
+    os.kill(forking.number(), signal.SIGKILL)
+    os.waitid(os.P_PID, forking.number(), os.WEXITED | os.WNOWAIT)
+    pool = workers.pool(1, [], int)
+    assert pool.submit(there, "torch").result() is False
     pool.shutdown()
-    forking.stop()
-    be_ready()  # for the tests to come
 
 
 def test_a_worker_hears_no_signal_that_ends_a_command():
