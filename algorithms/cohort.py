@@ -6,14 +6,21 @@ It stands by itself so that a finished run can be replayed without torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.generators import generators
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
     """`count` of `names` drawn without replacement, in their order; all if there are no more."""
-    if count >= len(names):
-        return names
+    return names if count >= len(names) else [names[k] for k in drawn(len(names), count, seed).tolist()]
+
+
+@lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, draw the same
+def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Their places among so many, in order."""
     [rng] = generators([seed])
-    chosen = rng.choice(len(names), count, replace=False, shuffle=False)
-    return [names[k] for k in sorted(chosen.tolist())]
+    return np.sort(rng.choice(total, count, replace=False, shuffle=False))

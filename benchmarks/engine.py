@@ -22,6 +22,7 @@ from torch import nn
 
 from algorithms import models
 from algorithms.algorithm import Message, Party, Reply, Training
+from algorithms.cohort import drawn
 from algorithms.fedavg import FedAvg
 from benchmarks import bare_clock
 from benchmarks.verdict import judge
@@ -123,6 +124,7 @@ def measure(lab: Lab, cohort: int, rounds: int, folder: Path) -> Cost:
     """Plays `rounds` rounds of `cohort` devices; the record goes to `folder`."""
     conduct, executor = Conduct(RoundRules(rounds, cohort, cohort), Schedule(every=0)), Stopwatch(lab)
     let_stay()  # as the commands do
+    drawn.cache_clear()  # what the repetition before has drawn, too
     began = time.perf_counter()
     asyncio.run(run_virtual(lab, Run("nothing", 1), conduct, executor, folder))
     seconds, device_rounds = time.perf_counter() - began, cohort * rounds

@@ -34,7 +34,7 @@ from scenarios.load import dump, load
 from scenarios.schema.scenario import Scenario
 
 # Device-rounds of the bare simulation that one takes, with all workers at it.  With two builds of Python 3.11 it was
-# 4.6 to 5.4.
+# 3.3 to 4.2.
 MOST = 7.0
 COHORT = 10
 TRACES = 25

@@ -26,7 +26,7 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
-IMPORTED = ("emulator.replay.batch", "network.windows.crowd", "emulator.__main__")  # by all workers
+IMPORTED = ("emulator.replay.batch", "emulator.__main__")  # by all workers
 OWN = "as recorded"
 MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
 
@@ -161,7 +161,8 @@ class Batch:
             yield from map(self.play, orders)
             return
         try:
-            with _workers(min(many, len(orders)), self.source, orders) as workers:
+            modules = [*IMPORTED, *(["network.windows.loaded"] if self.network == "windows" else [])]
+            with _workers(min(many, len(orders)), modules, self.source, orders) as workers:
                 coming = deque(workers.submit(_play, number) for number in range(len(orders)))
                 while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
                     yield coming.popleft().result()
@@ -170,9 +171,11 @@ class Batch:
 
 
 @contextmanager
-def _workers(count: int, source: Source, orders: Sequence[Order]) -> Iterator[ProcessPoolExecutor]:
+def _workers(
+    count: int, modules: Sequence[str], source: Source, orders: Sequence[Order]
+) -> Iterator[ProcessPoolExecutor]:
     """They end at once if what is done with them is broken off."""
-    workers = pool(count, IMPORTED, _arrive, source, orders)
+    workers = pool(count, modules, _arrive, source, orders)
     try:
         yield workers
     except BaseException:
