@@ -429,7 +429,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path,
             raise BrokenProcessPool
 
     @contextmanager
-    def workers(count, source, orders):
+    def workers(count, modules, source, orders):
         yield Broken()
 
     monkeypatch.setattr(batch, "_workers", workers)
