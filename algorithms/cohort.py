@@ -21,6 +21,9 @@ def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
 
 @lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, draw the same
 def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Their places among so many, in order."""
+    """Their places among so many, in order, (count,); nobody may change them, as others get the same.
+
+    Raises ValueError if count is more than total.
+    """
     [rng] = generators([seed])
     return np.sort(rng.choice(total, count, replace=False, shuffle=False))

@@ -126,8 +126,8 @@ def _bare() -> float:
 
 
 def _processors() -> float:
-    """Seconds of this process, and of those that it started and that have ended; of workers, as they are forked."""
-    forking.stop()  # they count once it has ended
+    """Seconds of this process, and of those that it started, workers among them, once they have ended."""
+    forking.stop()  # workers are its children: their seconds count once it has ended
     return sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
 
 

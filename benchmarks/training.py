@@ -152,16 +152,17 @@ def in_turn(ours: Callable[[int], float], theirs: Callable[[int], float], runs: 
     return [(ours(rounds), theirs(rounds)) for _ in range(runs)]
 
 
-def all_processes() -> list[int | None]:
+def all_processes() -> list[int]:
     """This one, its workers, and the one that they were forked from."""
-    return [os.getpid(), forking.number(), *(process.pid for process in active_children())]
+    found = [os.getpid(), forking.pid(), *(process.pid for process in active_children())]
+    return [pid for pid in found if pid]
 
 
 def race(shape: Shape, lab: Lab, files: Path, with_ledger: bool, runs: int, every: int) -> tuple[list[Pair], int]:
     """Seconds of each run, fedlapse's and the bare loop's; and the most memory that fedlapse's processes used."""
     with (
         pool_of(lab, with_ledger) as ours,
-        Watched([number for number in all_processes() if number]) as memory,
+        Watched(all_processes()) as memory,
         bare.workers(WORKERS, files, shape.devices) as theirs,
     ):
         play = partial(seconds, ours, lab, shape, every=every)

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +27,7 @@ from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
-from emulator.worlds import forking, gpus, workers
+from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
 from emulator.worlds.residents import Residents
@@ -197,13 +197,6 @@ class Threaded:
                 raise
         make_room(self.store)  # of uploads that stay, and of graphs
         return job(self.lab, self.store, *args)
-
-
-def be_ready() -> None:
-    """Starts to import what worker processes need, which takes a second and more; this process goes on meanwhile."""
-    if forking.POSSIBLE:
-        with suppress(OSError):  # whoever starts the workers will say it
-            forking.start(IMPORTED)
 
 
 class Processes:

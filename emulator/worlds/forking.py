@@ -28,7 +28,7 @@ _server: Any = forkserver._forkserver  # nothing public ends it
 
 
 def start(modules: Sequence[str]) -> None:
-    """Starts it, unless it runs: it imports these while this process goes on.  Raises OSError if it cannot be."""
+    """Starts it, unless it runs: it imports these modules while this process goes on.  Raises OSError if it cannot."""
     global _home
     if _home is None:
         _home = Scratch(IN_MEMORY)
@@ -40,7 +40,7 @@ def start(modules: Sequence[str]) -> None:
     forkserver.set_forkserver_preload([])  # one that is started in its place, if it was killed, has another path
 
 
-def number() -> int | None:
+def pid() -> int | None:
     """Its process; None: there is none."""
     found: int | None = _server._forkserver_pid
     return found
@@ -48,7 +48,7 @@ def number() -> int | None:
 
 def stop() -> None:
     """Ends it at once.  Its workers stay."""
-    if (running := number()) is not None:
+    if (running := pid()) is not None:
         os.kill(running, signal.SIGKILL)
         _server._stop()
 
@@ -62,7 +62,7 @@ def _end(owner: int, home: Scratch) -> None:
 @contextmanager
 def _modules_as_here() -> Iterator[None]:
     """A Python that is started meanwhile has the path of this one, and nothing before it."""
-    places = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    places = os.pathsep.join(str(entry or Path.cwd()) for entry in sys.path)
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     os.environ.update(PYTHONPATH=places, PYTHONSAFEPATH="1")
     try:

@@ -129,7 +129,7 @@ def pool(count: int, modules: Sequence[str], arrive: Callable[..., None], *hande
 def _until_imported() -> None:
     """A first process begins when all modules are there; meanwhile Ctrl-C is heard."""
     global _imported
-    if _imported == forking.number():
+    if _imported == forking.pid():
         return
     first = CONTEXT.Process(target=_nothing)
     try:
@@ -138,10 +138,10 @@ def _until_imported() -> None:
     except BaseException:
         forking.stop()  # else it would yet start that process, which nobody waits for
         raise
-    _imported = forking.number()
+    _imported = forking.pid()
 
 
-_imported: int | None = None  # the process to be forked of which it is known that it has imported them
+_imported: int | None = None  # pid of the process that is known to have imported its modules
 
 
 def stop(pool: ProcessPoolExecutor) -> None:

@@ -55,6 +55,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name an
 ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
+MOST_LAYOUTS = 16  # that are known at once
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
@@ -136,7 +137,6 @@ def trusted(data: Buffer) -> View:
     return View([data], tree)
 
 
-MOST_LAYOUTS = 16
 _layouts: dict[int, Layout] = {}  # by the bytes of their messages: most are as one before
 
 

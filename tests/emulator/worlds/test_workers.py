@@ -7,7 +7,7 @@ import time
 import pytest
 
 from emulator.worlds import forking, workers
-from emulator.worlds.executors import be_ready
+from emulator.worlds.crew import be_ready
 
 CODE = """
 import os, sys, time
@@ -63,7 +63,7 @@ def anew():
     forking.stop()
     yield
     forking.stop()
-    be_ready()  # for the tests to come
+    be_ready(1)  # for the tests to come
 
 
 @forked
@@ -116,8 +116,8 @@ def test_where_what_they_are_forked_from_dies_meanwhile_there_are_no_workers(mon
 @forked
 def test_where_what_they_are_forked_from_is_dead_there_is_another(anew):
     workers.pool(1, [], int).shutdown()
-    os.kill(forking.number(), signal.SIGKILL)
-    os.waitid(os.P_PID, forking.number(), os.WEXITED | os.WNOWAIT)
+    os.kill(forking.pid(), signal.SIGKILL)
+    os.waitid(os.P_PID, forking.pid(), os.WEXITED | os.WNOWAIT)
     pool = workers.pool(1, [], int)
     assert pool.submit(there, "torch").result() is False
     pool.shutdown()
