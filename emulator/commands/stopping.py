@@ -11,6 +11,7 @@ import termios
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -60,16 +61,29 @@ def ending() -> Iterator[None]:
 
 @contextmanager
 def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile the loop calls `hear` with the signal's number instead."""
-    before = {number: signal.getsignal(number) for number in _wanted()}
-    for number in before:
-        loop.add_signal_handler(number, _heard, hear, number)
+    """Meanwhile the loop calls `hear` with the signal's number instead.
+
+    What it had no time for is heard at the end: the loop's own signal handlers would lose that.
+    """
+    waiting = deque[int]()
+
+    def pass_on() -> None:
+        if waiting:
+            hear(waiting.popleft())
+
+    def came(number: int, _: FrameType | None) -> None:
+        _leave_the_terminal()
+        waiting.append(number)
+        loop.call_soon_threadsafe(pass_on)
+
+    before = {number: signal.signal(number, came) for number in _wanted()}
     try:
         yield
     finally:
         for number, handler in before.items():
-            loop.remove_signal_handler(number)
             signal.signal(number, handler)
+        while waiting:
+            pass_on()
 
 
 @contextmanager
@@ -128,11 +142,6 @@ def _raise(number: int, frame: FrameType | None) -> None:
     _leave_the_terminal()
     warnings.simplefilter("ignore", RuntimeWarning)  # that a coroutine was never awaited, where it is torn down
     raise Stopped(number)
-
-
-def _heard(hear: Callable[[int], None], number: int) -> None:
-    _leave_the_terminal()
-    hear(number)
 
 
 def _leave_the_terminal() -> None:

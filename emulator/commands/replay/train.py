@@ -39,8 +39,6 @@ from scenarios.build.roster import sample
 from scenarios.load import load
 from scenarios.text.faults import placed
 
-HEARING = 0.001  # s that the event loop is given to pass a signal on that came in its last step
-
 
 class Trainer:
     """Plays the runs of a batch in other settings, over one pool and one ledger.
@@ -128,9 +126,7 @@ class Trainer:
         played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
         everything = asyncio.gather(*played)
         with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
-            outcomes = await everything
-            await asyncio.sleep(HEARING)
-            return outcomes
+            return await everything
 
     def _stop(self, everything: asyncio.Future[list[Outcome]], number: int) -> None:
         self.signal = number

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from emulator.commands.stopping import heard_by
 
 SCRIPT = """
 import signal, time
@@ -75,3 +81,39 @@ except Stopped as stop:
 def test_a_signal_that_comes_while_a_lock_is_taken_leaves_it_free() -> None:
     done = subprocess.run([sys.executable, "-c", LOCKED], capture_output=True, text=True, timeout=30)
     assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_signal_in_the_last_steps_of_an_event_loop_is_heard_once_in_its_order(steps: int) -> None:
+    heard: list[int] = []
+
+    async def play() -> None:
+        with heard_by(asyncio.get_running_loop(), heard.append):
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    asyncio.run(play())
+    assert heard == [signal.SIGTERM, signal.SIGINT]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_a_signal_wakes_an_event_loop_that_waits() -> None:
+    heard: list[int] = []
+
+    async def play() -> None:
+        over = asyncio.Event()
+        sent = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
+
+        def hear(number: int) -> None:
+            heard.append(number)
+            over.set()
+
+        with heard_by(asyncio.get_running_loop(), hear):
+            sent.start()
+            await asyncio.wait_for(over.wait(), 20)
+
+    asyncio.run(play())
+    assert heard == [signal.SIGTERM]
