@@ -21,8 +21,8 @@ from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.crew import be_ready
 from emulator.worlds.executors import Inline
+from emulator.worlds.ready import be_ready
 from scenarios.load import build, dump
 
 torch.set_num_threads(1)
@@ -56,7 +56,7 @@ LONGEST = (
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
     """What the workers of any test need is imported once, also if those of the first test need less."""
-    be_ready(1)
+    be_ready()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

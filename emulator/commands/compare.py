@@ -27,6 +27,7 @@ from emulator.commands.options import (
     What,
     Workers,
     cluster_of,
+    have_workers_ready,
     ledger_of,
     scenario_of,
     trackers_of,
@@ -60,6 +61,7 @@ def compare(
     """
     from scenarios.text.faults import placed
 
+    have_workers_ready(workers, device, executor)
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         with busy("starting"):

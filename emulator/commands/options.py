@@ -158,6 +158,14 @@ def cluster_of(executor: ExecutorName, address: str | None) -> Cluster | None:
     return Cluster(address=address)
 
 
+def have_workers_ready(count: int | None, device: str, executor: ExecutorName) -> None:
+    """Imports what worker processes will need while this process reads the scenario, if it will start any."""
+    if count != 0 and device == "cpu" and executor is ExecutorName.processes:
+        from emulator.worlds.ready import be_ready
+
+        be_ready()
+
+
 def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
     """What `executor` takes: --workers, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
     from dataclasses import replace

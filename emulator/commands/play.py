@@ -47,7 +47,7 @@ from emulator.results.results import targets
 from emulator.trackers.destination import Destination
 from emulator.trackers.tracking import Tracking
 from emulator.worlds import gpus
-from emulator.worlds.crew import Workers, be_ready, executor, no_more
+from emulator.worlds.crew import Workers, executor, no_more
 from emulator.worlds.executors import Cluster, Executor, Inline, Processes, Threaded
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
@@ -93,7 +93,6 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     workers = crew_of(settings.workers, places, settings.cluster)
     if settings.world == "sockets":
         _make_room(scenario, workers)
-    be_ready(workers, settings.device)
     lab = replace(gpus.at(lab_of(scenario), places), over_sockets=settings.world == "sockets")
     scenario = resolved(scenario, lab.data)
     check_deadline(lab, scenario)

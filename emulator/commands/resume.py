@@ -22,6 +22,7 @@ from emulator.commands.options import (
     Track,
     Workers,
     cluster_of,
+    have_workers_ready,
     ledger_of,
     trackers_of,
 )
@@ -59,6 +60,7 @@ def resume(
             raise typer.Exit(0)
         with alone(out):  # a folder that is being written to is told at once, not after what takes seconds
             pass
+        have_workers_ready(workers, device, executor)
         with told_while_read():
             scenario = load(str(path), recordings=True)
         if found := why_not(out, dump(scenario)):

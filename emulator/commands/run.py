@@ -30,6 +30,7 @@ from emulator.commands.options import (
     What,
     Workers,
     cluster_of,
+    have_workers_ready,
     ledger_of,
     scenario_of,
     trackers_of,
@@ -79,6 +80,7 @@ def run(
     """Runs one algorithm of a scenario with all its seeds, in virtual time or over real sockets; else as `compare`."""
     from scenarios.text.faults import placed
 
+    have_workers_ready(workers, device, executor)
     with told_in_one_line():
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         with busy("starting"):

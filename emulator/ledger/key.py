@@ -30,6 +30,7 @@ FORM = b"fedlapse-job-v1\0"
 Job = Callable[..., Any]
 Parts = Mapping[str, Any]  # plain values (see canonical.plain), by what they are
 Kinds = frozenset[str]
+Code = Mapping[str, str | None]  # digests of files by the label of an algorithm, "" for none; None: there is no file
 
 
 class Keys:
@@ -38,15 +39,14 @@ class Keys:
     Sources are read when it is made: what is edited later is not what has been loaded.
     """
 
-    def __init__(self, lab: Lab, numerics: str) -> None:
-        """`numerics`: what probe.py says of the machine that the jobs run on."""
+    def __init__(self, lab: Lab, numerics: str, code: Code | None = None) -> None:
+        """`numerics`: what probe.py says of the machine that the jobs run on; `code`: see `code_of`, if it is known."""
         import torch
 
         self.lab = lab
         versions = {"torch": str(torch.__version__), "torch_git": torch.version.git_version, "numpy": np.__version__}
         self.machine = {**versions, "numerics": numerics}
-        kinds = {label: _classes(algorithm) for label, algorithm in lab.algorithms.items()}
-        self.sources = {label: _sources(lab, *of_label) for label, of_label in {"": (), **kinds}.items()}
+        self.sources = code_of(lab) if code is None else code
         self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
         self.known: dict[tuple[Any, ...], Any] = {}  # what has been looked at before
 
@@ -219,6 +219,12 @@ def _options(algorithm: Algorithm, penalised: bool) -> Parts:
     if penalised or "penalty_options" not in vars(type(own)):
         return found
     return {name: value for name, value in found.items() if name not in algorithm.penalty_options}
+
+
+def code_of(lab: Lab) -> Code:
+    """Of the files that a lab's jobs consist of.  It takes a quarter of a second."""
+    kinds = {label: _classes(algorithm) for label, algorithm in lab.algorithms.items()}
+    return {label: _sources(lab, *of_label) for label, of_label in {"": (), **kinds}.items()}
 
 
 def _classes(algorithm: Algorithm) -> Sequence[type]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.lab.lab import CPU, Lab
-from emulator.worlds import forking
-from emulator.worlds.executors import IMPORTED, Cluster, Inline, Members, Processes, Team, Threaded
+from emulator.worlds.executors import Cluster, Inline, Members, Processes, Team, Threaded
 
 if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
@@ -23,14 +21,6 @@ def no_more(workers: Workers, most: int) -> Workers:
     if isinstance(workers, Team):
         return workers
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
-
-
-def be_ready(workers: Workers, device: str = CPU) -> None:
-    """Starts to import what worker processes on this device will need, if there will be any: that takes a second and
-    more, and this process goes on meanwhile."""
-    if isinstance(workers, int) and workers and device == CPU and forking.POSSIBLE:
-        with suppress(OSError):  # whoever starts the workers will say it
-            forking.start(IMPORTED)
 
 
 def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Threaded | Processes | Ray:

@@ -30,12 +30,11 @@ from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
 from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
+from emulator.worlds.ready import IMPORTED
 from emulator.worlds.residents import Residents
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
-
-IMPORTED = ("emulator.worlds.executors", "emulator.lab.jobs", "torch.optim", "emulator.__main__")  # by all workers
 SWITCH = 1e-4  # s
 PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 

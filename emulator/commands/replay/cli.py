@@ -27,6 +27,7 @@ from emulator.commands.options import (
     Quiet,
     RayAddress,
     cluster_of,
+    have_workers_ready,
     ledger_of,
 )
 from emulator.commands.reading import told_while_read
@@ -164,6 +165,8 @@ def replay(
     from emulator.commands.reliance import soundness_told
     from emulator.record.folders import home
 
+    if train:
+        have_workers_ready(workers, device, executor)
     with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.commands.folder import alone, clear
         from emulator.commands.replay.files import Layout

@@ -24,6 +24,7 @@ from emulator.commands.options import (
     Quiet,
     RayAddress,
     cluster_of,
+    have_workers_ready,
 )
 from emulator.commands.replay.cli import (
     Anyway,
@@ -122,6 +123,8 @@ def map_(
     from emulator.commands.reliance import soundness_told
     from emulator.record.folders import home
 
+    if train:
+        have_workers_ready(workers, device, executor)
     with soundness_told([home(run)]), told_in_one_line(ValueError):
         from emulator.replay.batch import Batch
 

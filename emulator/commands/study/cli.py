@@ -24,6 +24,7 @@ from emulator.commands.options import (
     What,
     Workers,
     cluster_of,
+    have_workers_ready,
     ledger_of,
     scenario_of,
 )
@@ -63,6 +64,8 @@ def study(
     """
     from scenarios.text.faults import placed
 
+    if not dry_run:
+        have_workers_ready(workers, device, executor)
     with told_in_one_line():
         scenario = scenario_of(what, small=small, default=None)
         from emulator.commands.play import Settings  # torch, once the scenario is right

@@ -25,6 +25,7 @@ from emulator.commands.options import (
     What,
     Workers,
     cluster_of,
+    have_workers_ready,
     ledger_of,
     scenario_of,
 )
@@ -61,6 +62,8 @@ def tune(
     """
     from scenarios.text.faults import placed
 
+    if not dry_run:
+        have_workers_ready(workers, device, executor)
     with told_in_one_line():
         scenario = scenario_of(what, rounds=rounds, small=small, default=None)
         from emulator.commands.play import Settings  # torch, once the scenario is right

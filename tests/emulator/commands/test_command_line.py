@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from emulator.__main__ import COMMANDS
-from emulator.commands.options import workers_of
+from emulator.commands.options import ExecutorName, have_workers_ready, workers_of
+from tests.emulator.commands.processes import Command, wait_for
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,37 @@ def test_more_workers_than_cores_are_warned_of(monkeypatch, capsys, count, cores
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert workers_of(count) == found
     assert capsys.readouterr().err.count("--workers 5 is more than the 4 cores") == warned
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "executor", "ready"),
+    [
+        (None, "cpu", "processes", True),
+        (1, "cpu", "processes", True),
+        (0, "cpu", "processes", False),
+        (2, "cuda:0,cuda:1", "processes", False),
+        (None, "auto", "processes", False),
+        (2, "cpu", "ray", False),
+    ],
+)
+def test_what_workers_need_is_imported_early_where_there_will_be_worker_processes(
+    monkeypatch, count, device, executor, ready
+):
+    asked = []
+    monkeypatch.setattr("emulator.worlds.ready.be_ready", lambda: asked.append(True))
+    have_workers_ready(count, device, ExecutorName(executor))
+    assert bool(asked) is ready
+
+
+@pytest.mark.slow
+def test_a_scenario_that_is_wrong_leaves_no_process_and_no_file(tmp_path):
+    (tmp_path / "wrong.yaml").write_text("rounds: {max: many}")
+    with Command(tmp_path / "out", "compare", tmp_path / "wrong.yaml", "--workers", 2) as command:
+        code, text = command.ended(60)
+    assert code == 2, text
+    assert "Traceback" not in text
+    assert command.left() == []
+    wait_for(lambda: command.living() == [], 20)
 
 
 def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp_path, monkeypatch):

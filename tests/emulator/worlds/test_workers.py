@@ -7,7 +7,7 @@ import time
 import pytest
 
 from emulator.worlds import forking, workers
-from emulator.worlds.crew import be_ready
+from emulator.worlds.ready import be_ready
 
 CODE = """
 import os, sys, time
@@ -63,7 +63,7 @@ def anew():
     forking.stop()
     yield
     forking.stop()
-    be_ready(1)  # for the tests to come
+    be_ready()  # for the tests to come
 
 
 @forked
