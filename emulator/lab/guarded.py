@@ -12,7 +12,7 @@ import sys
 import traceback
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import torch
 
 TRACEBACK = "FEDLAPSE_TRACEBACK"
+CAUGHT = (Exception, SystemExit)  # a user's own code may raise anything; its message is what helps
 
 Shapes = Mapping[str, tuple["torch.dtype", "torch.Size"]]  # by the tensor's name
 
@@ -82,15 +83,19 @@ class Guarded:
         """Raises Faulty for whatever goes wrong while the algorithm answers."""
         try:
             yield
-        except Faulty:
-            raise
-        except _Unfit as unfit:
-            raise Faulty(self.label, where, f"{asked} {unfit}") from None
-        except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
-            if os.environ.get(TRACEBACK):
-                traceback.print_exception(error)
-            said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
-            raise Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}") from None
+        except CAUGHT as error:
+            raise self.fault(error, asked, where) from None
+
+    def fault(self, error: BaseException, asked: str, where: str) -> Faulty:
+        """What is said of an error that came while the algorithm answered."""
+        if isinstance(error, Faulty):
+            return error
+        if isinstance(error, _Unfit):
+            return Faulty(self.label, where, f"{asked} {error}")
+        if os.environ.get(TRACEBACK):
+            traceback.print_exception(error)
+        said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
+        return Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}")
 
     @property
     def sends_its_model(self) -> bool:
@@ -376,22 +381,31 @@ LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
 }
 
 
+# Each is called in every round, and some for every device: `with self.blamed` would take longer than the call itself.
+
+
 def _fact(name: str) -> property:
     def fact(self: Guarded) -> Any:
-        with self.blamed(name):
+        try:
             return getattr(self.algorithm, name)
+        except CAUGHT as error:
+            raise self.fault(error, name, "") from None
 
     return property(fact)
 
 
 def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> Callable[..., Any]:
-    turn = TURN if look is _cohort else nullcontext()  # who chooses by a seed may seed torch, beside jobs that draw
-
     def method(self: Guarded, *args: Any) -> Any:
-        with turn, self.blamed(f"{name}()", _where(args)):
+        try:
             return look(getattr(self.algorithm, name)(*args), self.algorithm, args)
+        except CAUGHT as error:
+            raise self.fault(error, f"{name}()", _where(args)) from None
 
-    return method
+    def in_turn(self: Guarded, *args: Any) -> Any:
+        with TURN:
+            return method(self, *args)
+
+    return in_turn if look is _cohort else method  # who chooses by a seed may seed torch, beside jobs that draw
 
 
 for _name, _answer in INTERFACE.items():
