@@ -159,7 +159,7 @@ def cluster_of(executor: ExecutorName, address: str | None) -> Cluster | None:
 
 
 def have_workers_ready(count: int | None, device: str, executor: ExecutorName) -> None:
-    """Imports what worker processes will need while this process reads the scenario, if it will start any."""
+    """If this command will start worker processes, begins to import what they need, before the scenario is read."""
     if count != 0 and device == "cpu" and executor is ExecutorName.processes:
         from emulator.worlds.ready import be_ready
 

@@ -369,6 +369,8 @@ class Session:
         return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell)
 
     def _stop(self, everything: asyncio.Future[Any], number: int) -> None:
+        if everything.done():
+            return  # nothing is left to be stopped
         if self.stopped:
             everything.cancel()
         else:

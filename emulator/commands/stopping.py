@@ -68,22 +68,28 @@ def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[N
     waiting = deque[int]()
 
     def pass_on() -> None:
-        if waiting:
+        while waiting:
             hear(waiting.popleft())
 
     def came(number: int, _: FrameType | None) -> None:
-        _leave_the_terminal()
         waiting.append(number)
-        loop.call_soon_threadsafe(pass_on)
+        _leave_the_terminal()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(pass_on)
 
-    before = {number: signal.signal(number, came) for number in _wanted()}
+    before = {number: signal.getsignal(number) for number in _wanted()}
+    # With a handler of its own, here for a signal that nobody sends, the loop is woken by any signal, also by one that
+    # reaches another thread, or comes just before it begins to wait.
+    loop.add_signal_handler(signal.SIGURG, pass_on)
     try:
+        for number in before:
+            signal.signal(number, came)
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        while waiting:
-            pass_on()
+        loop.remove_signal_handler(signal.SIGURG)
+        pass_on()
 
 
 @contextmanager

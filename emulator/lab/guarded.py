@@ -381,7 +381,7 @@ LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
 }
 
 
-# Each is called in every round, and some for every device: `with self.blamed` would take longer than the call itself.
+# They are asked in every round, and some for every device: `with self.blamed` would take longer than most answers do.
 
 
 def _fact(name: str) -> property:

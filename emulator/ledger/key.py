@@ -36,17 +36,17 @@ Code = Mapping[str, str | None]  # digests of files by the label of an algorithm
 class Keys:
     """The keys of one lab's jobs.
 
-    Sources are read when it is made: what is edited later is not what has been loaded.
+    Sources are read before the first key is asked for: what is edited later is not what has been loaded.
     """
 
     def __init__(self, lab: Lab, numerics: str, code: Code | None = None) -> None:
-        """`numerics`: what probe.py says of the machine that the jobs run on; `code`: see `code_of`, if it is known."""
+        """`numerics`: what probe.py says of the machine that the jobs run on; `code`: what `sources_of` has found."""
         import torch
 
         self.lab = lab
         versions = {"torch": str(torch.__version__), "torch_git": torch.version.git_version, "numpy": np.__version__}
         self.machine = {**versions, "numerics": numerics}
-        self.sources = code_of(lab) if code is None else code
+        self.sources = sources_of(lab) if code is None else code
         self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
         self.known: dict[tuple[Any, ...], Any] = {}  # what has been looked at before
 
@@ -221,8 +221,8 @@ def _options(algorithm: Algorithm, penalised: bool) -> Parts:
     return {name: value for name, value in found.items() if name not in algorithm.penalty_options}
 
 
-def code_of(lab: Lab) -> Code:
-    """Of the files that a lab's jobs consist of.  It takes a quarter of a second."""
+def sources_of(lab: Lab) -> Code:
+    """Digests of the source files that the lab's jobs consist of, by the algorithm's label: a quarter of a second."""
     kinds = {label: _classes(algorithm) for label, algorithm in lab.algorithms.items()}
     return {label: _sources(lab, *of_label) for label, of_label in {"": (), **kinds}.items()}
 

@@ -10,7 +10,7 @@ IMPORTED = ("emulator.worlds.executors", "emulator.lab.jobs", "torch.optim", "em
 
 
 def be_ready() -> None:
-    """Starts to import it, where that is possible: it takes two seconds, and this process goes on meanwhile."""
+    """Starts to import these modules, where that is possible; this process goes on meanwhile, some two seconds."""
     if forking.POSSIBLE:
         with suppress(OSError):  # whoever starts the workers will say it
             forking.start(IMPORTED)

@@ -19,7 +19,7 @@ from emulator.lab.jobs import State, combine, export, personalise_stack, train, 
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
 from emulator.ledger.facts import Fact
-from emulator.ledger.key import Keys, code_of
+from emulator.ledger.key import Keys, sources_of
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.place import KEEP_STATES
 from emulator.ledger.probe import probe
@@ -285,7 +285,7 @@ def remembering(
         inner = executor(lab, workers, place)
         unless_made.push(inner)
         unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
-        probing, code = inner.submit(probe), code_of(lab)  # which are read meanwhile
+        probing, code = inner.submit(probe), sources_of(lab)  # they are read while a worker is probed
         keys = Keys(lab, probing.result(), code)
         made = Remembering(inner, ledger, keys, scenario, keep_states, own)
         unless_made.pop_all()

@@ -71,7 +71,7 @@ def without_torch(tmp_path: Path) -> Any:
 
 
 def test_the_fixture_notices_torch(without_torch: Any, tmp_path: Path) -> None:
-    done = without_torch("compare", "quickstart", "--rounds", 1, "--out", tmp_path / "out")
+    done = without_torch("compare", "quickstart", "--rounds", 1, "--workers", 0, "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (77, "torch is imported")
 
 

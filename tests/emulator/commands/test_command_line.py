@@ -139,14 +139,40 @@ def test_what_workers_need_is_imported_early_where_there_will_be_worker_processe
     assert bool(asked) is ready
 
 
+@pytest.mark.parametrize(
+    ("words", "ready"),
+    [
+        (["compare", "gone.yaml"], True),
+        (["compare", "gone.yaml", "--workers", "0"], False),
+        (["run", "--algorithm", "fedavg", "gone.yaml"], True),
+        (["resume", "begun"], True),
+        (["tune", "gone.yaml"], True),
+        (["tune", "gone.yaml", "--dry-run"], False),
+        (["study", "gone.yaml"], True),
+        (["study", "gone.yaml", "--dry-run"], False),
+        (["replay", "gone", "--train"], True),
+        (["replay", "gone"], False),
+        (["map", "gone", "--train"], True),
+        (["map", "gone"], False),
+    ],
+    ids=str,
+)
+def test_commands_that_train_import_what_workers_need_before_they_read(fedlapse, tmp_path, monkeypatch, words, ready):
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "scenario.yaml").write_text("rounds: {max: many}")
+    asked = []
+    monkeypatch.setattr("emulator.worlds.ready.be_ready", lambda: asked.append(True))
+    assert fedlapse(*words).returncode == 2
+    assert bool(asked) is ready
+
+
 @pytest.mark.slow
-def test_a_scenario_that_is_wrong_leaves_no_process_and_no_file(tmp_path):
+def test_a_scenario_that_is_wrong_leaves_no_process(tmp_path):
     (tmp_path / "wrong.yaml").write_text("rounds: {max: many}")
     with Command(tmp_path / "out", "compare", tmp_path / "wrong.yaml", "--workers", 2) as command:
         code, text = command.ended(60)
     assert code == 2, text
     assert "Traceback" not in text
-    assert command.left() == []
     wait_for(lambda: command.living() == [], 20)
 
 

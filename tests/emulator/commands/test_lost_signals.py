@@ -100,12 +100,19 @@ def test_a_signal_in_the_last_steps_of_an_event_loop_is_heard_once_in_its_order(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
-def test_a_signal_wakes_an_event_loop_that_waits() -> None:
+@pytest.mark.parametrize("hit", ["the process", "another thread"])
+def test_a_signal_wakes_an_event_loop_that_waits(hit: str) -> None:
     heard: list[int] = []
+
+    def kill() -> None:
+        if hit == "the process":
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     async def play() -> None:
         over = asyncio.Event()
-        sent = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGTERM))
+        sent = threading.Timer(0.02, kill)
 
         def hear(number: int) -> None:
             heard.append(number)
@@ -114,6 +121,7 @@ def test_a_signal_wakes_an_event_loop_that_waits() -> None:
         with heard_by(asyncio.get_running_loop(), hear):
             sent.start()
             await asyncio.wait_for(over.wait(), 20)
+            sent.join()
 
     asyncio.run(play())
     assert heard == [signal.SIGTERM]
