@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from emulator.lab import stacking
-from emulator.lab.guarded import Faulty, Guarded, Unmade
+from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
 from emulator.lab.lab import Lab, Split
 from emulator.lab.seeds import seed as derive
 from scenarios.build import machines, parts, plugins, wiring
@@ -57,7 +57,6 @@ def lab_of(scenario: Scenario) -> Lab:
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
     """An algorithm that cannot be made fails when it is first asked for something."""
     try:
-        with Guarded(entry.name, plugins.kind(entry.key)).blamed("making it"):
-            return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
-    except Faulty as fault:
-        return Unmade(fault)
+        return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
+    except CAUGHT as error:
+        return Unmade(Guarded(entry.name, plugins.kind(entry.key)).fault(error, "making it"))

@@ -11,8 +11,7 @@ import os
 import sys
 import traceback
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -78,16 +77,9 @@ class Guarded:
     label: str
     algorithm: Any  # an Algorithm, or what stands for one
 
-    @contextmanager
-    def blamed(self, asked: str, where: str = "") -> Iterator[None]:
-        """Raises Faulty for whatever goes wrong while the algorithm answers."""
-        try:
-            yield
-        except CAUGHT as error:
-            raise self.fault(error, asked, where) from None
-
-    def fault(self, error: BaseException, asked: str, where: str) -> Faulty:
-        """What is said of an error that came while the algorithm answered."""
+    def fault(self, error: BaseException, asked: str, where: str = "") -> Faulty:
+        """What is said of an error that came while the algorithm was `asked`; `where`: its round and device."""
+        # Callers use try and except: to enter a context manager would take longer than most answers do.
         if isinstance(error, Faulty):
             return error
         if isinstance(error, _Unfit):
@@ -114,8 +106,10 @@ class Guarded:
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
         """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
-        with self.blamed("train()", _where((device,))):
+        try:
             return _reply((yield from self.algorithm.course(download, device)), self.algorithm, (device,))
+        except CAUGHT as error:
+            raise self.fault(error, "train()", _where((device,))) from None
 
     def _place(self, error: BaseException) -> str:
         """Where it was raised: the innermost line of the algorithm's own file, or else of any but this."""
@@ -381,15 +375,12 @@ LOOKS: Mapping[Answer, Callable[[Any, Algorithm, Sequence[Any]], Any]] = {
 }
 
 
-# They are asked in every round, and some for every device: `with self.blamed` would take longer than most answers do.
-
-
 def _fact(name: str) -> property:
     def fact(self: Guarded) -> Any:
         try:
             return getattr(self.algorithm, name)
         except CAUGHT as error:
-            raise self.fault(error, name, "") from None
+            raise self.fault(error, name) from None
 
     return property(fact)
 
