@@ -253,7 +253,7 @@ class Algorithm(Protocol):
 Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word", "truth"]
 
 # Each member of Algorithm, and what it answers: a fact is an attribute, all others are methods.  From this table come
-# the check that a class is an algorithm (scenarios/build/plugins.py) and the guard of every call (emulator/lab/).
+# the check that a class is an algorithm (scenarios/builders/plugins.py) and the guard of every call (emulator/lab/).
 INTERFACE: Mapping[str, Answer] = {
     "downloads": "fact",
     "uploads": "fact",

@@ -12,8 +12,8 @@ from algorithms.models import MODELS
 from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
-from scenarios.build import plugins
-from scenarios.build.sets import SETS
+from scenarios.builders import plugins
+from scenarios.builders.sets import SETS
 from scenarios.schema.entries import Encoding
 from scenarios.schema.rounds import Training
 from scenarios.schema.scenario import Scenario

@@ -1,4 +1,4 @@
-"""From a scenario file to a Scenario, and back.  build/ makes the objects that it names."""
+"""From a scenario file to a Scenario, and back.  builders/ makes the objects that it names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from scenarios import names, sense
-from scenarios.build import boards, wiring
+from scenarios.builders import boards, wiring
 from scenarios.overrides import change
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
@@ -193,7 +193,7 @@ def _checked(source: Source, algorithms: bool = True) -> Scenario:
 
 def _of_algorithms(scenario: Scenario) -> list[Fault]:
     """What the algorithms themselves refuse: to ask them imports torch, which no misspelt key should cost."""
-    from scenarios.build import plugins
+    from scenarios.builders import plugins
 
     shared, per_cycle = scenario.training, scenario.rounds.per_cycle
     entries = enumerate(scenario.algorithms)

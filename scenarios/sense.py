@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from scenarios.build import absence
-from scenarios.build.roster import EACH
+from scenarios.builders import absence
+from scenarios.builders.roster import EACH
 from scenarios.schema.links import Links, listed
 from scenarios.schema.rounds import Stop, Target
 from scenarios.schema.scenario import DEEPEST, Scenario

@@ -19,7 +19,7 @@ from emulator.record.run import read_run
 from emulator.record.work import Works
 from network.files import unique
 from network.links.link import Link
-from scenarios.build import machines
+from scenarios.builders import machines
 from scenarios.load import recorded
 from scenarios.schema.rounds import Rounds
 

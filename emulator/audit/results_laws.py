@@ -22,8 +22,8 @@ from emulator.results.conclusion import summed_up
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
 from network.files import unique
-from scenarios.build import wiring
-from scenarios.build.assumed import assumptions
+from scenarios.builders import wiring
+from scenarios.builders.assumed import assumptions
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 

@@ -35,7 +35,7 @@ def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) 
     With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
     your own: that one. Without either: all algorithms with their default options, on the quickstart's model and fleet.
     """
-    from scenarios.build import plugins
+    from scenarios.builders import plugins
 
     with told_in_one_line():
         words = _words(what or [])

@@ -102,7 +102,7 @@ def _one(known: Table) -> str:
 def read(file: Path | None = None) -> Table:
     """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
     from devices.profiles import shipped
-    from scenarios.build import boards
+    from scenarios.builders import boards
     from scenarios.text.faults import BadScenario
 
     known = shipped()

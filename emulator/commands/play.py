@@ -52,8 +52,8 @@ from emulator.worlds.executors import Cluster, Executor, Inline, Processes, Thre
 from emulator.worlds.garbage import let_stay
 from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
 from emulator.worlds.workers import why_broken
-from scenarios.build.assumed import assumptions
-from scenarios.build.roster import MANY
+from scenarios.builders.assumed import assumptions
+from scenarios.builders.roster import MANY
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario

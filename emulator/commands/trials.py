@@ -35,7 +35,7 @@ from emulator.worlds.executors import Team
 from emulator.worlds.knowing import Knowing, Unknown
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
 from emulator.worlds.virtual import at_once
-from scenarios.build.assumed import assumptions
+from scenarios.builders.assumed import assumptions
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 

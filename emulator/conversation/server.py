@@ -28,7 +28,7 @@ from emulator.record.record import Record
 from emulator.record.run import Run
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Late, Parcel, ServerEnd, Task, Ticket, World
-from scenarios.build.roster import EACH
+from scenarios.builders.roster import EACH
 
 FINITE = "; a lower lr or strength may keep it finite"
 GIVE_UP = 3  # failed rounds in a row

@@ -18,8 +18,8 @@ from emulator.lab.guarded import Faulty
 from emulator.play.conduct import Conduct
 from emulator.record.events import ComputeStarted, Event, ServerStarted
 from emulator.record.run import Run
-from scenarios.build import plugins
-from scenarios.build.roster import Made
+from scenarios.builders import plugins
+from scenarios.builders.roster import Made
 from scenarios.load import load
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario

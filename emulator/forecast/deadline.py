@@ -19,7 +19,7 @@ from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
 from network.sharing.flow import Shared, as_rate
 from network.sharing.route import onwards
-from scenarios.build.roster import sample
+from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 

@@ -15,7 +15,7 @@ from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.record.events import ComputeStarted, ServerStarted
-from scenarios.build.roster import sample
+from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 
 FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes

@@ -17,7 +17,7 @@ from emulator.lab.loops import Loops
 from emulator.pricing.memory import Footprint
 from emulator.record.run import Run
 from emulator.results.caveats import LOOPED, TraceRepeats, unmetered
-from scenarios.build.roster import by_group
+from scenarios.builders.roster import by_group
 
 PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
 

@@ -25,7 +25,7 @@ from emulator.pricing.memory import Footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
 from emulator.worlds import gpus
-from scenarios.build.assumed import assumptions
+from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 

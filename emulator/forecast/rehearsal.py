@@ -37,7 +37,7 @@ from emulator.worlds.executors import Inline
 from emulator.worlds.virtual import at_once
 from network.wire import payload
 from network.wire.form import FRAME
-from scenarios.build.roster import Made
+from scenarios.builders.roster import Made
 from scenarios.text.faults import BadScenario
 
 ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them

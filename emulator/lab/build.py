@@ -10,7 +10,7 @@ from emulator.lab import stacking
 from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
 from emulator.lab.lab import Lab, Split
 from emulator.lab.seeds import seed as derive
-from scenarios.build import machines, parts, plugins, wiring
+from scenarios.builders import machines, parts, plugins, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
 

@@ -28,7 +28,7 @@ from emulator.lab.seeds import seed as derive
 from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
 from emulator.record.run import Run
 from network.wire import payload, rows
-from scenarios.build.roster import sample
+from scenarios.builders.roster import sample
 
 if TYPE_CHECKING:
     from torch import Tensor

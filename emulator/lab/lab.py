@@ -22,7 +22,7 @@ from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire import payload
 from network.wire.encoding import parse
-from scenarios.build.roster import all_names, sample
+from scenarios.builders.roster import all_names, sample
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

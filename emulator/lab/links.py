@@ -9,7 +9,7 @@ from emulator.lab.loops import Loops
 from emulator.lab.seeds import share
 from network.links.link import Link
 from network.sharing.flow import Topology
-from scenarios.build.roster import Made
+from scenarios.builders.roster import Made
 
 MOVED = 128  # devices' links that are remembered: a generated one is some 4 MB
 

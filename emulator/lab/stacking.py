@@ -17,7 +17,7 @@ from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.schema import rounds
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario

@@ -6,7 +6,7 @@ initial                    mean over all devices: the model that went down in th
 personalised               the same after one local training of every device
 personalised_participants  the same over the devices that were counted, after the training they did anyway
 
-Of a large fleet whose devices draw their examples, some devices stand for all (scenarios/build/roster.py).
+Of a large fleet whose devices draw their examples, some devices stand for all (scenarios/builders/roster.py).
 
 Accuracy is the share of labels that are right, on the time slice of the round where the data drift; texts have a label
 at each position.  Further numbers where there is something to tell: perplexity; next_accuracy and next_perplexity on
@@ -29,7 +29,7 @@ from emulator.lab.scoring import Hits, Scores, hits
 from emulator.lab.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import World
-from scenarios.build.roster import sample
+from scenarios.builders.roster import sample
 
 Values = dict[str, float | None]
 NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants", "personalised")

@@ -20,7 +20,7 @@ from emulator.pricing.memory import footprint, uploaded
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from network.wire.form import FRAME
-from scenarios.build.roster import MANY, sample
+from scenarios.builders.roster import MANY, sample
 
 Numbered = tuple[int, Work]  # the same work has the same number: it would take long to compare it each time
 Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept

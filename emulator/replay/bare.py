@@ -16,7 +16,7 @@ from emulator.lab.lab import Lab
 from emulator.replay.script import Script
 from network.links.link import Link
 from network.sharing.flow import Topology
-from scenarios.build import machines, wiring
+from scenarios.builders import machines, wiring
 from scenarios.schema.scenario import Scenario
 
 

@@ -16,7 +16,7 @@ from network.links.link import Link
 from network.links.trace import Direction, Trace
 from network.traces.folder import find, gather, summed, there
 from network.traces.read import FORMATS
-from scenarios.build.roster import Made, sample
+from scenarios.builders.roster import Made, sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import NUMBER, RATE
 from scenarios.text.faults import did_you_mean

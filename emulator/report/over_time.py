@@ -15,7 +15,7 @@ from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Results
 from emulator.results.summary import band
-from scenarios.build.machines import always_on, roster, unseen
+from scenarios.builders.machines import always_on, roster, unseen
 from scenarios.text.faults import BadScenario
 
 DEVICES = 200  # of a large fleet that are looked at

@@ -15,7 +15,7 @@ from emulator.record.events import Event, TransferCut, TransferEnded, TransferSt
 from emulator.results.activity import Activity, activities
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
-from scenarios.build.roster import Roster
+from scenarios.builders.roster import Roster
 
 
 @dataclass(frozen=True)

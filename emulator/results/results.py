@@ -17,8 +17,8 @@ from emulator.results.settings import how_sure, settings
 from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
 from emulator.results.units import counted
-from scenarios.build.machines import roster
-from scenarios.build.plugins import training_of
+from scenarios.builders.machines import roster
+from scenarios.builders.plugins import training_of
 from scenarios.load import load
 from scenarios.schema.scenario import Scenario
 

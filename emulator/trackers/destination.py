@@ -11,7 +11,7 @@ from typing import cast
 
 from emulator.record.writing import told
 from emulator.trackers.tracker import Make
-from scenarios.build.plugins import Unknown, thing
+from scenarios.builders.plugins import Unknown, thing
 from scenarios.text.faults import BadScenario
 
 

@@ -13,7 +13,7 @@ from emulator.play.watcher import Status
 from emulator.record.run import Run
 from emulator.results.results import Row
 from emulator.results.summary import joules
-from scenarios.build.plugins import training_of
+from scenarios.builders.plugins import training_of
 from scenarios.schema.scenario import Scenario
 
 VALUES = ("accuracy", "validation", "loss", "personalised", "initial")  # those that a row has

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from emulator.tuning.space import applied
 from emulator.tuning.together import spaces
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 

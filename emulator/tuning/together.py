@@ -14,7 +14,7 @@ from emulator.replay.findings import Result
 from emulator.tuning.scores import Curve, Row, curve, in_rounds, retimed
 from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, search
 from emulator.tuning.space import Configuration, Space, Valid, applied, space_of
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.schema.entries import Entry
 from scenarios.schema.rounds import Evaluate, Stop
 from scenarios.schema.scenario import Scenario

@@ -1,6 +1,6 @@
 """FedCurv when messages lose on the way: docs/design/algorithms.md §11 for every encoding of network/.
 
-Rule 6, that squared gradients are bfloat16 or int8-sqrt, is the scenario's: tests/scenarios/build/test_plugins.py.
+Rule 6, that squared gradients are bfloat16 or int8-sqrt, is the scenario's: tests/scenarios/builders/test_plugins.py.
 """
 
 from __future__ import annotations

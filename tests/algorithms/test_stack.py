@@ -15,7 +15,7 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
 from algorithms.local import Quadratic, pull, seeded
-from scenarios.build import plugins
+from scenarios.builders import plugins
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)

@@ -8,7 +8,7 @@ import torch
 
 from algorithms import stack, stack_graph, stack_step
 from algorithms.stack_model import StackModel
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from tests.algorithms.test_stack import OPTIONS, ROUGH, SHARDS, net, played, same
 
 EXACT = replace(ROUGH, lr=0.125, lr_decay=0.5)  # a graph's rate is float32

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 from ruamel.yaml import YAML
 
-from scenarios.build import machines
+from scenarios.builders import machines
 from scenarios.load import parse
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.record.run import Run
 from emulator.worlds.executors import Inline
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import audit_run
 

@@ -11,7 +11,7 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
 from emulator.commands.play import Settings, play_scenario
 from emulator.lab import flat, jobs
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 

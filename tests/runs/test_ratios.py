@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scenarios.build import plugins
+from scenarios.builders import plugins
 
 pytestmark = pytest.mark.slow
 

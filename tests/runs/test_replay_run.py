@@ -160,7 +160,7 @@ def test_a_replay_on_another_fleet_is_the_run_on_that_fleet(ran, tmp_path, monke
     rounds = {"rounds": {"max": 4, "fraction": 0.5}}
     other = ran(algorithm, {"fleet": swapped, "server": server, **rounds})
     run = ran(algorithm, {"fleet": names, **rounds})
-    monkeypatch.delattr("scenarios.build.parts.dataset")
+    monkeypatch.delattr("scenarios.builders.parts.dataset")
     replayed, folder = again(run, tmp_path, other=other.scenario)
     assert replayed.parting is None
     assert_same(folder, other.folder)

@@ -15,7 +15,7 @@ from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
 from emulator.pricing.costs import meter_of
-from scenarios.build import plugins
+from scenarios.builders import plugins
 
 TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 CYCLES = {"training": replace(TRAINING, per_cycle=2), "personal": "fc2.*"}

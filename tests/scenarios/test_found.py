@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from algorithms.fedcl import FedCL
 from devices.data.digits import digits
 from emulator.forecast.plan import forecast_of
-from scenarios.build import machines, parts
+from scenarios.builders import machines, parts
 from scenarios.load import build, load, parse
 from scenarios.text.faults import LONGEST, BadScenario
 from tests.conftest import SMALL, merged

@@ -35,7 +35,7 @@ from emulator.worlds import gpus
 from emulator.worlds.executors import Cluster, Executor
 from emulator.worlds.remembering import Disagreed, Remembering, Tally
 from emulator.worlds.signals import event_loop
-from scenarios.build.roster import sample
+from scenarios.builders.roster import sample
 from scenarios.load import load
 from scenarios.text.faults import placed
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
-from scenarios.build.assumed import assumptions
+from scenarios.builders.assumed import assumptions
 from scenarios.load import load
 
 RUNNER = CliRunner()

@@ -21,7 +21,7 @@ from network.links.link import Link
 from network.links.tcp import Congestion, Tcp
 from network.links.trace import Direction, Trace
 from network.sharing.flow import Shared, Topology
-from scenarios.build import machines, wiring
+from scenarios.builders import machines, wiring
 from scenarios.load import build
 from tests.emulator.conversation.transfers import played
 

@@ -100,7 +100,7 @@ def test_the_command_measures_this_computer(fedlapse):
 
 
 def test_as_yaml_it_stands_in_a_scenario_as_it_is_printed():
-    from scenarios.build.boards import known
+    from scenarios.builders.boards import known
     from scenarios.load import parse
 
     printed = "\n".join(calibrate.yaml_lines("2", FOUND, 8 * 10**9, "measured: here, with torch 2: 1 thread"))

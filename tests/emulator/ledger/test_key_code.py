@@ -17,7 +17,7 @@ from emulator.lab.jobs import blocks, start
 from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
 from emulator.ledger.stores import Memory
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from tests.emulator.ledger.small import (
     ALL,
     DEVICE,

@@ -25,7 +25,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.worlds.executors import Inline
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.emulator.ledger.rounds import rounds

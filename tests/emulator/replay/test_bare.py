@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import models
 from algorithms.algorithm import Message, Training
-from scenarios.build import plugins
+from scenarios.builders import plugins
 from tests.runs.test_work import CASES, NAMES, party
 
 MODEL, EXAMPLES, PROXY = "digits-cnn", 3, 6

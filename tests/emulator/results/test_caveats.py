@@ -8,7 +8,7 @@ from emulator.results import tables
 from emulator.results.caveats import caveats, remarks, unmetered, warnings
 from network.links.link import Link
 from network.links.trace import Trace
-from scenarios.build.assumed import assumptions
+from scenarios.builders.assumed import assumptions
 from scenarios.load import build
 from tests.conftest import merged
 

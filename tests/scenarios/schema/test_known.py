@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from algorithms.models import MODELS
-from scenarios.build import plugins
-from scenarios.build.sets import SETS
+from scenarios.builders import plugins
+from scenarios.builders.sets import SETS
 from scenarios.load import parse
 from scenarios.schema import known
 from scenarios.schema.entries import Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from network.links.synth import named
-from scenarios.build import recordings
+from scenarios.builders import recordings
 from scenarios.schema import links
 from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario

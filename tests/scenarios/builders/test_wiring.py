@@ -10,7 +10,7 @@ from network.links.synth import named, presets
 from network.links.tcp import Tcp
 from network.links.trace import Trace
 from network.sharing.flow import Shared
-from scenarios.build import machines, wiring
+from scenarios.builders import machines, wiring
 from scenarios.load import BadScenario, build, parse
 from tests.conftest import merged
 

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from devices.presence import share_online
-from scenarios.build.absence import presence
-from scenarios.build.machines import fleet
+from scenarios.builders.absence import presence
+from scenarios.builders.machines import fleet
 from scenarios.load import build
 from scenarios.schema.hardware import Diurnal, Presence, Renewal
 from scenarios.text.faults import BadScenario

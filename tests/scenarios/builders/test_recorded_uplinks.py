@@ -2,8 +2,8 @@
 
 import pytest
 
-from scenarios.build.assumed import assumptions
-from scenarios.build.machines import fleet
+from scenarios.builders.assumed import assumptions
+from scenarios.builders.machines import fleet
 from scenarios.load import build
 
 PAIR, LOG = ("1\n2\n", "4\n"), "0.5 2.0\n1.0 3.0\n1.7 1.0\n"

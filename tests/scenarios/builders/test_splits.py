@@ -6,7 +6,7 @@ from numpy.random import default_rng
 
 from devices.data.babble import babble
 from devices.data.digits import digits
-from scenarios.build import parts
+from scenarios.builders import parts
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged

@@ -13,9 +13,9 @@ from network.links.synth import named, synth
 from network.links.tcp import Tcp
 from network.links.trace import Direction
 from network.sharing.flow import Shared, Topology
-from scenarios.build import recordings
-from scenarios.build.drawing import generator, value
-from scenarios.build.recordings import MBIT
+from scenarios.builders import recordings
+from scenarios.builders.drawing import generator, value
+from scenarios.builders.recordings import MBIT
 from scenarios.schema import links
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault

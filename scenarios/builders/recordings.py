@@ -13,7 +13,7 @@ from numpy.random import Generator
 from network.files import BadFile, bad
 from network.links.trace import Direction, Trace
 from network.traces.folder import Gathered, Traces, find, gather, summed
-from scenarios.build.drawing import generator, value
+from scenarios.builders.drawing import generator, value
 from scenarios.schema import links
 from scenarios.text.faults import BadScenario
 

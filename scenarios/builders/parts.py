@@ -15,9 +15,9 @@ from torch import nn
 from algorithms import models
 from devices import shards
 from devices.data.dataset import Dataset
-from scenarios.build import sets
-from scenarios.build.drawn import Drawing, Known, by_cycle
-from scenarios.build.roster import MANY, all_names
+from scenarios.builders import sets
+from scenarios.builders.drawn import Drawing, Known, by_cycle
+from scenarios.builders.roster import MANY, all_names
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
 

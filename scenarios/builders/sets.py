@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from devices.data.dataset import Dataset
-from scenarios.build.plugins import Unknown, thing
+from scenarios.builders.plugins import Unknown, thing
 from scenarios.schema.scenario import Data
 from scenarios.text.faults import BadScenario, did_you_mean
 

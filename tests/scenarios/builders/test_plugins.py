@@ -8,8 +8,8 @@ from ruamel.yaml import YAML
 
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from scenarios.build import plugins
-from scenarios.build.plugins import Unknown, kind, kinds
+from scenarios.builders import plugins
+from scenarios.builders.plugins import Unknown, kind, kinds
 from scenarios.load import BadScenario, build
 from scenarios.schema.entries import Entry
 from scenarios.schema.known import GROUP

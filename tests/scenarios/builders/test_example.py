@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.build import plugins
+from scenarios.builders import plugins
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "example"
 

@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from devices import shards
 from devices.data.dataset import Dataset
-from scenarios.build.drawing import generator
-from scenarios.build.roster import Made, sample
+from scenarios.builders.drawing import generator
+from scenarios.builders.roster import Made, sample
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice
 HELD = ("train", "validation", "tests")

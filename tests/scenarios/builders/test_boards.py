@@ -9,8 +9,8 @@ from devices.profiles import QUANTITIES, shipped
 from emulator.commands.calibrate import csv_lines
 from emulator.forecast.calibration import Measured
 from emulator.forecast.plan import forecast_of
-from scenarios.build import boards
-from scenarios.build.machines import fleet, server
+from scenarios.builders import boards
+from scenarios.builders.machines import fleet, server
 from scenarios.load import build, dump, parse
 from scenarios.schema.hardware import Board
 from scenarios.text.faults import BadScenario

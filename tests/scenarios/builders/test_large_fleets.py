@@ -23,9 +23,9 @@ from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
 from emulator.lab.build import lab_of
 from emulator.record.run import Run
-from scenarios.build import machines, parts, wiring
-from scenarios.build.machines import fleet, machine
-from scenarios.build.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
+from scenarios.builders import machines, parts, wiring
+from scenarios.builders.machines import fleet, machine
+from scenarios.builders.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, audit_run, merged

@@ -11,9 +11,9 @@ from devices.device import NEVER, Device, Profile, profiles
 from devices.presence import Presence
 from devices.sessions import Undrawn
 from network.links.link import Link
-from scenarios.build import absence, boards, wiring
-from scenarios.build.drawing import check_range, value
-from scenarios.build.roster import EACH, MANY, Made, Roster, sample
+from scenarios.builders import absence, boards, wiring
+from scenarios.builders.drawing import check_range, value
+from scenarios.builders.roster import EACH, MANY, Made, Roster, sample
 from scenarios.schema import hardware
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario

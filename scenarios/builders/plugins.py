@@ -23,7 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
-from scenarios.build.slips import NO_OPTIONS, annotated, slips
+from scenarios.builders.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import rounds
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.known import GROUP

@@ -12,8 +12,8 @@ from devices.presence import Availability, Presence, Recorded, together
 from devices.sessions import Diurnal, Renewal, Sessions, night
 from devices.traces import DAY, Log, read
 from network.files import BadFile
-from scenarios.build.drawing import generator
-from scenarios.build.recordings import place, told
+from scenarios.builders.drawing import generator
+from scenarios.builders.recordings import place, told
 from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
 

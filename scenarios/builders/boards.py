@@ -8,7 +8,7 @@ from typing import Any
 
 from devices.device import Profile, profile_of, profiles
 from devices.profiles import NAMED, QUANTITIES, Table, read_table, sources_of
-from scenarios.build.recordings import place
+from scenarios.builders.recordings import place
 from scenarios.schema.keys import Part
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
