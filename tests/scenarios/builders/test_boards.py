@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from devices.device import profiles, read_profiles
@@ -80,7 +82,7 @@ def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
     ]
     known = boards.known(build(merged(SMALL, {"profiles": file(lines)})))
     for name, profile in profiles().items():
-        assert vars(known[f"my-{name}"]) == {**vars(profile), "name": f"my-{name}"}
+        assert known[f"my-{name}"] == replace(profile, name=f"my-{name}")
 
 
 @pytest.mark.parametrize(

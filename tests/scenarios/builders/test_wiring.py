@@ -87,9 +87,9 @@ def test_a_device_keeps_what_it_drew_when_others_join():
 
 
 def test_tcp_is_what_there_is_unless_something_else_is_said():
-    """The defaults: cubic, a window of ten segments at first, TLS 1.3, kept alive, idle reset."""
+    """Defaults: cubic, a window of ten segments at first, TLS 1.3, kept alive, idle reset; windows on full links."""
     (link,) = links()
-    assert link.tcp == Tcp("tcp", "cubic", 1448, 10, 2.0, 3 * 2**20, 1, True, True, False)
+    assert link.tcp == Tcp("tcp", "cubic", 1448, 10, 2.0, 3 * 2**20, 1, True, True, windows=True)
 
 
 def test_every_setting_of_the_network_reaches_the_link():
