@@ -19,7 +19,7 @@ from rich.table import Table
 from emulator.forecast.breakeven import FATES
 from emulator.forecast.price import Price
 from emulator.report.palette import NAMES
-from emulator.results.units import counted, duration, of_energy, under
+from emulator.results.units import counted, duration, joined, of_energy, under
 
 if TYPE_CHECKING:
     from emulator.forecast.effort import Effort
@@ -284,9 +284,18 @@ def _host(plan: Forecast, width: int) -> str:
     lines = [
         f"{counted(runs, 'run')} {take} {taken}, if no target stops {them}",
         f"over sockets, {_keeps(effort)}",
+        *_alone(plan),
     ]
     told = [filled(line, width, "  ") for line in lines]
     return "\n".join([filled(f"This computer: {speed}, measured just now", width), *told])
+
+
+def _alone(plan: Forecast) -> Iterator[str]:
+    """Why devices do not train in stacks, once for all algorithms with the same reason."""
+    for why in dict.fromkeys(plan.alone.values()):
+        labels = [label for label, its in plan.alone.items() if its == why]
+        whose = "" if plan.alone.keys() == plan.prices.keys() == set(labels) else f" of {joined(labels)}"
+        yield f"devices{whose} train one by one, not in stacks: {why}"
 
 
 def _between(effort: Effort) -> str:

@@ -28,9 +28,8 @@ from emulator.commands.machine import machine
 from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
-from emulator.lab.build import lab_of
+from emulator.lab.build import built
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.stacking import resolved
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
@@ -93,8 +92,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     workers = crew_of(settings.workers, places, settings.cluster)
     if settings.world == "sockets":
         _make_room(scenario, workers)
-    lab = replace(gpus.at(lab_of(scenario), places), over_sockets=settings.world == "sockets")
-    scenario = resolved(scenario, lab.data)
+    scenario, lab = built(scenario, places)
+    lab = replace(lab, over_sockets=settings.world == "sockets")
     check_deadline(lab, scenario)
     compile_network(scenario)
     if settings.world == "virtual" and isinstance(workers, int):

@@ -19,9 +19,8 @@ from emulator.commands.options import crew_of
 from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool_of, why_ended
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
-from emulator.lab.build import lab_of
+from emulator.lab.build import built
 from emulator.lab.lab import Lab
-from emulator.lab.stacking import resolved
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
@@ -66,8 +65,7 @@ class Trials:
         `hopeless`: algorithms that can never meet the deadline are played too, and fail.
         Raises BadScenario if it cannot be played, Unfinished if it was stopped.
         """
-        lab = gpus.at(lab_of(scenario), self.places)
-        scenario = resolved(scenario, lab.data)
+        scenario, lab = built(scenario, self.places)
         if not hopeless:
             check_deadline(lab, scenario)
         compile_network(scenario)
@@ -97,8 +95,7 @@ class Trials:
     def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
         """The rows of all runs, if the ledger knows all of them to their ends, else None; and how many device-rounds
         it has.  Nothing is trained."""
-        lab = gpus.at(lab_of(scenario), self.places)
-        scenario = resolved(scenario, lab.data)
+        scenario, lab = built(scenario, self.places)
         conduct, runs = Conduct.of(scenario), {}
         if self.settings.ledger is None:
             return None, 0

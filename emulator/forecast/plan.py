@@ -19,12 +19,12 @@ from emulator.forecast.shared import SharedLink, shared_links
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
+from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
-from emulator.worlds import gpus
 from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -56,6 +56,7 @@ class Forecast:
     memory: Mapping[str, Footprint]
     labels: Mapping[str, Sequence[int]]  # device -> training examples of each class
     effort: Effort
+    alone: Mapping[str, str]  # label -> why its devices train one by one, though the scenario does not ask for it
     failing: Mapping[str, str]  # label -> why no round of it succeeds; it has no figures
     warnings: Sequence[str]
 
@@ -67,7 +68,7 @@ class Forecast:
 def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
     """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any would succeed."""
     seed = scenario.seeds[0]
-    lab = gpus.at(lab_of(scenario.model_copy(update={"seeds": (seed,)})), places)
+    lab = lab_of(scenario.model_copy(update={"seeds": (seed,)}), places)
     check_deadline(lab, scenario)
     lab, broken = sound(lab, seed)
     host, conduct = measured(lab, seed, workers), Conduct.of(scenario)
@@ -120,6 +121,7 @@ def _figures(
         memory=memory,
         labels=lab.label_counts(seed),
         effort=effort_of(scenario, lab, host, rehearsals, prices),
+        alone=why_alone(scenario, lab),
         failing=failing,
         warnings=[*cut_short, *_doubts(scenario, lab, rehearsals, groups, memory, span)],
     )

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from emulator.lab import stacking
 from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import CPU, Lab, Split
 from emulator.lab.seeds import seed as derive
 from scenarios.builders import machines, parts, plugins, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
 
 
-def lab_of(scenario: Scenario) -> Lab:
+def lab_of(scenario: Scenario, places: Sequence[str] = (CPU,)) -> Lab:
     """The scenario's objects, built once for all its runs.  Raises BadScenario."""
+    return built(scenario, places)[1]
+
+
+def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario, Lab]:
+    """The scenario without `auto`, and its objects, built once for all its runs; devices train at these places.
+
+    Raises BadScenario, also for a precision that the places have not.
+    """
     data = parts.dataset(scenario)
     parts.check_model(scenario, data)
     parts.check_enough(scenario, data)
-    scenario = stacking.resolved(scenario, data)
+    scenario = stacking.resolved(scenario, data, places[0])
     fleet, links = machines.fleet(scenario)
     server, server_link = machines.server(scenario)
     splits = {}
@@ -36,7 +46,8 @@ def lab_of(scenario: Scenario) -> Lab:
             encodings[entry.name] = plugins.encoding(entry, algorithms[entry.name])
         except Faulty as fault:
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
-    return Lab(
+    _check_precision(algorithms, places[0])
+    return scenario, Lab(
         model=scenario.model,
         dataset=data,
         splits=splits,
@@ -51,7 +62,18 @@ def lab_of(scenario: Scenario) -> Lab:
         topology=wiring.topology(scenario),
         always_on=machines.always_on(scenario),
         stack={entry.name: stacking.size_of(entry, algorithms[entry.name], scenario) for entry in scenario.algorithms},
+        trains_on=places,
     )
+
+
+def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:
+    for label, algorithm in algorithms.items():
+        try:
+            precision = algorithm.training.precision
+        except Faulty:  # one that cannot be asked fails in its own runs
+            continue
+        if place == CPU and precision == "tf32":
+            raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:

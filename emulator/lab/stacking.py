@@ -1,11 +1,13 @@
 """How many devices train as one stack: what a scenario's `training.stack` comes to.
 
-It follows from the model, the shape of its examples and the batches, never from the machine or its workers: which
-devices train together decides the last bits of their models.
+It follows from the model, the shape of its examples, the batches, and whether a GPU trains; never from the number of
+workers or the speed of the machine.  Which devices train together decides the last bits of their models, so the number
+stands in the resolved scenario, and a resumed run keeps it on any device.
 """
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -14,27 +16,34 @@ from torch import nn
 
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
+from algorithms.dropout import DROPOUTS
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.local import seeded
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
+from emulator.lab.lab import CPU, Lab
 from scenarios.builders import plugins
 from scenarios.schema import rounds
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
-MOST = 25  # devices in a stack of `auto`: more make it hardly faster, and leave workers without work
+MOST = 25  # devices in a stack of `auto` on a CPU: more make it hardly faster, and leave workers without work
 PARAMETERS = (
     120_000  # of a model that `auto` stacks, at most: 1.5 to 7 times as fast as the loop; of 200,000, 1.1 to 1.4
 )
 BATCH = 64  # examples in its steps, at most: with more, arithmetic takes most of a step of the loop too
+MOST_ON_GPU = 50  # as pfl-research's benchmark, which is what was measured (docs/scaling.md)
+PARAMETERS_ON_GPU = 250_000_000  # of a whole stack: with gradients, momenta and uploads some 5 GB
 
 
-def resolved(scenario: Scenario, data: Dataset) -> Scenario:
-    """The scenario without `auto`: stacks are numbers, 1 for a model that cannot be stacked, and the network model
-    is the one that is used."""
+def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
+    """The scenario without `auto`, for devices that train at this place.
+
+    Stacks are numbers, 1 for a model that cannot be stacked, and the network model is the one that is used.
+    """
 
     def number(training: rounds.Training) -> int:
-        return size(scenario.model, data, training.batch, training.stack)
+        return size(scenario.model, data, training.batch, training.stack, place)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
@@ -50,43 +59,77 @@ def resolved(scenario: Scenario, data: Dataset) -> Scenario:
 
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
-    """Under this algorithm of a resolved scenario: 1 if its devices train one by one."""
+    """Devices in a stack of this algorithm, in a resolved scenario: 1 if they train one by one."""
     stacks = stackable(type(unguarded(algorithm)))
     found = plugins.training_of(entry, scenario.training).stack if stacks else 1
     assert isinstance(found, int)
     return found
 
 
-def size(model: str, data: Dataset, batch: int, said: int | str = "auto") -> int:
-    """How many devices train together, where a scenario says `auto` or a number."""
-    wanted = _that_pay(model, data.classes, batch) if said == "auto" else int(said)
-    return wanted if wanted == 1 or _can_be_stacked(model, data) else 1
+def size(model: str, data: Dataset, batch: int, said: int | str = "auto", place: str = CPU) -> int:
+    """Devices that train together, for a `training.stack` of `auto` or of a number."""
+    wanted = _that_pay(model, data.classes, batch, place)[0] if said == "auto" else int(said)
+    return wanted if wanted == 1 or not _obstacle(model, data) else 1
 
 
-def _that_pay(model: str, classes: int, batch: int) -> int:
-    """Only dense layers are known to: a convolution keeps a core busy by itself."""
+def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
+    """By label, why devices train one by one: only of labels whose devices do, though the scenario does not ask for it.
+
+    `scenario` is the one that was read, before `resolved`.
+    """
+    found = {}
+    for entry in scenario.algorithms:
+        training = plugins.training_of(entry, scenario.training)
+        if lab.stack.get(entry.name, 1) > 1 or training.stack == 1:
+            continue
+        if not stackable(type(unguarded(lab.algorithms[entry.name]))):
+            found[entry.name] = "the algorithm has a training loop of its own"
+        elif obstacle := _obstacle(scenario.model, lab.data):
+            found[entry.name] = obstacle
+        else:
+            found[entry.name] = _that_pay(scenario.model, lab.data.classes, training.batch, lab.on)[1]
+    return found
+
+
+def _that_pay(model: str, classes: int, batch: int, place: str) -> tuple[int, str]:
+    """Devices in a stack of `auto`, and for 1 the reason."""
     module = models.build(model, 0, classes)
     layers = [layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False))]
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    small = parameters <= PARAMETERS and batch <= BATCH
-    return MOST if small and all(type(layer) is nn.Linear for layer in layers) else 1
+    if place != CPU:
+        if slow := [layer for layer in layers if isinstance(layer, nn.RNNBase | nn.RNNCellBase)]:
+            return 1, f"stacks of {type(slow[0]).__name__} layers are not faster"
+        size = max(1, min(MOST_ON_GPU, PARAMETERS_ON_GPU // parameters))
+        return size, "" if size > 1 else f"a model of {parameters:,} parameters fills a GPU by itself"
+    if others := [layer for layer in layers if type(layer) is not nn.Linear]:
+        return 1, f"on a CPU stacks speed up dense networks only, and the model has {type(others[0]).__name__} layers"
+    if parameters > PARAMETERS:
+        return 1, f"on a CPU stacks pay up to {PARAMETERS:,} parameters, and the model has {parameters:,}"
+    if batch > BATCH:
+        return 1, f"on a CPU stacks pay up to batches of {BATCH}, and training.batch is {batch}"
+    return MOST, ""
 
 
-_tried: dict[tuple[Any, ...], bool] = {}
+_tried: dict[tuple[Any, ...], str] = {}
 
 
-def _can_be_stacked(model: str, data: Dataset) -> bool:
-    """Whether a trial on two devices with three examples gives what the loop gives."""
+def _obstacle(model: str, data: Dataset) -> str:
+    """Why the model cannot be stacked; "" if a trial on two devices with three examples gives what the loop gives."""
     key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
     if key not in _tried:
         _tried[key] = _trial(models.build(model, 0, data.classes), data)
     return _tried[key]
 
 
-def _trial(model: nn.Module, data: Dataset) -> bool:
+def _trial(model: nn.Module, data: Dataset) -> str:
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    if weights.keys() != {name for name, _ in model.named_parameters()}:  # it has buffers, or weights with two names
-        return False
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name in [name for name in weights if name not in parameters]:
+        owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
+        return f"{owner} keeps {name.rpartition('.')[2]} beside its parameters"
+    own = dict(model.named_parameters())
+    for name in [name for name in parameters if name not in own]:
+        return f"{name} is a tied weight"
     x, y = torch.from_numpy(data.x[:3]), torch.from_numpy(data.y[:3])
     devices = [
         Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
@@ -97,11 +140,28 @@ def _trial(model: nn.Module, data: Dataset) -> bool:
         with warnings.catch_warnings(action="error"):  # torch warns where it would go through the devices one by one
             found = stack.train(algorithm, [download] * 2, devices)
         wanted = [algorithm.train(download, device) for device in devices]
-    except Exception:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
-        return False
+    except Exception as error:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
+        if _draws(model, x):
+            return "forward draws random numbers, as torch.nn.functional.dropout does; nn.Dropout layers can be stacked"
+        return f"torch.func.vmap cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"
     pairs = zip(found, wanted, strict=True)
-    return all(
+    alike = all(
         torch.allclose(one.upload["weights"][name], value, rtol=1e-3, atol=1e-5, equal_nan=True)
         for one, other in pairs
         for name, value in other.upload["weights"].items()
     )
+    return "" if alike else "in a stack the model computes something else"
+
+
+def _draws(model: nn.Module, x: torch.Tensor) -> bool:
+    """Two seeds give two outputs in training, though no dropout layer is at work."""
+    quiet = copy.deepcopy(model).train()
+    for layer in quiet.modules():
+        if type(layer) in DROPOUTS:
+            layer.eval()
+    outputs = []
+    for seed in (0, 1):
+        seeded(seed)
+        with torch.no_grad():
+            outputs.append(quiet(x))
+    return not torch.equal(*outputs)

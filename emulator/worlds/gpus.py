@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 
-from emulator.lab.guarded import Faulty
-from emulator.lab.lab import CPU, Lab
+from emulator.lab.lab import CPU
 from scenarios.text.faults import BadScenario
 
 AUTO = "auto"
@@ -53,18 +50,6 @@ def _check_these(said: str, places: tuple[str, ...]) -> None:
     if len(models) > 1:  # a run would depend on which worker does what
         told = " and ".join(f"{place} is {name}" for name, place in reversed(models.items()))
         raise BadScenario(f"--device {said}: {told}; results of two models differ, so name GPUs of one")
-
-
-def at(lab: Lab, places: Sequence[str]) -> Lab:
-    """The lab, trained there.  Raises BadScenario where that place has not the precision which is asked for."""
-    for label, algorithm in lab.algorithms.items():
-        try:
-            precision = algorithm.training.precision
-        except Faulty:  # one that cannot be asked fails in its own runs
-            continue
-        if places[0] == CPU and precision == "tf32":
-            raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
-    return replace(lab, trains_on=places)
 
 
 def _installed() -> str:

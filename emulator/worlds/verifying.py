@@ -13,7 +13,6 @@ from emulator.lab.lab import CPU
 from emulator.ledger.facts import Fact
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import FORMS, refs
-from emulator.worlds import gpus
 from emulator.worlds.executors import Cluster
 from emulator.worlds.origins import NoOrigin, read_args
 from emulator.worlds.remembering import Disagreed, Remembering, name_of_job, remembering
@@ -47,7 +46,7 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
     for scenario, some in drawn.items():
         try:
             known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
-            lab = gpus.at(lab_of(known), places)
+            lab = lab_of(known, places)
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue

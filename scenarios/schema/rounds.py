@@ -53,7 +53,7 @@ class Training(Part):
     stack: Stack = says(
         "Largest number of devices that are trained together, as one stack, which is faster for small models. Results "
         "differ from those of devices that are trained one by one (1) in rounding only. auto: as many as pay for the "
-        "model and its batches. A model that cannot be stacked has 1.",
+        "model and its batches, on the CPU or a GPU (`--device`). A model that cannot be stacked has 1.",
         "auto",
         20,
         default="auto",

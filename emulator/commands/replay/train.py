@@ -62,7 +62,7 @@ class Trainer:
         with told_while_read():
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
-            self.lab = gpus.at(lab_of(self.scenario), places)
+            self.lab = lab_of(self.scenario, places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
         self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=quiet)

@@ -1,17 +1,17 @@
 """--device: what it may say, what a computer without such a GPU answers, and what is set for one that has it."""
 
 import os
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from algorithms.fedavg import FedAvg
 from emulator.commands.options import workers_of
+from emulator.lab.build import lab_of
 from emulator.worlds import gpus
+from scenarios.load import build
 from scenarios.text.faults import BadScenario
-from tests.emulator.ledger.small import TRAINING, lab
+from tests.conftest import SMALL, merged
 
 MODELS = {"cuda:0": "A", "cuda:1": "A", "cuda:2": "B"}
 
@@ -113,8 +113,8 @@ def test_the_ledger_tells_gpus_apart(monkeypatch):
 
 
 def test_tf32_is_refused_where_it_has_no_meaning():
-    tf32, full = (lab(FedAvg(replace(TRAINING, precision=how))) for how in ("tf32", "bf16"))
-    with pytest.raises(BadScenario, match="mine: training.precision: tf32 needs --device cuda"):
-        gpus.at(tf32, ("cpu",))
-    assert gpus.at(tf32, ("cuda:0",)).trains_on == ("cuda:0",)
-    assert gpus.at(full, ("cpu",)).trains_on == ("cpu",)
+    tf32, bf16 = (build(merged(SMALL, {"training": {"precision": how}})) for how in ("tf32", "bf16"))
+    with pytest.raises(BadScenario, match="fedavg: training.precision: tf32 needs --device cuda"):
+        lab_of(tf32, ("cpu",))
+    assert lab_of(tf32, ("cuda:0",)).trains_on == ("cuda:0",)
+    assert lab_of(bf16, ("cpu",)).trains_on == ("cpu",)
