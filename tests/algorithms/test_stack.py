@@ -15,6 +15,7 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
 from algorithms.local import Quadratic, pull, seeded
+from algorithms.stack_batches import stacked
 from scenarios.builders import plugins
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
@@ -233,6 +234,14 @@ def test_parameters_that_the_loss_does_not_reach_are_left_to_the_penalty(kind: t
     devices = [party(name, 0, {}, model) for name in SHARDS]
     for reply, device in zip(stack.train(kind(ROUGH), [down] * len(devices), devices), devices, strict=True):
         same(reply, kind(ROUGH).train(down, device))
+
+
+def test_what_some_devices_share_is_theirs_alone() -> None:
+    """One tensor for all is not copied; where one device has another, each row is that device's own."""
+    shared, own = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert stacked([shared, shared]).untyped_storage().data_ptr() == shared.untyped_storage().data_ptr()
+    for values in ([shared, shared, own], [shared, own, shared], [own, shared, shared]):
+        assert stacked(values).tolist() == [value.tolist() for value in values]
 
 
 def test_what_a_stack_is_given_stays_as_it_is() -> None:
