@@ -17,6 +17,7 @@ from algorithms.fedcurv import FedCurv
 from algorithms.local import Quadratic, pull, seeded
 from algorithms.stack_batches import stacked
 from scenarios.builders import plugins
+from tests.all_of import all_of
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
@@ -131,7 +132,7 @@ def test_without_strength_a_stack_is_fedavgs_to_the_bit(key: str, still: dict[st
         plain = stack.train(FedAvg(ROUGH), downloads, devices)
         for reply, wanted in zip(found, plain, strict=True):
             weights = reply.upload["weights"]
-            assert all(torch.equal(weights[name], value) for name, value in wanted.upload["weights"].items())
+            assert all_of(torch.equal(weights[name], value) for name, value in wanted.upload["weights"].items())
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ def test_what_a_stack_is_given_stays_as_it_is() -> None:
     ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
     before = {name: value.clone() for name, value in downloads[0]["weights"].items()}
     stack.train(FedAvg(ROUGH), [downloads[0]] * len(devices), devices)
-    assert all(torch.equal(downloads[0]["weights"][name], value) for name, value in before.items())
+    assert all_of(torch.equal(downloads[0]["weights"][name], value) for name, value in before.items())
 
 
 @dataclass(frozen=True)

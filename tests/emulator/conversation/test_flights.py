@@ -30,6 +30,7 @@ from network.links.trace import Trace
 from network.sharing.flow import Shared, Topology
 from scenarios.builders import machines, wiring
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.emulator.conversation import transfers
 from tests.emulator.conversation.transfers import Main, lines
 
@@ -251,7 +252,7 @@ def test_the_record_says_set_up_and_wire(tmp_path: Path) -> None:
     for line in (down, up):
         known = EVENTS[line["event"]] | MAY_HAVE[line["event"]]
         assert line.keys() <= known.keys() | {"t", "event", "round"}
-        assert all(known[key].fits(line[key]) for key in ("setup", "wire") if key in line)
+        assert all_of(known[key].fits(line[key]) for key in ("setup", "wire") if key in line)
 
 
 def test_an_ideal_link_has_neither(tmp_path: Path) -> None:
