@@ -1,6 +1,7 @@
 """Tests look at something: `all` passes where there is nothing, so that assertions take `all_of` in its place."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -28,3 +29,10 @@ def test_no_assertion_is_content_with_nothing() -> None:
         if isinstance(node, ast.Assert) and is_of_many(node.test)
     ]
     assert found == [], "write all_of (tests/all_of.py)"
+
+
+def test_what_mutmut_is_told_of_is_there() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    named = [*told["source_paths"], *told["only_mutate"], *told["pytest_add_cli_args_test_selection"]]
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert len(told["only_mutate"]) >= 10
